@@ -1,0 +1,112 @@
+# Waybill: `make help` lists the targets.
+#
+# Set-up needs Python >= 3.11 with venv, Node >= 20 with npm, and make; all else it brings into this folder. Each of its
+# steps leaves a stamp in build/setup when, and only when, it has ended well, and runs again when what it depends on changes.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+DONE := build/setup
+STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp)
+VENV := .venv/bin
+SUITES := $(VENV)/python scripts/test_suites.py
+# A compiler that py-solc-x installed; the tools step takes it up when it appears.
+NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
+
+.PHONY: help setup demo test abi conformance lint test-solidity test-python test-anvil test-spark test-web bench bench-gas fmt lock clean
+
+help:  ## Show this list
+	@echo "Waybill. Every target sets up first what it needs."
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STEPS)  ## Bring in all that Waybill needs
+	@echo "Set-up is complete. Next: make demo"
+
+demo: $(STEPS)  ## Run two chains, route, stall, retry and report (KEEP=1 leaves it running)
+	@$(VENV)/waybill demo $(if $(KEEP),--keep)
+
+test: $(STEPS)  ## Run linters, types, layers and every test suite
+	@$(SUITES)
+
+lint: $(STEPS)  ## Check style, types and layers
+	@$(SUITES) lint
+
+test-solidity: $(STEPS)  ## Run the contracts' tests
+	@$(SUITES) solidity
+
+test-python: $(STEPS)  ## Run the Python unit tests
+	@$(SUITES) unit
+
+test-anvil: $(STEPS)  ## Run the tests against real anvil chains
+	@$(SUITES) anvil
+
+test-spark: $(STEPS)  ## Run the tests on a real Spark session
+	@$(SUITES) spark
+
+test-web: $(STEPS)  ## Run the tests of the dApp kit and its page
+	@$(SUITES) web
+
+bench: bench-gas  ## Measure everything there is a measure for
+
+bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
+	@$(VENV)/python -m bench.router_gas
+
+abi: $(STEPS)  ## Write the ABIs again after a change of the contracts
+	@build/tools/bin/forge build --quiet
+	@$(VENV)/python scripts/generate_abi.py
+
+conformance: $(STEPS)  ## Print which test proves which requirement
+	@$(VENV)/python -m scripts.conformance
+
+fmt: $(STEPS)  ## Format Python and Solidity
+	@$(VENV)/ruff check --fix-only --quiet .
+	@$(VENV)/ruff format .
+	@build/tools/bin/forge fmt
+
+lock: $(DONE)/python  ## Make the lock files again from pyproject.toml and package.json (UPGRADE=1: newest versions)
+	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
+
+clean:  ## Remove everything that set-up, builds and tests made
+	rm -rf .venv node_modules dapp/node_modules dapp/dist build cache broadcast .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(DONE):
+	@mkdir -p $@
+
+$(DONE)/python: requirements.lock scripts/setup_python.py | $(DONE)
+	@echo "setup 1/7  Python packages into .venv (about 1.2 GB, most of it PySpark)"
+	@python=$$(scripts/check-machine) && "$$python" scripts/setup_python.py $@
+	@touch $@
+
+$(DONE)/waybill: pyproject.toml $(DONE)/python
+	@echo "setup 2/7  Waybill itself, editable"
+	@$(VENV)/uv pip install --quiet --python $(VENV)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DONE)/node: package-lock.json package.json .npmrc | $(DONE)
+	@echo "setup 3/7  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
+	@scripts/check-machine > /dev/null
+	@npm ci --loglevel=error
+	@touch $@
+
+$(DONE)/tools: scripts/setup_tools.py scripts/solc-wasm $(DONE)/node $(NATIVE_SOLC) | $(DONE)/python
+	@echo "setup 4/7  Links to the native forge, anvil, cast and to solc in build/tools/bin"
+	@$(VENV)/python scripts/setup_tools.py
+	@touch $@
+
+$(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/java.py $(DONE)/python
+	@echo "setup 5/7  Java for Spark"
+	@$(VENV)/python -m scripts.setup_java
+	@touch $@
+
+$(DONE)/gmp: scripts/gmp_artifacts.toml scripts/fetch_gmp_artifacts.py | $(DONE)/python
+	@echo "setup 6/7  The GMPs' contracts into build/gmp"
+	@$(VENV)/python scripts/fetch_gmp_artifacts.py
+	@touch $@
+
+$(DONE)/dapp: dapp/package-lock.json dapp/package.json dapp/.npmrc | $(DONE)/node
+	@echo "setup 7/7  The dApp kit's npm packages into dapp/node_modules"
+	@npm ci --prefix dapp --loglevel=error
+	@touch $@

@@ -1,0 +1,102 @@
+"""Finds Chromium for the browser tests, on PATH or else as Debian packages unpacked into build/tools/chromium.
+
+Prints the path of a program that starts it. Nothing is installed on the machine, and no rights are needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / "build" / "tools" / "chromium"
+LAUNCHER = HOME / "chromium"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HOW_TO_GET = "Debian: apt install chromium. Elsewhere put chromium or google-chrome on PATH."
+
+
+class ChromiumMissingError(Exception):
+    """There is no Chromium here, and none can be fetched."""
+
+
+def find_chromium(path: str | None = None) -> Path:
+    """Return a Chromium that runs, fetching one if there is none.
+
+    Args:
+        path: the search path, `PATH` if None.
+
+    Raises:
+        ChromiumMissingError: neither this machine nor its Debian mirror has one.
+    """
+    for name in NAMES:
+        found = shutil.which(name, path=path)
+        if found is not None:
+            return Path(found)
+    HOME.parent.mkdir(parents=True, exist_ok=True)
+    with HOME.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one fetches, whoever else asks meanwhile waits for it
+        if not LAUNCHER.exists():
+            fetch()
+    return LAUNCHER
+
+
+def fetch() -> None:
+    """Unpack Chromium and what it needs beyond this machine's packages into build/tools/chromium."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise ChromiumMissingError(f"Chromium is missing, and there is no apt-get to fetch it with. {HOW_TO_GET}")
+    print("fetching Chromium from the Debian mirror (about 100 MB, once)", file=sys.stderr, flush=True)
+    shutil.rmtree(HOME, ignore_errors=True)
+    packages, root = HOME / "packages", HOME / "root"
+    for folder in (packages / "partial", HOME / "lists" / "partial", root):
+        folder.mkdir(parents=True)
+    # Lists of our own: the machine's may be missing, and refreshing those takes rights.
+    own = [
+        "-o",
+        f"Dir::State::lists={HOME / 'lists'}",
+        "-o",
+        f"Dir::Cache::archives={packages}",
+        "-o",
+        "Debug::NoLocking=1",
+    ]
+    apt("update", *own)
+    apt("install", "--download-only", "--yes", "--no-install-recommends", "chromium", *own)
+    for package in sorted(packages.glob("*.deb")):
+        subprocess.run(["dpkg", "-x", package, root], check=True)
+    shutil.rmtree(packages)
+    shutil.rmtree(HOME / "lists")
+    write_launcher(root)
+
+
+def apt(*arguments: str) -> None:
+    """Run apt-get quietly; what it printed is shown only if it fails."""
+    done = subprocess.run(["apt-get", "-qq", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ChromiumMissingError(f"apt-get {arguments[0]} failed:\n{done.stdout}{done.stderr}\n{HOW_TO_GET}")
+
+
+def write_launcher(root: Path) -> None:
+    """Write a program that starts the unpacked Chromium with the libraries unpacked beside it."""
+    binary = root / "usr" / "lib" / "chromium" / "chromium"
+    if not binary.exists():
+        raise ChromiumMissingError(f"Debian's chromium package has no {binary.relative_to(root)}. {HOW_TO_GET}")
+    # Some packages keep libraries in folders of their own, which only their installation would tell the linker.
+    libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
+    fresh = LAUNCHER.with_suffix(".new")
+    fresh.write_text(
+        f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}:$LD_LIBRARY_PATH" exec "{binary}" "$@"\n', encoding="utf-8"
+    )
+    fresh.chmod(0o755)
+    answer = subprocess.run([fresh, "--version"], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise ChromiumMissingError(f"Chromium was fetched and does not start:\n{answer.stderr}\n{HOW_TO_GET}")
+    fresh.replace(LAUNCHER)
+
+
+if __name__ == "__main__":
+    try:
+        print(find_chromium())
+    except ChromiumMissingError as error:
+        sys.exit(str(error))
