@@ -1,0 +1,88 @@
+"""Measures the router's gas beside its peers' and writes `build/bench/gas.json`.
+
+The rules are the same for all: a 32-byte payload, GMPs and recipient that do nothing, no fees, each call a transaction of
+its own; counted is the execution, less 21,000 and calldata. `bench/RouterGas.t.sol` is the harness.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FORGE: Final = ROOT / "build" / "tools" / "bin" / "forge"
+RESULT: Final = ROOT / "build" / "bench" / "gas.json"
+
+# Thousands of gas, measured once in a harness of the same rules; None where the peer can't do it.
+PEERS: Final[dict[str, tuple[str, str, str]]] = {
+    "Glacis, retriable": ("46.1 / 54.9 / 63.8", "19.0 / 27.8 / 36.6", "104.8 + 70.6 + 83.2 = 258.6"),
+    "Aave a.DI": ("89.1 / 109.2 / 129.2", "33.0 / 54.3 / 76.2", "63.4 + 46.3 + 74.5 = 184.1"),
+    "OZ OpenBridge": ("33.2 / 41.0 / 48.8", "-", "61.8 + 44.7 + 52.7 = 159.1"),
+    "Hashi": ("21.2 / 27.3 / 33.5", "-", "3 x 22.4 + 63.6 = 130.8"),
+    "Centrifuge MultiAdapter": ("23.1 / 34.4 / 45.8", "-", "60.5 + 23.2 + 26.6 = 110.3, no call"),
+}
+
+
+def measure() -> dict[str, list[int]]:
+    """Runs the harness; gas per number of GMPs, or per receipt.
+
+    Raises:
+        SystemExit: forge failed; its output has been shown.
+    """
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    # The harness alone is compiled, to folders of its own: other builds stay as they are.
+    environment = os.environ | {
+        "FOUNDRY_SRC": "bench",
+        "FOUNDRY_TEST": "bench",
+        "FOUNDRY_SCRIPT": "bench",
+        "FOUNDRY_OUT": "build/bench/out",
+        "FOUNDRY_CACHE_PATH": "build/bench/cache",
+    }
+    command = [str(FORGE), "test", "--isolate", "--match-path", "bench/RouterGas.t.sol"]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        print(run.stdout + run.stderr, file=sys.stderr)
+        raise SystemExit("the gas harness failed; its output is above")
+    gas = json.loads(RESULT.read_text())
+    return {name: values if isinstance(values, list) else [values] for name, values in gas.items()}
+
+
+def table(gas: dict[str, list[int]]) -> str:
+    """The measured figures above the peers', in thousands of gas."""
+    receive = gas["receive_3of3"]
+    rows = {
+        "Waybill, retriable": (
+            _slashed(gas["send_retriable"]),
+            _slashed(gas["resend"]),
+            f"{' + '.join(map(_thousands, receive))} = {_thousands(sum(receive))}",
+        ),
+        "Waybill, not retriable": (_slashed(gas["send"]), "-", "the same"),
+    } | PEERS
+    lines = [f"{'':24}  {'send over 1/2/3 GMPs':22}  {'send again':20}  receive 1st + 2nd + 3rd and execute"]
+    lines += [f"{name:24}  {send:22}  {again:20}  {received}" for name, (send, again, received) in rows.items()]
+    lines.append(f"\n32 KB over sixteen GMPs that log it: {gas['largest_send'][0]:,} gas in all")
+    return "\n".join(lines)
+
+
+def _thousands(gas: int) -> str:
+    return f"{gas / 1000:.1f}"
+
+
+def _slashed(values: list[int]) -> str:
+    return " / ".join(map(_thousands, values))
+
+
+def main() -> int:
+    """Measures, prints the table and says where the figures are."""
+    print("Compiling and running bench/RouterGas.t.sol (about half a minute)", file=sys.stderr)
+    print(table(measure()))
+    print(f"\nwritten: {RESULT.relative_to(ROOT)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

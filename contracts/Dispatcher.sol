@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Rules} from "./Rules.sol";
+import {IAdapter} from "./interfaces/IAdapter.sol";
+import {IMessageSender} from "./interfaces/IMessageSender.sol";
+import {BoundedCall} from "./libraries/BoundedCall.sol";
+import {Gmp, GmpSet} from "./types/Gmp.sol";
+import {Message} from "./types/Message.sol";
+import {GmpFee} from "./types/Route.sol";
+
+/// @dev Hands envelopes to GMPs and gives back what was not needed. Which message, and whether it may be sent, is decided by
+///      the contracts above.
+abstract contract Dispatcher is Rules {
+    /// @dev One way of a message over a set of GMPs.
+    struct Attempt {
+        bytes32 messageId;
+        uint32 number;
+        uint8 required;
+        address refundTo;
+    }
+
+    /// @dev More of an adapter's revert reason is not worth its gas in an event.
+    uint256 private constant MAX_REASON = 256;
+
+    /// @dev What every adapter is given, in gas: more than any of the five GMPs needs. The same for all, so that a caller
+    ///      who is mean with gas can't choose which of them fail.
+    uint256 private constant ADAPTER_GAS = 700_000;
+
+    /// @dev The same for each byte of the envelope: copies, hashes and the GMP's own event.
+    uint256 private constant ADAPTER_GAS_PER_BYTE = 64;
+
+    /// @dev Adapters and refundees are called with the guard up. A recipient that routes while it receives is not caught by
+    ///      it: sending and receiving are guarded apart.
+    modifier sendingOnce() {
+        if (_sending) revert IMessageSender.SendingReentered();
+        _sending = true;
+        _;
+        _sending = false;
+    }
+
+    /// @dev Refuses a set of GMPs to send over unless it makes sense with the value that came with the call.
+    /// @return named The GMPs as a set.
+    function _requireWay(GmpFee[] calldata gmps, uint8 minDispatched, uint8 least, address refundTo)
+        internal
+        view
+        returns (GmpSet named)
+    {
+        if (gmps.length == 0) revert IMessageSender.NoGmps();
+        if (refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
+        if (minDispatched < least || minDispatched > gmps.length) {
+            revert IMessageSender.InvalidMinDispatched(minDispatched, least, gmps.length);
+        }
+        uint256 fees;
+        for (uint256 index; index < gmps.length; ++index) {
+            Gmp gmp = gmps[index].gmp;
+            if (named.contains(gmp)) revert IMessageSender.DuplicateGmp(gmp);
+            named = named.with(gmp);
+            fees += gmps[index].fee;
+        }
+        if (fees != msg.value) revert IMessageSender.FeesDifferFromValue(fees, msg.value);
+    }
+
+    /// @dev Each GMP is called on its own: one that fails gives its fee back and hinders nobody.
+    function _dispatch(Attempt memory attempt, GmpFee[] calldata gmps, Message memory message, bytes memory envelope)
+        internal
+        returns (GmpSet took)
+    {
+        bytes memory data = abi.encodeCall(
+            IAdapter.dispatch,
+            (message.destinationChain, message.destinationRouter, envelope, message.gasLimit, attempt.refundTo)
+        );
+        uint256 taken;
+        uint256 refund;
+        for (uint256 index; index < gmps.length; ++index) {
+            if (_handOver(attempt, gmps[index].gmp, gmps[index].fee, data)) {
+                took = took.with(gmps[index].gmp);
+                ++taken;
+            } else {
+                refund += gmps[index].fee;
+            }
+        }
+        if (taken < attempt.required) revert IMessageSender.TooFewDispatched(took.count(), attempt.required);
+        if (refund != 0) _refund(attempt.refundTo, refund);
+    }
+
+    /// @return took Whether the GMP has the message now. It gets a fixed amount of gas, or the whole call fails.
+    function _handOver(Attempt memory attempt, Gmp gmp, uint256 fee, bytes memory data) private returns (bool took) {
+        Speaker memory speaker = _speakers[gmp];
+        if (speaker.adapter == address(0)) revert IMessageSender.GmpNotEnabled(gmp);
+        _requireOpen(gmp, speaker.pausedUntil);
+        uint256 needed = ADAPTER_GAS + ADAPTER_GAS_PER_BYTE * data.length;
+        // The EVM hands on at most 63/64 of what is left.
+        if (gasleft() * 63 / 64 < needed) revert IMessageSender.InsufficientDispatchGas(gmp, gasleft(), needed);
+        bytes memory reason;
+        (took, reason) = BoundedCall.tryCall(speaker.adapter, fee, needed, data, MAX_REASON);
+        if (!took) emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
+    }
+
+    /// @dev A refundee that can't be paid must not be able to stop the message: its money waits for {withdraw}.
+    function _refund(address account, uint256 amount) internal {
+        (bool success,) = BoundedCall.tryCall(account, amount, gasleft(), "", 0);
+        if (success) return;
+        _credits[account] += amount;
+        emit IMessageSender.Credited(account, amount);
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Roles} from "./Roles.sol";
+import {Rules} from "./Rules.sol";
+import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
+import {Addresses} from "./libraries/Addresses.sol";
+import {Gmp, GmpSet, NO_GMP} from "./types/Gmp.sol";
+
+/// @dev Who may carry, and who is on the other side; {IGmpRegistry} says what it promises.
+abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
+    using Addresses for address;
+    using Addresses for bytes32;
+
+    /// @inheritdoc IGmpRegistry
+    function addAdapter(Gmp gmp, address adapter) external onlyOwner {
+        GmpSet enabled = _gmps.enabled.with(gmp);
+        _gmps.epochs.requireRevocable(gmp);
+        if (_speakers[gmp].adapter != address(0)) revert GmpAlreadyHasAdapter(gmp, _speakers[gmp].adapter);
+        _bind(gmp, adapter);
+        _gmps.enabled = enabled;
+        emit AdapterAdded(gmp, adapter);
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function replaceAdapter(Gmp gmp, address adapter) external onlyOwner {
+        address previous = _requireAdapter(gmp);
+        _gmpOfAdapter[previous] = NO_GMP;
+        _bind(gmp, adapter);
+        emit AdapterReplaced(gmp, adapter, previous);
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function revokeAdapter(Gmp gmp) external onlyRevoker {
+        address adapter = _requireAdapter(gmp);
+        _gmpOfAdapter[adapter] = NO_GMP;
+        delete _speakers[gmp].adapter;
+        _gmps.enabled = _gmps.enabled.without(gmp);
+        _gmps.epochs = _gmps.epochs.bump(gmp);
+        emit AdapterRevoked(gmp, adapter, _gmps.epochs.epochOf(gmp));
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function setPeer(uint64 chain, bytes32 router) external onlyOwner {
+        if (chain == 0) revert ZeroChain();
+        if (chain == block.chainid) revert SameChain(chain);
+        if (router == 0) revert ZeroAddress();
+        // Every peer is an EVM router; a word that is no address could never answer.
+        address peer = router.toAddress();
+        _lanes[chain].peer = peer;
+        _knownPeers[chain][peer] = true;
+        emit PeerSet(chain, router);
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function revokePeer(uint64 chain, bytes32 router) external onlyRevoker {
+        if (!_isPeer(chain, router)) revert UnknownPeer(chain, router);
+        address peer = router.toAddress();
+        delete _knownPeers[chain][peer];
+        if (_lanes[chain].peer == peer) delete _lanes[chain].peer;
+        emit PeerRevoked(chain, router);
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function adapterOf(Gmp gmp) external view returns (address) {
+        return _speakers[gmp].adapter;
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function gmpOf(address adapter) external view returns (Gmp) {
+        return _gmpOfAdapter[adapter];
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function enabledGmps() external view returns (GmpSet) {
+        return _gmps.enabled;
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function epochOf(Gmp gmp) external view returns (uint8) {
+        return _gmps.epochs.epochOf(gmp);
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function peerOf(uint64 chain) external view returns (bytes32) {
+        return _lanes[chain].peer.toBytes32();
+    }
+
+    /// @inheritdoc IGmpRegistry
+    function isPeer(uint64 chain, bytes32 router) external view returns (bool) {
+        return _isPeer(chain, router);
+    }
+
+    function _requireAdapter(Gmp gmp) private view returns (address adapter) {
+        adapter = _speakers[gmp].adapter;
+        if (adapter == address(0)) revert GmpHasNoAdapter(gmp);
+    }
+
+    function _bind(Gmp gmp, address adapter) private {
+        if (adapter.code.length == 0) revert NotContract(adapter);
+        Gmp used = _gmpOfAdapter[adapter];
+        if (used != NO_GMP) revert AdapterAlreadyUsed(adapter, used);
+        _speakers[gmp].adapter = adapter;
+        _gmpOfAdapter[adapter] = gmp;
+    }
+}

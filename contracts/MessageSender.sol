@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Sending} from "./Sending.sol";
+import {IMessageSender} from "./interfaces/IMessageSender.sol";
+import {GmpSet} from "./types/Gmp.sol";
+import {Kind, Message} from "./types/Message.sol";
+import {GmpFee, Retry, Route} from "./types/Route.sol";
+import {SentMessage} from "./types/SentMessage.sol";
+
+/// @dev The sending half; {IMessageSender} says what it promises.
+abstract contract MessageSender is IMessageSender, Sending {
+    /// @inheritdoc IMessageSender
+    function route(Route calldata request) external payable sendingOnce returns (bytes32 messageId) {
+        GmpFee[] calldata gmps = request.gmps;
+        if (request.quorum == 0 || request.quorum > gmps.length) revert InvalidQuorum(request.quorum, gmps.length);
+        uint8 required = request.minDispatched == 0 ? request.quorum : request.minDispatched;
+        // What can't be retried must reach its quorum with this call or not be sent at all.
+        _requireWay(gmps, required, request.retriable ? 1 : request.quorum, request.refundTo);
+        Message memory message = _compose(request);
+        messageId = _launch(message, gmps, required, request.refundTo, request.retriable);
+    }
+
+    /// @inheritdoc IMessageSender
+    function retryRoute(Retry calldata request) external payable sendingOnce returns (uint32 attempt) {
+        (Message memory message, SentMessage sent) = _resume(request);
+        bytes32 messageId = request.messageId;
+        if (!sent.isRetriable()) revert NotRetriable(messageId);
+        if (sent.isUnfunded()) revert StillUnfunded(messageId);
+        address sender = sent.sender();
+        // A report says what everybody can see; whoever pays may send it again.
+        if (msg.sender != sender && msg.sender != _retriers[sender] && message.kind != Kind.REPORT) {
+            revert NotSenderOrRetrier(messageId, msg.sender, sender);
+        }
+        _requireAlive(message, messageId, sent);
+        _requireWay(request.gmps, request.minDispatched, 1, request.refundTo);
+        sent = sent.withOneMoreAttempt();
+        _sent[messageId] = sent;
+        attempt = sent.attempts();
+        GmpSet took = _dispatch(
+            Attempt(messageId, attempt, request.minDispatched, request.refundTo),
+            request.gmps,
+            message,
+            message.encode(messageId)
+        );
+        emit MessageRetried(messageId, message.destinationChain, attempt, took);
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
+
+import {RouterState} from "./RouterState.sol";
+import {IMessageReceiver} from "./interfaces/IMessageReceiver.sol";
+import {Addresses} from "./libraries/Addresses.sol";
+import {BoundedCall} from "./libraries/BoundedCall.sol";
+import {Kind, Message} from "./types/Message.sol";
+
+/// @dev The single call into a recipient: with no less gas than its message asks for, undone as a whole unless the recipient
+///      accepts, and never dearer than that gas, whatever the recipient does.
+abstract contract RecipientCall is IMessageReceiver, RouterState {
+    using Addresses for bytes32;
+
+    /// @dev What became of a call into the recipient.
+    enum Outcome {
+        ACCEPTED,
+        REFUSED,
+        TOO_LITTLE_GAS
+    }
+
+    /// @dev At most so much of a recipient's answer is copied, in bytes.
+    uint256 private constant MAX_REASON = 256;
+
+    /// @dev Kept back from the call frame, to unmark the message and emit the reason, in gas.
+    uint256 private constant BOOKKEEPING_GAS = 40_000;
+
+    /// @dev Kept back from the recipient, for reaching its account and judging its answer, in gas.
+    uint256 private constant FRAME_GAS = 5_000;
+
+    /// @dev What the frame spends before it looks at the gas it has left, and for each word of the payload, in gas.
+    uint256 private constant FRAME_ENTRY_GAS = 10_000;
+    uint256 private constant FRAME_GAS_PER_WORD = 16;
+
+    /// @notice Calls the recipient so that everything it did is undone unless it accepts. Only the router calls this.
+    /// @return enough Whether there was gas enough to call it at all.
+    function callFrame(address recipient, uint64 gasLimit, bytes calldata recipientCall)
+        external
+        returns (bool enough)
+    {
+        if (msg.sender != address(this)) revert OnlySelf();
+        bytes memory data = recipientCall;
+        uint256 available = gasleft();
+        // The EVM hands on at most 63/64 of what is left: whoever delivers can't give the recipient less than its limit.
+        if (available <= FRAME_GAS || (available - FRAME_GAS) * 63 / 64 < gasLimit) return false;
+        (bool success, bytes memory answer) = BoundedCall.tryCall(recipient, 0, available - FRAME_GAS, data, MAX_REASON);
+        if (!success) BoundedCall.bubble(answer);
+        if (answer.length < 32 || bytes32(answer) != bytes32(IERC7786Recipient.receiveMessage.selector)) {
+            revert WrongReturnValue(recipient);
+        }
+        return true;
+    }
+
+    /// @inheritdoc IMessageReceiver
+    function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces) {
+        return (_executingId, _executingKind, _executingNonce, _executingReplaces);
+    }
+
+    function _callRecipient(bytes32 messageId, Message memory message)
+        internal
+        returns (Outcome outcome, bytes memory reason)
+    {
+        bytes memory frame = _frameCall(messageId, message);
+        // Asked before the frame is entered, so that a frame that fails has failed because of the recipient.
+        uint256 available = gasleft();
+        if (available < BOOKKEEPING_GAS + _frameGas(message)) return (Outcome.TOO_LITTLE_GAS, "");
+        _setExecuting(messageId, message.kind, message.nonce, message.replaces);
+        (bool success, bytes memory answer) =
+            BoundedCall.tryCall(address(this), 0, available - BOOKKEEPING_GAS, frame, MAX_REASON);
+        _setExecuting(0, Kind.PLAIN, 0, 0);
+        if (!success) return (Outcome.REFUSED, answer);
+        return (abi.decode(answer, (bool)) ? Outcome.ACCEPTED : Outcome.TOO_LITTLE_GAS, "");
+    }
+
+    function _frameCall(bytes32 messageId, Message memory message) private view returns (bytes memory) {
+        bytes memory sender = InteroperableAddress.formatEvmV1(message.sourceChain, message.sender.toAddress());
+        bytes memory recipientCall =
+            abi.encodeCall(IERC7786Recipient.receiveMessage, (messageId, sender, message.payload));
+        return abi.encodeCall(this.callFrame, (message.recipient.toAddress(), message.gasLimit, recipientCall));
+    }
+
+    /// @dev Gas with which the frame certainly gets as far as its own check, and passes it. Both calls on the way hand on
+    ///      63/64 of what is left.
+    function _frameGas(Message memory message) private pure returns (uint256) {
+        uint256 words = message.payload.length / 32;
+        uint256 copying = FRAME_GAS_PER_WORD * words + words * words / 256;
+        return (FRAME_ENTRY_GAS + copying + FRAME_GAS + uint256(message.gasLimit) * 64 / 63) * 64 / 63;
+    }
+
+    function _setExecuting(bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces) private {
+        (_executingId, _executingKind, _executingNonce, _executingReplaces) = (messageId, kind, nonce, replaces);
+    }
+}

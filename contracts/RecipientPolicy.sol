@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Roles} from "./Roles.sol";
+import {IRecipientPolicy} from "./interfaces/IRecipientPolicy.sol";
+import {Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
+
+/// @dev Who may demand what before a message executes; {IRecipientPolicy} says what it promises.
+abstract contract RecipientPolicy is IRecipientPolicy, Roles {
+    /// @inheritdoc IRecipientPolicy
+    function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external {
+        if (quorum > gmps.count() || (quorum == 0 && gmps != NO_GMPS)) revert InvalidPolicy(quorum, gmps);
+        _policies[msg.sender][chain] = Policy({quorum: quorum, gmps: gmps});
+        emit PolicySet(msg.sender, chain, quorum, gmps);
+    }
+
+    /// @inheritdoc IRecipientPolicy
+    function setFloor(uint64 chain, uint8 floor) external onlyRevoker {
+        if (floor > Gmp.unwrap(HIGHEST_GMP)) revert InvalidFloor(floor);
+        if (floor < _lanes[chain].floor) _checkOwner();
+        _lanes[chain].floor = floor;
+        emit FloorSet(chain, floor);
+    }
+
+    /// @inheritdoc IRecipientPolicy
+    function policyOf(address recipient, uint64 chain) external view returns (uint8 quorum, GmpSet gmps) {
+        Policy memory policy = _policies[recipient][chain];
+        return (policy.quorum, policy.gmps);
+    }
+
+    /// @inheritdoc IRecipientPolicy
+    function floorOf(uint64 chain) external view returns (uint8) {
+        return _lanes[chain].floor;
+    }
+}

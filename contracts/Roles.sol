@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {RouterState} from "./RouterState.sol";
+import {IRoles} from "./interfaces/IRoles.sol";
+
+/// @dev Who decides. The owner, meant to stand behind a timelock, may do everything; what can only take trust away is open to
+///      a revoker at once, and pausing to a guardian.
+abstract contract Roles is IRoles, RouterState {
+    modifier onlyRevoker() {
+        if (msg.sender != _revoker && msg.sender != owner()) revert NotRevoker(msg.sender);
+        _;
+    }
+
+    /// @inheritdoc IRoles
+    function setRevoker(address account) external onlyOwner {
+        _revoker = account;
+        emit RevokerSet(account);
+    }
+
+    /// @inheritdoc IRoles
+    function setGuardian(address account) external onlyOwner {
+        _guardian = account;
+        emit GuardianSet(account);
+    }
+
+    /// @inheritdoc IRoles
+    function revoker() external view returns (address) {
+        return _revoker;
+    }
+
+    /// @inheritdoc IRoles
+    function guardian() external view returns (address) {
+        return _guardian;
+    }
+}

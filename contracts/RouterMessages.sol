@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Sending} from "./Sending.sol";
+import {IMessageSender} from "./interfaces/IMessageSender.sol";
+import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
+import {Addresses} from "./libraries/Addresses.sol";
+import {Kind, Message} from "./types/Message.sol";
+import {Execution} from "./types/Receipts.sol";
+import {GmpFee} from "./types/Route.sol";
+
+/// @dev Cancellations and reports, as they are sent; {IRouterMessages} says what it promises.
+abstract contract RouterMessages is IRouterMessages, Sending {
+    using Addresses for address;
+    using Addresses for bytes32;
+
+    /// @inheritdoc IRouterMessages
+    function cancel(Message calldata request, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
+        external
+        payable
+        sendingOnce
+        returns (bytes32 cancellationId)
+    {
+        (Message memory original, bytes32 payloadHash, bytes32 messageId) = _header(request);
+        if (original.sourceChain != block.chainid || original.sourceRouter != address(this).toBytes32()) {
+            revert IMessageSender.WrongSource(original.sourceChain, original.sourceRouter);
+        }
+        if (original.sender != msg.sender.toBytes32()) {
+            revert NotSender(messageId, msg.sender, original.sender.toAddress());
+        }
+        _sent[messageId] = _sent[messageId].cancelled();
+        Message memory message = _draft(original.sender, original.destinationChain);
+        message.destinationRouter = original.destinationRouter;
+        message.kind = Kind.CANCELLATION;
+        message.payload = abi.encode(original, payloadHash, Execution.CANCELLED);
+        cancellationId = _sendAbout(message, original.quorum, messageId, minDispatched, gmps, refundTo);
+        emit CancellationRequested(messageId, cancellationId);
+    }
+
+    /// @inheritdoc IRouterMessages
+    function report(Message calldata request, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
+        external
+        payable
+        sendingOnce
+        returns (bytes32 reportId)
+    {
+        (Message memory original, bytes32 payloadHash, bytes32 messageId) = _header(request);
+        Execution outcome = _receipts[messageId].execution();
+        if (outcome == Execution.NONE) revert NothingToReport(messageId);
+        Message memory message = _draft(address(this).toBytes32(), original.sourceChain);
+        message.destinationRouter = original.sourceRouter;
+        message.kind = Kind.REPORT;
+        message.payload = abi.encode(original, payloadHash, outcome);
+        reportId = _sendAbout(message, original.quorum, messageId, minDispatched, gmps, refundTo);
+    }
+
+    /// @dev Sends a drafted message about another one. It is retriable, never expires, and asks for the other's quorum.
+    function _sendAbout(
+        Message memory message,
+        uint8 quorum,
+        bytes32 messageId,
+        uint8 minDispatched,
+        GmpFee[] calldata gmps,
+        address refundTo
+    ) private returns (bytes32) {
+        _requireLane(message.destinationChain, message.destinationRouter);
+        _requireWay(gmps, minDispatched, 1, refundTo);
+        message.recipient = message.destinationRouter;
+        message.quorum = quorum;
+        message.replaces = messageId;
+        return _launch(message, gmps, minDispatched, refundTo, true);
+    }
+
+    /// @dev A message without its payload, the payload's hash, and its id.
+    function _header(Message calldata request)
+        private
+        pure
+        returns (Message memory original, bytes32 payloadHash, bytes32 messageId)
+    {
+        original = request;
+        payloadHash = keccak256(original.payload);
+        messageId = original.idOf(payloadHash);
+        if (original.kind >= Kind.CANCELLATION) revert NotForRouterMessages(messageId);
+        original.payload = "";
+    }
+}

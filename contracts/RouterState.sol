@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
+
+import {IRoles} from "./interfaces/IRoles.sol";
+import {Gmp, GmpSet} from "./types/Gmp.sol";
+import {LaneTotal} from "./types/LaneTotal.sol";
+import {Kind} from "./types/Message.sol";
+import {PauseLog} from "./types/Pauses.sol";
+import {Epochs, Execution, Receipts} from "./types/Receipts.sol";
+import {SentMessage} from "./types/SentMessage.sol";
+
+/// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that does not fit into one:
+///      both begin with this, and declare no state of their own, so that each finds everything where the other left it.
+abstract contract RouterState is Ownable2Step {
+    /// @dev Read once per call, so it lies in one slot.
+    struct Gmps {
+        GmpSet enabled;
+        /// @dev Those that may be paused now: only for them the time has to be looked up on arrival.
+        GmpSet paused;
+        Epochs epochs;
+    }
+
+    /// @dev Who speaks for a GMP, and until when it is paused, in one slot.
+    struct Speaker {
+        address adapter;
+        uint48 pausedUntil;
+    }
+
+    /// @dev What sending to and receiving from a chain need to know of it, in one slot.
+    struct Lane {
+        /// @dev The router that new messages go to, or zero.
+        address peer;
+        /// @dev Least quorum for recipients without a policy.
+        uint8 floor;
+        uint48 pausedUntil;
+    }
+
+    /// @dev What a recipient demands; quorum 0 means that it has no policy.
+    struct Policy {
+        uint8 quorum;
+        GmpSet gmps;
+    }
+
+    // ---- configuration
+
+    address internal _revoker;
+    address internal _guardian;
+    Gmps internal _gmps;
+    mapping(Gmp gmp => Speaker) internal _speakers;
+    mapping(address adapter => Gmp gmp) internal _gmpOfAdapter;
+    mapping(uint64 chain => Lane) internal _lanes;
+    mapping(uint64 chain => mapping(address router => bool known)) internal _knownPeers;
+    mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
+    mapping(uint64 chain => PauseLog) internal _lanePauses;
+    PauseLog internal _gmpPauses;
+
+    // ---- sending
+
+    mapping(uint64 chain => LaneTotal) internal _sentTo;
+    mapping(bytes32 messageId => SentMessage) internal _sent;
+    mapping(address sender => address retrier) internal _retriers;
+    mapping(address account => uint256 amount) internal _credits;
+    mapping(bytes32 messageId => Execution outcome) internal _outcomes;
+
+    // ---- receiving
+
+    mapping(bytes32 messageId => Receipts) internal _receipts;
+    mapping(uint64 chain => LaneTotal) internal _executedFrom;
+
+    // ---- during a call
+
+    bool internal transient _sending;
+    bool internal transient _receiving;
+    bytes32 internal transient _executingId;
+    bytes32 internal transient _executingReplaces;
+    uint64 internal transient _executingNonce;
+    Kind internal transient _executingKind;
+
+    /// @dev A router without an owner could never add what replaces a GMP that turns out to lie.
+    function renounceOwnership() public view override onlyOwner {
+        revert IRoles.RenouncingDisabled();
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Dispatcher} from "./Dispatcher.sol";
+import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
+import {IMessageSender} from "./interfaces/IMessageSender.sol";
+import {Addresses} from "./libraries/Addresses.sol";
+import {GmpSet} from "./types/Gmp.sol";
+import {Kind, Message} from "./types/Message.sol";
+import {GmpFee, Retry, Route} from "./types/Route.sol";
+import {SentMessage, SentMessageLibrary} from "./types/SentMessage.sol";
+
+/// @dev How messages come into being and depart, whoever asks for it.
+abstract contract Sending is Dispatcher {
+    using Addresses for address;
+    using Addresses for bytes32;
+
+    /// @dev In bytes. So much over sixteen GMPs stays below a quarter of a block of 30 million gas (bench/).
+    uint256 internal constant MAX_PAYLOAD = 32_768;
+
+    /// @dev The message that a request of the caller asks for, with the lane's next nonce.
+    function _compose(Route calldata request) internal view returns (Message memory message) {
+        message = _draft(msg.sender.toBytes32(), request.destinationChain);
+        message.recipient = request.recipient;
+        message.gasLimit = request.gasLimit;
+        message.ttl = request.ttl;
+        message.kind = request.kind;
+        message.quorum = request.quorum;
+        message.replaces = request.replaces;
+        message.payload = request.payload;
+        _address(message);
+    }
+
+    /// @dev Names the router that a dApp's message is for; refuses what could never be executed there.
+    function _address(Message memory message) internal view {
+        if (message.destinationChain == block.chainid) revert IGmpRegistry.SameChain(message.destinationChain);
+        if (message.recipient == 0) revert IMessageSender.ZeroRecipient();
+        // Every peer is an EVM router, so a recipient that is no EVM address could never be called.
+        message.recipient.toAddress();
+        if (message.kind >= Kind.CANCELLATION) revert IMessageSender.ReservedKind(message.kind);
+        bool mayLiveForEver = message.kind == Kind.PLAIN || message.kind == Kind.REGULATORY_ACTION_CRITICAL;
+        if (message.ttl == 0 && !mayLiveForEver) revert IMessageSender.TtlRequired(message.kind);
+        if (message.payload.length > MAX_PAYLOAD) {
+            revert IMessageSender.PayloadTooLong(message.payload.length, MAX_PAYLOAD);
+        }
+        Lane memory lane = _lanes[message.destinationChain];
+        if (lane.peer == address(0)) revert IMessageSender.NoPeer(message.destinationChain);
+        _requireOpen(message.destinationChain, lane);
+        message.destinationRouter = lane.peer.toBytes32();
+    }
+
+    /// @dev A message from here and now, with the lane's next nonce.
+    function _draft(bytes32 sender, uint64 chain) internal view returns (Message memory message) {
+        message.sourceChain = uint64(block.chainid);
+        message.sourceRouter = address(this).toBytes32();
+        message.sender = sender;
+        message.nonce = _sentTo[chain].count() + 1;
+        message.destinationChain = chain;
+        message.sentAt = uint64(block.timestamp);
+    }
+
+    /// @dev Gives a composed message its id and its place on the lane, and dispatches it for the first time.
+    function _launch(Message memory message, GmpFee[] calldata gmps, uint8 required, address refundTo, bool retriable)
+        internal
+        returns (bytes32 messageId)
+    {
+        messageId = _register(message);
+        if (retriable) _sent[messageId] = SentMessageLibrary.retriableBy(message.sender.toAddress());
+        _depart(message, Attempt(messageId, 0, required, refundTo), gmps, retriable);
+    }
+
+    function _register(Message memory message) internal returns (bytes32 messageId) {
+        messageId = message.id();
+        _sentTo[message.destinationChain] = _sentTo[message.destinationChain].plus(messageId);
+        emit IMessageSender.MessageIdCreated(messageId, message.sender.toAddress(), message.nonce);
+    }
+
+    function _depart(Message memory message, Attempt memory attempt, GmpFee[] calldata gmps, bool retriable) internal {
+        bytes memory envelope = message.encode(attempt.messageId);
+        GmpSet took = _dispatch(attempt, gmps, message, envelope);
+        emit IMessageSender.MessageRouted(attempt.messageId, message.destinationChain, retriable, took, envelope);
+    }
+
+    /// @dev The message that a request names, and what is kept of it.
+    function _resume(Retry calldata request) internal view returns (Message memory message, SentMessage sent) {
+        message = request.message;
+        bytes32 messageId = message.id();
+        if (messageId != request.messageId) revert IMessageSender.MessageIdMismatch(request.messageId, messageId);
+        sent = _sent[messageId];
+    }
+
+    /// @dev Refuses what its destination would not execute any more, or what can't get there.
+    function _requireAlive(Message memory message, bytes32 messageId, SentMessage sent) internal view {
+        if (message.sourceChain != block.chainid) {
+            revert IMessageSender.WrongSource(message.sourceChain, message.sourceRouter);
+        }
+        if (sent.isCancelled()) revert IMessageSender.AlreadyCancelled(messageId);
+        if (_hasExpired(message.destinationChain, message.sentAt, message.ttl)) {
+            revert IMessageSender.Expired(messageId, message.sentAt, message.ttl);
+        }
+        _requireLane(message.destinationChain, message.destinationRouter);
+    }
+}

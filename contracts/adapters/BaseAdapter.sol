@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
+
+import {IAdapter} from "../interfaces/IAdapter.sol";
+import {IMessageReceiver} from "../interfaces/IMessageReceiver.sol";
+import {IRouter} from "../interfaces/IRouter.sol";
+import {BoundedCall} from "../libraries/BoundedCall.sol";
+import {MessageLibrary} from "../types/Message.sol";
+
+/// @dev What every adapter does alike: take envelopes from the router only, know the adapters on the other side, and hand what
+///      arrives to the router. What is particular to a GMP is in {_send} and in the entry point that the GMP calls.
+abstract contract BaseAdapter is IAdapter {
+    /// @dev What a delivery needs beyond the recipient's own gas limit: checks, receipt, execution frame, bookkeeping.
+    uint256 private constant DELIVERY_GAS = 250_000;
+
+    /// @dev What each byte of an envelope adds: it is copied, hashed and logged several times on its way to the recipient.
+    uint256 private constant GAS_PER_BYTE = 16;
+
+    /// @dev Each call keeps back a 64th, and up to five lie between the GMP's own and the recipient's: (64/63)^5 < 1 + 1/12.
+    uint256 private constant CALL_DEPTH_SHARE = 12;
+
+    IRouter public immutable router;
+
+    mapping(uint64 chain => uint256 number) private _numbers;
+    mapping(uint256 number => uint64 chain) private _chainOfNumber;
+
+    mapping(uint64 chain => mapping(bytes32 remoteRouter => bytes32 remoteAdapter)) private _remotes;
+    mapping(uint64 chain => mapping(bytes32 remoteAdapter => bytes32 remoteRouter)) private _routerOfRemote;
+
+    /// @notice The GMP's number for `chain` is in use for `other`.
+    error ChainNumberTaken(uint64 chain, uint64 other);
+
+    /// @notice The GMP's number for `chain` is known already, and it is another one.
+    error ChainNumberFixed(uint64 chain);
+
+    /// @dev Adapters have no owner of their own: one account decides about a router and all that speaks for it.
+    modifier onlyRouterOwner() {
+        if (msg.sender != router.owner()) revert OnlyOwner(msg.sender);
+        _;
+    }
+
+    constructor(IRouter router_) {
+        if (address(router_) == address(0)) revert ZeroConnection();
+        router = router_;
+    }
+
+    /// @inheritdoc IAdapter
+    function dispatch(
+        uint64 destinationChain,
+        bytes32 destinationRouter,
+        bytes calldata envelope,
+        uint64 gasLimit,
+        address refundTo
+    ) external payable {
+        if (msg.sender != address(router)) revert OnlyRouter(msg.sender);
+        bytes32 remoteAdapter = _requireRemote(destinationChain, destinationRouter);
+        _send(destinationChain, remoteAdapter, envelope, deliveryGas(envelope.length, gasLimit), refundTo);
+    }
+
+    /// @inheritdoc IAdapter
+    function quote(uint64 destinationChain, bytes32 destinationRouter, bytes calldata envelope, uint64 gasLimit)
+        external
+        view
+        returns (uint256 fee)
+    {
+        bytes32 remoteAdapter = _requireRemote(destinationChain, destinationRouter);
+        return _quote(destinationChain, remoteAdapter, envelope, deliveryGas(envelope.length, gasLimit));
+    }
+
+    /// @inheritdoc IAdapter
+    function disconnect(uint64 chain, bytes32 remoteAdapter) external {
+        if (msg.sender != router.owner() && msg.sender != router.revoker()) revert OnlyOwner(msg.sender);
+        bytes32 remoteRouter = _requireTrusted(chain, remoteAdapter);
+        delete _routerOfRemote[chain][remoteAdapter];
+        if (_remotes[chain][remoteRouter] == remoteAdapter) delete _remotes[chain][remoteRouter];
+        emit Disconnected(chain, remoteRouter, remoteAdapter);
+    }
+
+    /// @inheritdoc IAdapter
+    function remoteAdapterOf(uint64 chain, bytes32 remoteRouter) public view returns (bytes32) {
+        return _remotes[chain][remoteRouter];
+    }
+
+    /// @notice The gas that a delivery asks the GMP for, so that the recipient's call gets `gasLimit`.
+    function deliveryGas(uint256 envelopeLength, uint64 gasLimit) public pure returns (uint256) {
+        return gasLimit + gasLimit / CALL_DEPTH_SHARE + DELIVERY_GAS + GAS_PER_BYTE * envelopeLength;
+    }
+
+    /// @dev Hands the envelope to the GMP with `msg.value`, for `remoteAdapter` on `chain`, asking for `gasLimit` there.
+    function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)
+        internal
+        virtual;
+
+    /// @dev What {_send} would cost, in wei.
+    function _quote(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit)
+        internal
+        view
+        virtual
+        returns (uint256);
+
+    /// @dev Notes the GMP's own number for a chain. Numbers are one to one and never change: what travels under an old one
+    ///      would be stranded, and two chains under one could speak for each other. A mistake is mended by {IGmpRegistry-replaceAdapter}.
+    function _setNumber(uint64 chain, uint256 number) internal {
+        if (chain == 0 || number == 0) revert ZeroConnection();
+        uint64 other = _chainOfNumber[number];
+        if (other == chain) return;
+        if (other != 0) revert ChainNumberTaken(chain, other);
+        if (_numbers[chain] != 0) revert ChainNumberFixed(chain);
+        _numbers[chain] = number;
+        _chainOfNumber[number] = chain;
+    }
+
+    function _numberOf(uint64 chain) internal view returns (uint256) {
+        return _numbers[chain];
+    }
+
+    function _chainOf(uint256 number) internal view returns (uint64) {
+        return _chainOfNumber[number];
+    }
+
+    /// @dev For a GMP that keeps all it is given: pays back what is above `fee`, or refuses what is below.
+    function _giveBackAbove(uint256 fee, address refundTo) internal {
+        if (msg.value < fee) revert WrongFee(msg.value, fee);
+        if (msg.value > fee) Address.sendValue(payable(refundTo), msg.value - fee);
+    }
+
+    /// @dev An adapter that was connected before stays trusted, so that what it sent still arrives; {disconnect} ends that.
+    function _connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter) internal {
+        if (chain == 0 || remoteRouter == 0 || remoteAdapter == 0) revert ZeroConnection();
+        bytes32 other = _routerOfRemote[chain][remoteAdapter];
+        if (other != 0 && other != remoteRouter) revert RemoteAlreadyConnected(chain, remoteAdapter, other);
+        _remotes[chain][remoteRouter] = remoteAdapter;
+        _routerOfRemote[chain][remoteAdapter] = remoteRouter;
+        emit Connected(chain, remoteRouter, remoteAdapter);
+    }
+
+    /// @dev Makes the one call into the router. The GMP has been authenticated by the caller, the remote adapter is here.
+    ///      A duplicate is absorbed, so that the GMP stops delivering it; every other revert goes through, so that the GMP
+    ///      can deliver again.
+    function _receive(uint64 chain, bytes32 remoteAdapter, bytes memory envelope) internal {
+        _requireTrusted(chain, remoteAdapter);
+        try router.receiveMessage(chain, envelope) {}
+        catch (bytes memory reason) {
+            if (bytes4(reason) != IMessageReceiver.AlreadyReceived.selector) BoundedCall.bubble(reason);
+            emit DuplicateAbsorbed(MessageLibrary.statedId(envelope), router.gmpOf(address(this)));
+        }
+    }
+
+    function _isTrusted(uint64 chain, bytes32 remoteAdapter) internal view returns (bool) {
+        return _routerOfRemote[chain][remoteAdapter] != 0;
+    }
+
+    function _requireRemote(uint64 chain, bytes32 remoteRouter) private view returns (bytes32 remoteAdapter) {
+        remoteAdapter = _remotes[chain][remoteRouter];
+        if (remoteAdapter == 0) revert NotConnected(chain, remoteRouter);
+    }
+
+    function _requireTrusted(uint64 chain, bytes32 remoteAdapter) private view returns (bytes32 remoteRouter) {
+        remoteRouter = _routerOfRemote[chain][remoteAdapter];
+        if (remoteRouter == 0) revert UntrustedRemote(chain, remoteAdapter);
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IRouter} from "../interfaces/IRouter.sol";
+import {BaseAdapter} from "./BaseAdapter.sol";
+
+/// @dev What the adapter needs of Wormhole's core.
+interface IWormhole {
+    struct Signature {
+        bytes32 r;
+        bytes32 s;
+        uint8 v;
+        uint8 guardianIndex;
+    }
+
+    /// @dev A verified action approval (VAA), parsed.
+    struct VM {
+        uint8 version;
+        uint32 timestamp;
+        uint32 nonce;
+        uint16 emitterChainId;
+        bytes32 emitterAddress;
+        uint64 sequence;
+        uint8 consistencyLevel;
+        bytes payload;
+        uint32 guardianSetIndex;
+        Signature[] signatures;
+        bytes32 hash;
+    }
+
+    function publishMessage(uint32 nonce, bytes memory payload, uint8 consistencyLevel)
+        external
+        payable
+        returns (uint64 sequence);
+
+    function messageFee() external view returns (uint256);
+
+    function parseAndVerifyVM(bytes calldata encodedVm)
+        external
+        view
+        returns (VM memory vm, bool valid, string memory reason);
+}
+
+/// @notice Speaks Wormhole's core. A VAA names no destination and the core keeps no replay state: both are the router's checks.
+contract WormholeAdapter is BaseAdapter {
+    IWormhole public immutable core;
+
+    /// @notice How final a message must be before the guardians sign it, in Wormhole's numbers.
+    uint8 public immutable consistencyLevel;
+
+    /// @notice The core does not accept the VAA.
+    error InvalidVaa(string reason);
+
+    constructor(IRouter router_, IWormhole core_, uint8 consistencyLevel_) BaseAdapter(router_) {
+        if (address(core_) == address(0)) revert ZeroConnection();
+        core = core_;
+        consistencyLevel = consistencyLevel_;
+    }
+
+    /// @notice Connects a remote router's adapter on the chain that Wormhole numbers `id`.
+    function connect(uint64 chain, bytes32 remoteRouter, bytes32 remoteAdapter, uint16 id) external onlyRouterOwner {
+        _setNumber(chain, id);
+        _connect(chain, remoteRouter, remoteAdapter);
+    }
+
+    /// @notice Delivers a message that the guardians have signed. Open to anyone.
+    function deliver(bytes calldata vaa) external {
+        (IWormhole.VM memory vm, bool valid, string memory reason) = core.parseAndVerifyVM(vaa);
+        if (!valid) revert InvalidVaa(reason);
+        _receive(chainOf(vm.emitterChainId), vm.emitterAddress, vm.payload);
+    }
+
+    /// @notice Wormhole's number for a chain, or 0.
+    function wormholeIdOf(uint64 chain) external view returns (uint16) {
+        return uint16(_numberOf(chain));
+    }
+
+    /// @notice The chain behind Wormhole's number, or 0.
+    function chainOf(uint16 id) public view returns (uint64) {
+        return _chainOf(id);
+    }
+
+    /// @dev The guardians' fee covers no delivery, and the core wants exactly that much.
+    function _send(uint64, bytes32, bytes calldata envelope, uint256, address refundTo) internal override {
+        uint256 fee = core.messageFee();
+        _giveBackAbove(fee, refundTo);
+        core.publishMessage{value: fee}(0, envelope, consistencyLevel);
+    }
+
+    function _quote(uint64, bytes32, bytes calldata, uint256) internal view override returns (uint256) {
+        return core.messageFee();
+    }
+}

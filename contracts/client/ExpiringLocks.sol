@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+/// @notice Locks that outlive every retry of the message that took them, and end by themselves even if their holder never comes
+///         back.
+abstract contract ExpiringLocks {
+    /// @dev How messages that take locks are sent, which a lock's time must cover; times in seconds.
+    struct RetryWindow {
+        uint32 messageTtl;
+        uint32 maxRetries;
+        uint32 maxBackoff;
+    }
+
+    struct Lock {
+        address holder;
+        uint64 until;
+        /// @dev Grows with each lock taken or renewed: who acts on an older one acts on a lock that is gone.
+        uint32 fence;
+    }
+
+    mapping(bytes32 subject => Lock) private _locks;
+    RetryWindow private _window;
+
+    event LockTaken(bytes32 indexed subject, address indexed holder, uint64 until, uint32 fence);
+    event LockReleased(bytes32 indexed subject, address indexed holder, uint32 fence);
+    event RetryWindowSet(uint32 messageTtl, uint32 maxRetries, uint32 maxBackoff);
+
+    error ZeroHolder();
+
+    /// @notice The lock would end while the message that takes it may still be retried; both in seconds.
+    error LockTtlTooShort(uint64 lockTtl, uint64 least);
+
+    /// @notice The lock would hold for longer than any lock may; both in seconds.
+    error LockTtlTooLong(uint64 lockTtl, uint64 most);
+
+    error LockHeld(bytes32 subject, address holder, uint64 until);
+    error LockNotHeld(bytes32 subject, address caller);
+
+    /// @notice No lock holds for longer, in seconds.
+    uint64 public constant MAX_LOCK_TTL = 30 days;
+
+    /// @notice The lock on `subject`; an expired one counts as released, and has no holder.
+    function lockOf(bytes32 subject) public view returns (address holder, uint64 until, uint32 fence) {
+        Lock memory lock = _locks[subject];
+        if (lock.until <= block.timestamp) return (address(0), 0, lock.fence);
+        return (lock.holder, lock.until, lock.fence);
+    }
+
+    /// @notice The least time a lock must be taken for: lockTtl ≥ messageTtl + maxRetries × maxBackoff.
+    function leastLockTtl() public view returns (uint64) {
+        return uint64(_window.messageTtl) + uint64(_window.maxRetries) * _window.maxBackoff;
+    }
+
+    function _setRetryWindow(RetryWindow memory window) internal {
+        _window = window;
+        if (leastLockTtl() > MAX_LOCK_TTL) revert LockTtlTooLong(leastLockTtl(), MAX_LOCK_TTL);
+        emit RetryWindowSet(window.messageTtl, window.maxRetries, window.maxBackoff);
+    }
+
+    /// @dev Takes a free lock, or renews the holder's own.
+    function _takeLock(bytes32 subject, address holder, uint64 lockTtl) internal virtual {
+        if (holder == address(0)) revert ZeroHolder();
+        if (lockTtl < leastLockTtl()) revert LockTtlTooShort(lockTtl, leastLockTtl());
+        if (lockTtl > MAX_LOCK_TTL) revert LockTtlTooLong(lockTtl, MAX_LOCK_TTL);
+        _requireUnlocked(subject, holder);
+        uint64 until = uint64(block.timestamp) + lockTtl;
+        uint32 fence = _locks[subject].fence + 1;
+        _locks[subject] = Lock(holder, until, fence);
+        emit LockTaken(subject, holder, until, fence);
+    }
+
+    function _releaseLock(bytes32 subject, address holder) internal {
+        (address present,, uint32 fence) = lockOf(subject);
+        if (present != holder || holder == address(0)) revert LockNotHeld(subject, holder);
+        _locks[subject].until = 0;
+        emit LockReleased(subject, holder, fence);
+    }
+
+    /// @dev Reverts if somebody else than `account` holds the lock.
+    function _requireUnlocked(bytes32 subject, address account) internal view {
+        (address holder, uint64 until,) = lockOf(subject);
+        if (holder != address(0) && holder != account) revert LockHeld(subject, holder, until);
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
+
+import {IRouter} from "../interfaces/IRouter.sol";
+import {Addresses} from "../libraries/Addresses.sol";
+import {Gmp, GmpSet, HIGHEST_GMP} from "../types/Gmp.sol";
+import {Kind, Message} from "../types/Message.sol";
+import {GmpFee, Retry, Route} from "../types/Route.sol";
+
+/// @dev How a dApp's messages go to one chain.
+struct Lane {
+    /// @dev EIP-155 id.
+    uint64 chain;
+    /// @dev The dApp's counterpart there.
+    address recipient;
+    /// @dev Least gas for the counterpart's call.
+    uint64 gasLimit;
+    /// @dev Seconds until a message expires; 0 = never, which only some kinds may.
+    uint32 ttl;
+    uint8 quorum;
+    GmpSet gmps;
+}
+
+using Lanes for Lane global;
+
+/// @notice Builds, prices and sends what a dApp says over a lane.
+library Lanes {
+    using Addresses for address;
+
+    /// @notice The value is below what the GMPs ask for now, in wei.
+    error ValueBelowFees(uint256 value, uint256 fees);
+
+    /// @notice The lane has no recipient: nobody has set it.
+    error UnknownLane(uint64 chain);
+
+    /// @dev A retriable message over all the lane's GMPs, its fees not yet known.
+    function request(Lane memory lane, Kind kind, bytes memory payload, address refundTo)
+        internal
+        pure
+        returns (Route memory)
+    {
+        if (lane.recipient == address(0)) revert UnknownLane(lane.chain);
+        return Route({
+            destinationChain: lane.chain,
+            recipient: lane.recipient.toBytes32(),
+            payload: payload,
+            gasLimit: lane.gasLimit,
+            ttl: lane.ttl,
+            kind: kind,
+            quorum: lane.quorum,
+            replaces: 0,
+            retriable: true,
+            minDispatched: 0,
+            gmps: unpriced(lane.gmps),
+            refundTo: refundTo
+        });
+    }
+
+    /// @dev Routes at today's fees with at most `value` of the caller's money; the rest goes to the request's `refundTo`.
+    function send(IRouter router, Route memory made, uint256 value) internal returns (bytes32 messageId) {
+        uint256 fees;
+        (fees, made.gmps) = router.quoteRoute(made);
+        if (value < fees) revert ValueBelowFees(value, fees);
+        messageId = router.route{value: fees}(made);
+        if (value > fees) Address.sendValue(payable(made.refundTo), value - fees);
+    }
+
+    /// @dev The same message again over `gmps`, at today's fees.
+    function retryOf(IRouter router, Message memory message, GmpSet gmps, address refundTo)
+        internal
+        view
+        returns (Retry memory again, uint256 fees)
+    {
+        again = Retry({
+            messageId: message.id(), message: message, minDispatched: 1, gmps: unpriced(gmps), refundTo: refundTo
+        });
+        (fees, again.gmps) = router.quoteRetry(message, again.gmps);
+    }
+
+    /// @dev The members of a set, in ascending order, with no fee yet.
+    function unpriced(GmpSet gmps) internal pure returns (GmpFee[] memory fees) {
+        fees = new GmpFee[](gmps.count());
+        uint256 place;
+        for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
+            if (gmps.contains(Gmp.wrap(number))) fees[place++].gmp = Gmp.wrap(number);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IERC7786GatewaySource} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
+
+import {Retry} from "../types/Route.sol";
+import {IProfiles} from "./IProfiles.sol";
+
+/// @notice The router as an ERC-7786 gateway. Recipients are ERC-7930 addresses of EVM chains in their canonical form.
+/// @dev A call with value is dispatched at once, at today's fees; what is left over goes back to the sender. A call without
+///      value leaves the message unfunded: `sendId` is its id, and anyone may pay {dispatch}.
+interface IGateway is IERC7786GatewaySource {
+    /// @notice The value is not zero but less than the fees of the GMPs, in wei.
+    error InsufficientValue(uint256 value, uint256 fees);
+
+    /// @notice How messages travel whose senders do not say.
+    function profiles() external view returns (IProfiles);
+
+    /// @notice Sends an unfunded message over the GMPs that its sender's profile named, as far as they are open now. Open to
+    ///         anyone who pays.
+    function dispatch(Retry calldata request) external payable;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Gmp, GmpSet} from "../types/Gmp.sol";
+
+/// @notice Which GMPs a router sends over and receives from, and which routers it knows on other chains.
+/// @dev GMPs are numbers; adapters are contracts that may change. Receipts belong to numbers.
+interface IGmpRegistry {
+    event AdapterAdded(Gmp indexed gmp, address indexed adapter);
+
+    /// @notice `adapter` speaks for the GMP from now on; receipts that `previous` brought still count.
+    event AdapterReplaced(Gmp indexed gmp, address indexed adapter, address indexed previous);
+
+    /// @notice Receipts that `adapter` brought no longer count, and the GMP is disabled.
+    event AdapterRevoked(Gmp indexed gmp, address indexed adapter, uint8 epoch);
+
+    /// @notice New messages to `chain` go to `router`; messages to and from its predecessors still travel.
+    event PeerSet(uint64 indexed chain, bytes32 indexed router);
+
+    /// @notice Nothing is sent to or received from that router any more.
+    event PeerRevoked(uint64 indexed chain, bytes32 indexed router);
+
+    error ZeroAddress();
+    error ZeroChain();
+    /// @notice There is no code at the address; a call to it would succeed and do nothing.
+    error NotContract(address account);
+
+    /// @notice The chain is this one.
+    error SameChain(uint64 chain);
+
+    error GmpAlreadyHasAdapter(Gmp gmp, address adapter);
+    error GmpHasNoAdapter(Gmp gmp);
+    error AdapterAlreadyUsed(address adapter, Gmp gmp);
+    error UnknownPeer(uint64 chain, bytes32 router);
+
+    /// @notice Registers the first adapter of a GMP, and enables the GMP.
+    /// @dev Reverts if the GMP has one already ({replaceAdapter}), or if the adapter speaks for another GMP.
+    function addAdapter(Gmp gmp, address adapter) external;
+
+    /// @notice Puts another adapter in the place of a sound one: receipts stay.
+    function replaceAdapter(Gmp gmp, address adapter) external;
+
+    /// @notice Takes a GMP out of use because it can't be trusted: its receipts are void, and after {addAdapter} it may
+    ///         deliver the same messages again.
+    function revokeAdapter(Gmp gmp) external;
+
+    /// @notice Makes `router` the one to send new messages for `chain` to.
+    function setPeer(uint64 chain, bytes32 router) external;
+
+    /// @notice Cuts a router off, also for messages in flight.
+    function revokePeer(uint64 chain, bytes32 router) external;
+
+    /// @notice The adapter that speaks for a GMP, or zero.
+    function adapterOf(Gmp gmp) external view returns (address);
+
+    /// @notice The GMP that an adapter speaks for, or 0.
+    function gmpOf(address adapter) external view returns (Gmp);
+
+    /// @notice The GMPs that have an adapter.
+    function enabledGmps() external view returns (GmpSet);
+
+    /// @notice How often a GMP's adapter was revoked.
+    function epochOf(Gmp gmp) external view returns (uint8);
+
+    /// @notice The router that new messages for `chain` go to, or zero.
+    function peerOf(uint64 chain) external view returns (bytes32);
+
+    /// @notice Whether messages to and from that router travel.
+    function isPeer(uint64 chain, bytes32 router) external view returns (bool);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Gmp} from "../types/Gmp.sol";
+import {Kind, Message} from "../types/Message.sol";
+import {Execution} from "../types/Receipts.sol";
+
+/// @notice The receiving half of a router: collects receipts, and calls the recipient once enough GMPs have delivered.
+interface IMessageReceiver {
+    /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included, and `quorum` is how many the
+    ///         message needs: its own wish or what its recipient demands, if that is more.
+    event MessageReceived(
+        bytes32 indexed messageId,
+        uint64 indexed sourceChain,
+        Gmp indexed gmp,
+        uint8 receipts,
+        uint8 quorum,
+        bytes32 payloadHash
+    );
+
+    /// @notice The recipient accepted the message. Happens at most once for an id.
+    event MessageExecuted(
+        bytes32 indexed messageId, uint64 indexed sourceChain, address indexed recipient, bytes32 payloadHash
+    );
+
+    /// @notice The recipient reverted, or returned a wrong value. The receipts stay: anyone may {execute}.
+    /// @param reason What it reverted with, cut at 256 bytes.
+    event ExecutionFailed(bytes32 indexed messageId, uint64 indexed sourceChain, bytes reason);
+
+    /// @notice The delivery brought less gas than the message asks for. The receipts stay: anyone may {execute}.
+    event ExecutionDeferred(bytes32 indexed messageId, uint64 indexed sourceChain, uint64 gasLimit);
+
+    /// @notice The message's time ran out before it was executed. It never will be.
+    event MessageExpired(bytes32 indexed messageId, uint64 indexed sourceChain);
+
+    /// @notice A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all.
+    event ArrivedAfterEnd(bytes32 indexed messageId, uint64 indexed sourceChain, Gmp indexed gmp, Execution state);
+
+    /// @notice The caller is not the adapter of an enabled GMP.
+    error NotAdapter(address caller);
+
+    /// @notice This GMP's receipt for the message is there already. For a relayer this means: done.
+    error AlreadyReceived(bytes32 messageId, Gmp gmp);
+
+    error AlreadyExecuted(bytes32 messageId);
+
+    /// @notice The message expired or was cancelled.
+    error AlreadyEnded(bytes32 messageId, Execution state);
+
+    /// @notice The message's time has not run out, pauses not counted.
+    error NotExpired(bytes32 messageId, uint64 sentAt, uint32 ttl);
+
+    /// @notice The message's time has run out: {expire} it.
+    error MessageHasExpired(bytes32 messageId, uint64 sentAt, uint32 ttl);
+
+    /// @notice The content does not hash to the id that the envelope states.
+    error WrongMessageId(bytes32 stated, bytes32 computed);
+
+    /// @notice The message names another source chain than the one the GMP vouches for.
+    error WrongSourceChain(uint64 stated, uint64 authenticated);
+
+    error WrongDestination(uint64 chain, bytes32 router);
+    /// @notice The router calls neither itself nor an adapter on a message's behalf.
+    error ForbiddenRecipient(address recipient);
+
+    error ZeroQuorum();
+    error QuorumNotReached(bytes32 messageId, uint8 receipts, uint8 quorum);
+
+    /// @notice {execute} was called with less gas than the message asks for.
+    error InsufficientGas(bytes32 messageId, uint64 gasLimit);
+
+    /// @notice {execute} was called, and the recipient refused.
+    error ExecutionReverted(bytes32 messageId, bytes reason);
+
+    /// @notice The recipient did not return the selector that ERC-7786 asks for.
+    error WrongReturnValue(address recipient);
+
+    error OnlySelf();
+    error ReceivingReentered();
+
+    /// @notice Takes a delivery.
+    /// @dev Steps: 1 the caller is the adapter of an enabled GMP that is not paused; 2 recompute the id; 3 check chains,
+    ///      routers and the lane's pause; 4 record the GMP's receipt; 5 if the message's time has run out, mark it expired;
+    ///      6 else, if the quorum is reached and the message is not executed, execute it. A recipient that fails does not
+    ///      undo the receipt.
+    /// @param originChain The chain that the GMP authenticated.
+    /// @param envelope What the source router dispatched (docs/formats.md).
+    function receiveMessage(uint64 originChain, bytes calldata envelope) external;
+
+    /// @notice Executes a message whose quorum is reached. Open to anyone; reverts if the recipient refuses, so that gas
+    ///         can be estimated.
+    function execute(Message calldata message) external;
+
+    /// @notice Marks a message whose time has run out, so that it can be reported. Open to anyone; the message need not have
+    ///         arrived.
+    function expire(Message calldata message) external;
+
+    /// @notice What of the message that is being executed now its recipient is not told by ERC-7786; zero between executions.
+    function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces);
+}

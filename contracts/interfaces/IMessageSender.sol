@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Gmp, GmpSet} from "../types/Gmp.sol";
+import {Kind} from "../types/Message.sol";
+import {Retry, Route} from "../types/Route.sol";
+
+/// @notice The sending half of a router: creates messages, hands them to GMPs, and hands them over again when asked.
+interface IMessageSender {
+    /// @notice {route} created a message.
+    event MessageIdCreated(bytes32 indexed messageId, address indexed sender, uint64 nonce);
+
+    /// @notice Attempt 0: `gmps` took the message. The envelope is all that is needed to rebuild, deliver and retry it.
+    event MessageRouted(
+        bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
+    );
+
+    /// @notice Attempt 1, 2, …: `gmps` took the same envelope again.
+    event MessageRetried(bytes32 indexed messageId, uint64 indexed destinationChain, uint32 attempt, GmpSet gmps);
+
+    /// @notice The message was created and waits until somebody pays {dispatch} over `gmps`.
+    event MessageUnfunded(
+        bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
+    );
+
+    /// @notice One GMP did not take the message; its fee went back. The others are not affected.
+    event DispatchFailed(bytes32 indexed messageId, Gmp indexed gmp, uint32 attempt, bytes reason);
+
+    /// @notice A refund could not be paid out and waits to be withdrawn.
+    event Credited(address indexed account, uint256 amount);
+
+    error ZeroRecipient();
+    error ReservedKind(Kind kind);
+
+    /// @notice Only plain messages and critical regulatory actions may live for ever.
+    error TtlRequired(Kind kind);
+
+    error PayloadTooLong(uint256 length, uint256 most);
+
+    /// @notice The message names another source than this chain and router: it was created before a fork, or elsewhere.
+    error WrongSource(uint64 chain, bytes32 router);
+
+    /// @notice The quorum is 0, or more than the GMPs named.
+    error InvalidQuorum(uint8 quorum, uint256 gmps);
+
+    /// @notice The parameters do not hash to the id: at least one differs from the original.
+    error MessageIdMismatch(bytes32 stated, bytes32 computed);
+
+    /// @notice The message was not created here as retriable.
+    error NotRetriable(bytes32 messageId);
+
+    /// @notice The message was never dispatched: {dispatch} it.
+    error StillUnfunded(bytes32 messageId);
+
+    /// @notice The message waits for no dispatch: it was dispatched, or never created here.
+    error NotUnfunded(bytes32 messageId);
+
+    /// @notice An unfunded message goes over the GMPs that its sender chose, as far as they are enabled.
+    error WrongGmps(GmpSet named, GmpSet chosen);
+
+    error AlreadyCancelled(bytes32 messageId);
+
+    /// @notice The message's time has run out; its destination would not execute it any more.
+    error Expired(bytes32 messageId, uint64 sentAt, uint32 ttl);
+
+    /// @notice Only the message's sender, or the retrier it appointed, may retry it.
+    error NotSenderOrRetrier(bytes32 messageId, address caller, address sender);
+
+    error NoPeer(uint64 chain);
+
+    error ZeroRefundAddress();
+    error NoGmps();
+    error DuplicateGmp(Gmp gmp);
+    error GmpNotEnabled(Gmp gmp);
+
+    /// @notice `minDispatched` is more than the GMPs named, or less than what the message needs.
+    error InvalidMinDispatched(uint8 minDispatched, uint8 least, uint256 most);
+
+    /// @notice The fees named do not add up to the value sent, in wei.
+    error FeesDifferFromValue(uint256 fees, uint256 value);
+
+    /// @notice A GMP could have got less gas than one may need. Give the call more gas; what is not used costs nothing.
+    error InsufficientDispatchGas(Gmp gmp, uint256 available, uint256 needed);
+
+    /// @notice Too few GMPs took the message, so nothing was sent.
+    error TooFewDispatched(uint8 dispatched, uint8 required);
+
+    error SendingReentered();
+
+    /// @notice Sends a message over one or more GMPs.
+    /// @dev Steps: 1 take the lane's next nonce; 2 compute the id; 3 remember the sender if retriable; 4 dispatch over
+    ///      each GMP, each on its own; 5 report. Two calls with equal arguments create two messages.
+    /// @param request The message and the way; `msg.value` is the sum of its fees, in wei.
+    /// @return messageId The message's name for ever.
+    function route(Route calldata request) external payable returns (bytes32 messageId);
+
+    /// @notice Sends a message again, over any set of GMPs. Receipts that it already has still count.
+    /// @dev Reverts unless the caller is the message's sender or its retrier, the id is that of the message, and the
+    ///      message was created here as retriable, and is neither cancelled nor expired. A report may be retried by anyone.
+    /// @return attempt Its number: 1 is the first retry.
+    function retryRoute(Retry calldata request) external payable returns (uint32 attempt);
+}

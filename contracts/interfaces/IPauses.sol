@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Gmp} from "../types/Gmp.sol";
+
+/// @notice Pauses of lanes and GMPs. Each ends by itself, and no message's time runs out during one.
+/// @dev A paused lane or GMP refuses deliveries by reverting, so that they can be made again afterwards.
+interface IPauses {
+    /// @notice Nothing is sent to or taken from `chain` before `until`, Unix seconds; in the past: the pause is over.
+    event LanePauseSet(uint64 indexed chain, uint48 until);
+
+    /// @notice Nothing is sent or taken over the GMP before `until`, and its receipts do not count meanwhile.
+    event GmpPauseSet(Gmp indexed gmp, uint48 until);
+
+    error LanePaused(uint64 chain, uint48 until);
+    error GmpPaused(Gmp gmp, uint48 until);
+
+    /// @notice A pause must end in the future, and at most {MAX_PAUSE} from now.
+    error InvalidPauseEnd(uint48 until, uint256 earliest, uint256 latest);
+
+    /// @notice The guardian may begin the next pause only a while after the last one ended, so that it can't chain them.
+    error GuardianMustWait(uint256 until);
+
+    /// @notice How long a pause can be at most without being extended, in seconds.
+    function MAX_PAUSE() external view returns (uint48);
+
+    /// @notice Pauses a lane in both directions until `until`. The guardian may begin a pause; only the owner may extend it.
+    function pauseLane(uint64 chain, uint48 until) external;
+
+    /// @notice Pauses a GMP in both directions until `until`.
+    function pauseGmp(Gmp gmp, uint48 until) external;
+
+    /// @notice Ends a lane's pause now.
+    function endLanePause(uint64 chain) external;
+
+    /// @notice Ends a GMP's pause now.
+    function endGmpPause(Gmp gmp) external;
+
+    /// @notice When the newest pause of the lane ends or ended, Unix seconds.
+    function lanePausedUntil(uint64 chain) external view returns (uint48);
+
+    /// @notice When the newest pause of the GMP ends or ended, Unix seconds.
+    function gmpPausedUntil(Gmp gmp) external view returns (uint48);
+
+    /// @notice Whether the time of a message over the lane to or from `chain` has run out, pauses not counted. Pauses of GMPs
+    ///         count for every lane.
+    function isExpired(uint64 chain, uint64 sentAt, uint32 ttl) external view returns (bool);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Profile} from "../types/Profile.sol";
+
+/// @notice The attributes that Waybill understands in ERC-7786 messages: `abi.encodeCall` of one of these.
+interface IAttributes {
+    function gmps(uint16 set) external;
+    function quorum(uint8 count) external;
+    function gasLimit(uint64 gas) external;
+    function ttl(uint32 duration) external;
+    function kind(uint8 kind) external;
+    function retriable(bool value) external;
+}
+
+/// @notice How the messages of ERC-7786 senders travel: by the sender's profile for the chain, else by the chain's default,
+///         and in either case as the message's own attributes say.
+interface IProfiles {
+    /// @notice `sender` is zero for the chain's default.
+    event ProfileSet(address indexed sender, uint64 indexed chain, Profile profile);
+
+    error OnlyOwner(address caller);
+
+    /// @notice Quorum 0 or above the GMPs named.
+    error InvalidProfile(Profile profile);
+
+    /// @notice Neither the sender nor the chain has a profile.
+    error NoProfile(address sender, uint64 chain);
+
+    /// @notice Not the canonical ERC-7930 form of an address on an EVM chain.
+    error InvalidRecipient(bytes recipient);
+
+    /// @notice The attribute is not a selector and one word in range.
+    error InvalidAttribute(bytes attribute);
+
+    /// @notice The caller's profile for messages to `chain`. An empty one takes it back.
+    function setProfile(uint64 chain, Profile calldata profile) external;
+
+    /// @notice The profile of senders that have none. Only the router's owner may set it.
+    function setDefaultProfile(uint64 chain, Profile calldata profile) external;
+
+    /// @notice The profile that messages of `sender` to `chain` travel by; zero: the default alone.
+    function profileOf(address sender, uint64 chain) external view returns (Profile memory);
+
+    function supportsAttribute(bytes4 selector) external pure returns (bool);
+
+    /// @notice Where a message goes, and how.
+    function resolve(address sender, bytes calldata recipient, bytes[] calldata attributes)
+        external
+        view
+        returns (uint64 chain, address account, Profile memory profile);
+}

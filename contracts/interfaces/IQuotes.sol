@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Message} from "../types/Message.sol";
+import {GmpFee, Route} from "../types/Route.sol";
+
+/// @notice What sending costs now, in wei. A quote holds for as long as the GMPs do not change their fees.
+/// @dev Reverts as the first of the GMPs does that can't tell.
+interface IQuotes {
+    /// @notice What {IMessageSender-route} would cost the caller.
+    /// @return total The value to send with the call.
+    /// @return fees The GMPs in the order named, with what each asks for: ready to be sent.
+    function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees);
+
+    /// @notice What it would cost to send a message over those GMPs again, or for the first time if it is unfunded.
+    function quoteRetry(Message calldata message, GmpFee[] calldata gmps)
+        external
+        view
+        returns (uint256 total, GmpFee[] memory fees);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+/// @notice Calls that Solidity can't express: answers of bounded length, reasons passed on, calls handed over. The only hand-written assembly in Waybill.
+library BoundedCall {
+    /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies at most `maxReturn` bytes of the answer: a
+    ///      callee that returns a megabyte would otherwise make its caller pay for it.
+    /// @param gasLimit Cut by the EVM at 63/64 of what is left.
+    function tryCall(address target, uint256 value, uint256 gasLimit, bytes memory data, uint256 maxReturn)
+        internal
+        returns (bool success, bytes memory answer)
+    {
+        assembly ("memory-safe") {
+            success := call(gasLimit, target, value, add(data, 0x20), mload(data), 0, 0)
+            let size := returndatasize()
+            if gt(size, maxReturn) { size := maxReturn }
+            answer := mload(0x40)
+            mstore(answer, size)
+            returndatacopy(add(answer, 0x20), 0, size)
+            mstore(0x40, and(add(add(answer, size), 0x3f), not(0x1f)))
+        }
+    }
+
+    /// @dev Reverts with exactly those bytes.
+    function bubble(bytes memory reason) internal pure {
+        assembly ("memory-safe") {
+            revert(add(reason, 0x20), mload(reason))
+        }
+    }
+
+    /// @dev Lets `implementation` answer the call under way, with this contract's state, and ends it with that answer.
+    function delegate(address implementation) internal {
+        assembly ("memory-safe") {
+            let data := mload(0x40)
+            calldatacopy(data, 0, calldatasize())
+            let success := delegatecall(gas(), implementation, data, calldatasize(), 0, 0)
+            returndatacopy(data, 0, returndatasize())
+            if iszero(success) { revert(data, returndatasize()) }
+            return(data, returndatasize())
+        }
+    }
+}
+
+/// @notice Words out of packed calldata.
+library Words {
+    /// @dev The 32 bytes of `data` that begin at `offset`. The caller has made sure that they are there: a slice would check
+    ///      that anew for each of a header's fields, and reading one would cost ten times as much.
+    function wordAt(bytes calldata data, uint256 offset) internal pure returns (bytes32 word) {
+        assembly ("memory-safe") {
+            word := calldataload(add(data.offset, offset))
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Script} from "forge-std/Script.sol";
+import {stdJson} from "forge-std/StdJson.sol";
+
+import {Router} from "../contracts/Router.sol";
+import {IRouter} from "../contracts/interfaces/IRouter.sol";
+import {AxelarAdapter} from "../contracts/adapters/AxelarAdapter.sol";
+import {CcipAdapter} from "../contracts/adapters/CcipAdapter.sol";
+import {HyperlaneAdapter} from "../contracts/adapters/HyperlaneAdapter.sol";
+import {LayerZeroAdapter} from "../contracts/adapters/LayerZeroAdapter.sol";
+import {WormholeAdapter} from "../contracts/adapters/WormholeAdapter.sol";
+import {Inbox} from "../contracts/examples/Inbox.sol";
+import {IAdapter} from "../contracts/interfaces/IAdapter.sol";
+import {Addresses} from "../contracts/libraries/Addresses.sol";
+import {Gmp} from "../contracts/types/Gmp.sol";
+
+/// @notice Brings one chain of a network to the state that a plan describes, and does only what is missing.
+/// @dev Every address follows from the plan (CREATE2), the other chains' too, so chains can be deployed in any order or at once.
+///      `bridge/deploying.py` writes the plan, runs this for each chain and joins the results. Environment: WAYBILL_PLAN, the
+///      plan; WAYBILL_RESULT, the file to write; WAYBILL_DEPLOYER_KEY, the owner's key.
+contract Deploy is Script {
+    using stdJson for string;
+    using Addresses for address;
+
+    /// @dev One chain of the plan; a GMP that is not there has zero addresses.
+    struct ChainPlan {
+        uint64 id;
+        string name;
+        uint32 hyperlaneDomain;
+        address mailbox;
+        string axelarName;
+        address gateway;
+        address gasService;
+        uint16 wormholeId;
+        address core;
+        uint32 layerzeroEid;
+        address endpoint;
+        uint64 ccipSelector;
+        address ccipRouter;
+    }
+
+    /// @dev Another salt makes a second set of contracts.
+    bytes32 private constant SALT = keccak256("waybill 1");
+
+    Gmp private constant HYPERLANE = Gmp.wrap(1);
+    Gmp private constant AXELAR = Gmp.wrap(2);
+    Gmp private constant WORMHOLE = Gmp.wrap(3);
+    Gmp private constant LAYERZERO = Gmp.wrap(4);
+    Gmp private constant CCIP = Gmp.wrap(5);
+
+    /// @dev Wormhole's number for: the guardians wait until the block is final.
+    uint8 private constant FINALIZED = 1;
+
+    string private constant RESULT = "result";
+
+    address private _owner;
+    string[] private _done;
+
+    error NotInPlan(uint256 chain);
+    error OwnerIsAnother(address owner, address deployer);
+    error NotCreated(string name, address expected);
+    error AnotherAdapterRegistered(Gmp gmp, address registered, address planned);
+
+    function run() external {
+        string memory plan = vm.readFile(vm.envString("WAYBILL_PLAN"));
+        uint256 key = vm.envUint("WAYBILL_DEPLOYER_KEY");
+        _owner = plan.readAddress(".owner");
+        if (vm.addr(key) != _owner) revert OwnerIsAnother(_owner, vm.addr(key));
+        ChainPlan[] memory chains = _readChains(plan);
+        // Taken before anything is sent, so that the router is younger.
+        vm.serializeUint(RESULT, "startBlock", block.number);
+
+        vm.startBroadcast(key);
+        ChainPlan memory here = _find(chains);
+        IRouter router = IRouter(_create("router", _routerCode()));
+        vm.serializeAddress(RESULT, "router", address(router));
+        _deployAdapters(here, router);
+        if (plan.readBool(".examples")) {
+            bytes memory code = abi.encodePacked(type(Inbox).creationCode, abi.encode(router, _owner));
+            vm.serializeAddress(RESULT, "inbox", _create("inbox", code));
+        }
+        for (uint256 index; index < chains.length; ++index) {
+            if (chains[index].id != here.id) _connect(here, chains[index], router);
+        }
+        vm.stopBroadcast();
+        vm.writeJson(vm.serializeString(RESULT, "done", _done), vm.envString("WAYBILL_RESULT"));
+    }
+
+    function _deployAdapters(ChainPlan memory here, IRouter router) private {
+        if (here.mailbox != address(0)) {
+            _register(router, HYPERLANE, "hyperlane", _create("hyperlane adapter", _hyperlaneCode(here)));
+        }
+        if (here.gateway != address(0)) {
+            _register(router, AXELAR, "axelar", _create("axelar adapter", _axelarCode(here)));
+        }
+        if (here.core != address(0)) {
+            _register(router, WORMHOLE, "wormhole", _create("wormhole adapter", _wormholeCode(here)));
+        }
+        if (here.endpoint != address(0)) {
+            _register(router, LAYERZERO, "layerzero", _create("layerzero adapter", _layerzeroCode(here)));
+        }
+        if (here.ccipRouter != address(0)) {
+            _register(router, CCIP, "ccip", _create("ccip adapter", _ccipCode(here)));
+        }
+    }
+
+    function _register(IRouter router, Gmp gmp, string memory name, address adapter) private {
+        vm.serializeAddress(RESULT, name, adapter);
+        address registered = router.adapterOf(gmp);
+        if (registered == adapter) return;
+        // Replacing keeps receipts and revoking voids them: nobody but the owner can say which is meant.
+        if (registered != address(0)) revert AnotherAdapterRegistered(gmp, registered, adapter);
+        router.addAdapter(gmp, adapter);
+        _done.push(string.concat(name, " registered"));
+    }
+
+    function _connect(ChainPlan memory here, ChainPlan memory there, IRouter router) private {
+        bytes32 peer = _addressOf(_routerCode()).toBytes32();
+        if (router.peerOf(there.id) != peer) {
+            router.setPeer(there.id, peer);
+            _done.push(string.concat("peer ", there.name));
+        }
+        _connectHyperlane(here, there, peer);
+        _connectAxelar(here, there, peer);
+        _connectWormhole(here, there, peer);
+        _connectLayerZero(here, there, peer);
+        _connectCcip(here, there, peer);
+    }
+
+    function _connectHyperlane(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
+        if (here.mailbox == address(0) || there.mailbox == address(0)) return;
+        HyperlaneAdapter adapter = HyperlaneAdapter(_addressOf(_hyperlaneCode(here)));
+        bytes32 remote = _addressOf(_hyperlaneCode(there)).toBytes32();
+        if (_isConnected(adapter, there, peer, remote) && adapter.domainOf(there.id) == there.hyperlaneDomain) return;
+        adapter.connect(there.id, peer, remote, there.hyperlaneDomain);
+        _done.push(string.concat("hyperlane to ", there.name));
+    }
+
+    function _connectAxelar(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
+        if (here.gateway == address(0) || there.gateway == address(0)) return;
+        AxelarAdapter adapter = AxelarAdapter(_addressOf(_axelarCode(here)));
+        bytes32 remote = _addressOf(_axelarCode(there)).toBytes32();
+        bool named = keccak256(bytes(adapter.nameOf(there.id))) == keccak256(bytes(there.axelarName));
+        if (_isConnected(adapter, there, peer, remote) && named) return;
+        adapter.connect(there.id, peer, remote, there.axelarName);
+        _done.push(string.concat("axelar to ", there.name));
+    }
+
+    function _connectWormhole(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
+        if (here.core == address(0) || there.core == address(0)) return;
+        WormholeAdapter adapter = WormholeAdapter(_addressOf(_wormholeCode(here)));
+        bytes32 remote = _addressOf(_wormholeCode(there)).toBytes32();
+        if (_isConnected(adapter, there, peer, remote) && adapter.wormholeIdOf(there.id) == there.wormholeId) return;
+        adapter.connect(there.id, peer, remote, there.wormholeId);
+        _done.push(string.concat("wormhole to ", there.name));
+    }
+
+    function _connectLayerZero(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
+        if (here.endpoint == address(0) || there.endpoint == address(0)) return;
+        LayerZeroAdapter adapter = LayerZeroAdapter(_addressOf(_layerzeroCode(here)));
+        bytes32 remote = _addressOf(_layerzeroCode(there)).toBytes32();
+        if (_isConnected(adapter, there, peer, remote) && adapter.eidOf(there.id) == there.layerzeroEid) return;
+        adapter.connect(there.id, peer, remote, there.layerzeroEid);
+        _done.push(string.concat("layerzero to ", there.name));
+    }
+
+    function _connectCcip(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
+        if (here.ccipRouter == address(0) || there.ccipRouter == address(0)) return;
+        CcipAdapter adapter = CcipAdapter(_addressOf(_ccipCode(here)));
+        bytes32 remote = _addressOf(_ccipCode(there)).toBytes32();
+        if (_isConnected(adapter, there, peer, remote) && adapter.selectorOf(there.id) == there.ccipSelector) return;
+        adapter.connect(there.id, peer, remote, there.ccipSelector);
+        _done.push(string.concat("ccip to ", there.name));
+    }
+
+    function _isConnected(IAdapter adapter, ChainPlan memory there, bytes32 peer, bytes32 remote)
+        private
+        view
+        returns (bool)
+    {
+        return adapter.remoteAdapterOf(there.id, peer) == remote;
+    }
+
+    /// @dev Creates a contract at the address that its code and arguments determine, unless it is there.
+    function _create(string memory name, bytes memory code) private returns (address expected) {
+        expected = _addressOf(code);
+        if (expected.code.length != 0) return expected;
+        (bool success,) = CREATE2_FACTORY.call(bytes.concat(SALT, code));
+        if (!success || expected.code.length == 0) revert NotCreated(name, expected);
+        _done.push(name);
+    }
+
+    function _addressOf(bytes memory code) private pure returns (address) {
+        return vm.computeCreate2Address(SALT, keccak256(code));
+    }
+
+    /// @dev One owner on all chains makes one address on all chains.
+    function _routerCode() private view returns (bytes memory) {
+        return abi.encodePacked(type(Router).creationCode, abi.encode(_owner));
+    }
+
+    function _hyperlaneCode(ChainPlan memory chain) private view returns (bytes memory) {
+        return
+            abi.encodePacked(type(HyperlaneAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.mailbox));
+    }
+
+    function _axelarCode(ChainPlan memory chain) private view returns (bytes memory) {
+        return abi.encodePacked(
+            type(AxelarAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.gateway, chain.gasService)
+        );
+    }
+
+    function _wormholeCode(ChainPlan memory chain) private view returns (bytes memory) {
+        return abi.encodePacked(
+            type(WormholeAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.core, FINALIZED)
+        );
+    }
+
+    function _layerzeroCode(ChainPlan memory chain) private view returns (bytes memory) {
+        return
+            abi.encodePacked(type(LayerZeroAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.endpoint));
+    }
+
+    function _ccipCode(ChainPlan memory chain) private view returns (bytes memory) {
+        return abi.encodePacked(type(CcipAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.ccipRouter));
+    }
+
+    function _find(ChainPlan[] memory chains) private view returns (ChainPlan memory) {
+        for (uint256 index; index < chains.length; ++index) {
+            if (chains[index].id == block.chainid) return chains[index];
+        }
+        revert NotInPlan(block.chainid);
+    }
+
+    function _readChains(string memory plan) private view returns (ChainPlan[] memory chains) {
+        chains = new ChainPlan[](plan.readUint(".count"));
+        for (uint256 index; index < chains.length; ++index) {
+            string memory at = string.concat(".chains[", vm.toString(index), "]");
+            chains[index].id = uint64(plan.readUint(string.concat(at, ".chainId")));
+            chains[index].name = plan.readString(string.concat(at, ".name"));
+            _readGmps(plan, string.concat(at, ".gmps"), chains[index]);
+        }
+    }
+
+    function _readGmps(string memory plan, string memory at, ChainPlan memory chain) private view {
+        if (plan.keyExists(string.concat(at, ".hyperlane"))) {
+            chain.hyperlaneDomain = uint32(plan.readUint(string.concat(at, ".hyperlane.domain")));
+            chain.mailbox = plan.readAddress(string.concat(at, ".hyperlane.mailbox"));
+        }
+        if (plan.keyExists(string.concat(at, ".axelar"))) {
+            chain.axelarName = plan.readString(string.concat(at, ".axelar.chainName"));
+            chain.gateway = plan.readAddress(string.concat(at, ".axelar.gateway"));
+            chain.gasService = plan.readAddress(string.concat(at, ".axelar.gasService"));
+        }
+        if (plan.keyExists(string.concat(at, ".wormhole"))) {
+            chain.wormholeId = uint16(plan.readUint(string.concat(at, ".wormhole.chainId")));
+            chain.core = plan.readAddress(string.concat(at, ".wormhole.core"));
+        }
+        if (plan.keyExists(string.concat(at, ".layerzero"))) {
+            chain.layerzeroEid = uint32(plan.readUint(string.concat(at, ".layerzero.eid")));
+            chain.endpoint = plan.readAddress(string.concat(at, ".layerzero.endpoint"));
+        }
+        if (plan.keyExists(string.concat(at, ".ccip"))) {
+            chain.ccipSelector = uint64(plan.readUint(string.concat(at, ".ccip.selector")));
+            chain.ccipRouter = plan.readAddress(string.concat(at, ".ccip.router"));
+        }
+    }
+}

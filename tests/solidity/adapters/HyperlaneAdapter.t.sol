@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Vm} from "forge-std/Vm.sol";
+
+import {HyperlaneAdapter, IMailbox} from "../../../contracts/adapters/HyperlaneAdapter.sol";
+import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
+import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Route} from "../../../contracts/types/Route.sol";
+import {AdapterBehaviour} from "./AdapterBehaviour.t.sol";
+import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
+import {HyperlaneNetwork, IGasPaymaster} from "./networks/HyperlaneNetwork.sol";
+
+contract HyperlaneAdapterTest is AdapterBehaviour {
+    function _newNetwork() internal override returns (GmpNetwork) {
+        return new HyperlaneNetwork();
+    }
+
+    function _isGmp(address caller) internal view override returns (bool) {
+        return caller == address(_hyperlane().mailboxes(BETA));
+    }
+
+    function testFuzz_RevertWhen_HandleIsNotCalledByTheMailbox(address caller) external {
+        vm.assume(!_isGmp(caller));
+        vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyGmp.selector, caller));
+        vm.prank(caller);
+        HyperlaneAdapter(address(betaAdapter)).handle(1, 0, "");
+    }
+
+    function testFuzz_ThePaymasterIsPaidForTheGasAskedFor(uint16 length, uint32 gasLimit) external {
+        length = uint16(bound(length, 0, 4000));
+        Route memory request = _request(address(recipient), new bytes(length), gasLimit);
+        vm.chainId(ALPHA);
+        vm.recordLogs();
+        vm.prank(dapp);
+        alphaRouter.route{value: request.gmps[0].fee}(request);
+        uint256 asked = alphaAdapter.deliveryGas(MessageLibrary.HEADER_LENGTH + length, gasLimit);
+        assertEq(_gasPaidFor(vm.getRecordedLogs()), asked + _hyperlane().OVERHEAD());
+    }
+
+    /// @dev Failure shape: revert and retry. The Mailbox hands on the adapter's own error.
+    function test_ARefusedDeliveryRevertsAndCanBeProcessedAgain() external {
+        (, Parcel memory parcel) = _send("hello", 100_000);
+        vm.prank(owner);
+        betaAdapter.disconnect(ALPHA, _word(address(alphaAdapter)));
+        vm.expectRevert(abi.encodeWithSelector(IAdapter.UntrustedRemote.selector, ALPHA, _word(address(alphaAdapter))));
+        _hyperlane().processWithValue(parcel);
+        _connect(betaAdapter, ALPHA, alphaRouter, address(alphaAdapter));
+        _hyperlane().processWithValue(parcel);
+        assertEq(recipient.received(), 1);
+    }
+
+    /// @dev Value that comes with a delivery would be stuck in the adapter for ever.
+    function test_RevertWhen_ADeliveryBringsValue() external {
+        (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
+        HyperlaneNetwork hyperlane = _hyperlane();
+        vm.expectRevert();
+        hyperlane.processWithValue{value: 1}(parcel);
+        assertFalse(_isReceived(message));
+        assertTrue(network.deliver(parcel));
+    }
+
+    function test_RevertWhen_DeployedWithoutAMailboxOrARouter() external {
+        vm.expectRevert(IAdapter.ZeroConnection.selector);
+        new HyperlaneAdapter(alphaRouter, IMailbox(address(0)));
+        vm.expectRevert(IAdapter.ZeroConnection.selector);
+        new HyperlaneAdapter(IRouter(address(0)), IMailbox(address(1)));
+    }
+
+    function test_NamesTheDomainsOfChains() external view {
+        HyperlaneAdapter adapter = HyperlaneAdapter(address(alphaAdapter));
+        uint32 domain = uint32(network.numberOf(BETA));
+        assertEq(adapter.domainOf(BETA), domain);
+        assertEq(adapter.chainOf(domain), BETA);
+        assertEq(adapter.domainOf(GAMMA), 0);
+        assertEq(adapter.chainOf(7), 0);
+    }
+
+    function _hyperlane() private view returns (HyperlaneNetwork) {
+        return HyperlaneNetwork(address(network));
+    }
+
+    function _gasPaidFor(Vm.Log[] memory logs) private pure returns (uint256 gasAmount) {
+        for (uint256 index; index < logs.length; ++index) {
+            if (logs[index].topics[0] != IGasPaymaster.GasPayment.selector) continue;
+            (gasAmount,) = abi.decode(logs[index].data, (uint256, uint256));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
+import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
+
+/// @notice A GMP without a network: takes envelopes for a fixed fee, and brings one to its own router when a test says so.
+contract CourierAdapter is IAdapter {
+    uint256 public constant FEE = 0.001 ether;
+
+    IRouter private immutable _router;
+    uint256 public taken;
+
+    constructor(IRouter router) {
+        _router = router;
+    }
+
+    function bring(uint64 originChain, bytes calldata envelope) external {
+        _router.receiveMessage(originChain, envelope);
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable {
+        if (msg.value != FEE) revert WrongFee(msg.value, FEE);
+        ++taken;
+    }
+
+    function quote(uint64, bytes32, bytes calldata, uint64) external pure returns (uint256) {
+        return FEE;
+    }
+
+    function disconnect(uint64, bytes32) external {}
+
+    function remoteAdapterOf(uint64, bytes32) external pure returns (bytes32) {
+        return 0;
+    }
+}

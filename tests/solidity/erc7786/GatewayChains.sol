@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {CrosschainLinked} from "@openzeppelin/contracts/crosschain/CrosschainLinked.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
+import {Vm} from "forge-std/Vm.sol";
+
+import {Lanes} from "../../../contracts/client/Lanes.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
+import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {Profile} from "../../../contracts/types/Profile.sol";
+import {Retry} from "../../../contracts/types/Route.sol";
+import {CourierChains} from "../client/CourierChains.sol";
+
+/// @notice Two routers as ERC-7786 gateways, for senders that know nothing of Waybill: they send no value and no attributes, so
+///         the lane's default profile says how their messages travel, and somebody else pays.
+abstract contract GatewayChains is CourierChains {
+    address internal immutable payer = makeAddr("payer");
+
+    function setUp() public virtual override {
+        super.setUp();
+        vm.deal(payer, 100 ether);
+        _setDefault(ALPHA, BETA);
+        _setDefault(BETA, ALPHA);
+    }
+
+    function _setDefault(uint64 home, uint64 chain) private {
+        vm.chainId(home);
+        Profile memory profile =
+            Profile({gmps: ALL, quorum: 2, gasLimit: 300_000, ttl: 7 days, kind: Kind.PLAIN, retriable: false});
+        IProfiles profiles = routers[home].profiles();
+        vm.prank(owner);
+        profiles.setDefaultProfile(chain, profile);
+    }
+
+    /// @dev The link of an OpenZeppelin contract on `home` to its counterpart on the other chain.
+    function _link(uint64 home, uint64 chain, address counterpart)
+        internal
+        view
+        returns (CrosschainLinked.Link[] memory links)
+    {
+        links = new CrosschainLinked.Link[](1);
+        links[0] = CrosschainLinked.Link(address(routers[home]), InteroperableAddress.formatEvmV1(chain, counterpart));
+    }
+
+    /// @dev The message that was kept unfunded since the last `vm.recordLogs()`.
+    function _unfunded() internal returns (Message memory message) {
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        for (uint256 index; index < logs.length; ++index) {
+            if (logs[index].topics[0] != IMessageSender.MessageUnfunded.selector) continue;
+            (,, bytes memory envelope) = abi.decode(logs[index].data, (bool, uint16, bytes));
+            return this.decodeEnvelope(envelope);
+        }
+        revert("no message was kept unfunded");
+    }
+
+    /// @dev Anyone pays.
+    function _pay(Message memory message) internal {
+        vm.chainId(message.sourceChain);
+        (Retry memory way, uint256 fees) = _way(message);
+        vm.prank(payer);
+        routers[message.sourceChain].dispatch{value: fees}(way);
+    }
+
+    /// @dev The GMPs of the default profile, at today's fees; all that the quorum needs must take the message.
+    function _way(Message memory message) internal view returns (Retry memory way, uint256 fees) {
+        (way, fees) = Lanes.retryOf(routers[message.sourceChain], message, ALL, payer);
+        way.minDispatched = message.quorum;
+    }
+
+    function _payAndDeliver(Message memory message) internal {
+        _pay(message);
+        _deliver(message);
+    }
+}

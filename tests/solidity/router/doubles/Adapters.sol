@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
+import {IMessageReceiver} from "../../../../contracts/interfaces/IMessageReceiver.sol";
+
+/// @dev Takes every envelope, remembers the last, and delivers whatever it is told to: honest or lying as the test likes.
+contract RecordingAdapter is IAdapter {
+    uint256 public dispatches;
+    uint256 public lastValue;
+    uint256 public fee;
+    address public lastRefundTo;
+    bytes public lastEnvelope;
+
+    function setFee(uint256 fee_) external {
+        fee = fee_;
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata envelope, uint64, address refundTo) external payable virtual {
+        ++dispatches;
+        lastValue = msg.value;
+        lastRefundTo = refundTo;
+        lastEnvelope = envelope;
+    }
+
+    function deliver(IMessageReceiver router, uint64 originChain, bytes calldata envelope) external {
+        router.receiveMessage(originChain, envelope);
+    }
+
+    function quote(uint64, bytes32, bytes calldata, uint64) external view virtual returns (uint256) {
+        return fee;
+    }
+
+    function disconnect(uint64, bytes32) external {}
+
+    function remoteAdapterOf(uint64, bytes32) external pure returns (bytes32) {
+        return 0;
+    }
+}
+
+/// @dev Takes nothing while it is down.
+contract FailingAdapter is RecordingAdapter {
+    bool public down = true;
+
+    error GmpIsDown();
+
+    function setDown(bool down_) external {
+        down = down_;
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        if (down) revert GmpIsDown();
+        ++dispatches;
+    }
+
+    function quote(uint64, bytes32, bytes calldata, uint64) external view override returns (uint256) {
+        if (down) revert GmpIsDown();
+        return fee;
+    }
+}
+
+/// @dev Burns all gas that it gets.
+contract GasBurningAdapter is RecordingAdapter {
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        while (true) {}
+    }
+}
+
+/// @dev Needs an amount of gas, as real GMPs do, and fails with less.
+contract GasHungryAdapter is RecordingAdapter {
+    uint256 private immutable _appetite;
+
+    constructor(uint256 appetite) {
+        _appetite = appetite;
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        uint256 end = gasleft() - _appetite;
+        while (gasleft() > end) {}
+        ++dispatches;
+    }
+}
+
+/// @dev Fails with a megabyte of reason.
+contract ReturnBombAdapter is RecordingAdapter {
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        assembly ("memory-safe") {
+            revert(0, 1000000)
+        }
+    }
+}
+
+/// @dev Calls back while it is given an envelope, and keeps what came of it.
+contract ReentrantAdapter is RecordingAdapter {
+    address private _target;
+    bytes private _call;
+    bool public reentered;
+    bytes public answer;
+
+    function reenterWith(address target, bytes calldata call_) external {
+        (_target, _call) = (target, call_);
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        ++dispatches;
+        (reentered, answer) = _target.call(_call);
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IERC7786GatewaySource} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
+
+import {IGateway} from "../../../contracts/interfaces/IGateway.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IAttributes, IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
+import {GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Profile} from "../../../contracts/types/Profile.sol";
+import {Retry, Route} from "../../../contracts/types/Route.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+
+contract GatewayTest is RouterFixture {
+    using Addresses for address;
+
+    bytes[] internal none;
+    bytes internal to;
+
+    function setUp() public override {
+        super.setUp();
+        to = InteroperableAddress.formatEvmV1(THERE, address(recipient));
+        vm.startPrank(owner);
+        source.profiles().setDefaultProfile(THERE, usualProfile());
+        vm.stopPrank();
+    }
+
+    function usualProfile() internal pure returns (Profile memory) {
+        return Profile({
+            gmps: GmpSet.wrap(3), quorum: 2, gasLimit: GAS_LIMIT, ttl: 7 days, kind: Kind.PLAIN, retriable: false
+        });
+    }
+
+    /// @dev The message that alice's next call makes of a profile.
+    function expected(Profile memory profile, bytes memory payload) internal view returns (Message memory) {
+        Route memory request = usualRoute(1, 1);
+        request.payload = payload;
+        (request.gasLimit, request.ttl) = (profile.gasLimit, profile.ttl);
+        (request.kind, request.quorum) = (profile.kind, profile.quorum);
+        return expectedMessage(alice, request);
+    }
+
+    function sendUnfunded() internal returns (Message memory message, bytes32 sendId) {
+        message = expected(usualProfile(), "hello");
+        vm.prank(alice);
+        sendId = source.sendMessage(to, "hello", none);
+    }
+
+    function payment(Message memory message) internal view returns (Retry memory request) {
+        request = usualRetry(message, HYPERLANE);
+        request.gmps = firstGmps(2);
+        request.minDispatched = 2;
+    }
+
+    function attribute(bytes memory call_) internal pure returns (bytes[] memory attributes) {
+        attributes = new bytes[](1);
+        attributes[0] = call_;
+    }
+
+    // ---- refusals
+
+    function expectInvalidRecipient(bytes memory account) internal {
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidRecipient.selector, account));
+        source.sendMessage(account, "hello", none);
+    }
+
+    function testFuzz_Revert_When_TheRecipientIsNoErc7930Address(bytes calldata account) public {
+        vm.assume(account.length < 200);
+        expectInvalidRecipient(account);
+    }
+
+    function testFuzz_Revert_When_TheRecipientIsSpelledInAnotherWay(bytes calldata tail, uint8 zeros) public {
+        vm.assume(tail.length != 0 && tail.length < 100);
+        expectInvalidRecipient(bytes.concat(to, tail));
+        bytes memory padded = new bytes(bound(zeros, 1, 20));
+        expectInvalidRecipient(
+            abi.encodePacked(
+                hex"00010000", uint8(padded.length + 1), padded, uint8(THERE), uint8(20), address(recipient)
+            )
+        );
+    }
+
+    function test_Revert_When_TheRecipientIsOnNoEvmChainOrHasNoAddress() public {
+        expectInvalidRecipient(abi.encodePacked(hex"00010002", uint8(1), uint8(10), uint8(20), address(recipient)));
+        expectInvalidRecipient(InteroperableAddress.formatEvmV1(THERE));
+        expectInvalidRecipient(InteroperableAddress.formatEvmV1(address(recipient)));
+        expectInvalidRecipient(InteroperableAddress.formatEvmV1(THERE, address(0)));
+    }
+
+    function testFuzz_Revert_When_TheChainIdIsLongerThanAMessageHolds(uint256 chain) public {
+        chain = bound(chain, uint256(type(uint64).max) + 1, type(uint256).max);
+        expectInvalidRecipient(InteroperableAddress.formatEvmV1(chain, address(recipient)));
+    }
+
+    function testFuzz_Revert_When_NeitherSenderNorChainHasAProfile(uint64 chain) public {
+        vm.assume(chain != 0 && chain != THERE);
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.NoProfile.selector, alice, chain));
+        vm.prank(alice);
+        source.sendMessage(InteroperableAddress.formatEvmV1(chain, address(recipient)), "hello", none);
+    }
+
+    function testFuzz_Revert_When_AnAttributeIsUnknown(bytes4 selector, bytes calldata rest) public {
+        vm.assume(!source.supportsAttribute(selector) && rest.length < 200);
+        vm.expectRevert(abi.encodeWithSelector(IERC7786GatewaySource.UnsupportedAttribute.selector, selector));
+        source.sendMessage(to, "hello", attribute(bytes.concat(selector, rest)));
+    }
+
+    function testFuzz_Revert_When_AnAttributeIsMalformed(uint8 which, bytes calldata rest) public {
+        vm.assume(rest.length != 32 && rest.length < 200);
+        bytes memory malformed = bytes.concat(selectors()[which % 6], rest);
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidAttribute.selector, malformed));
+        source.sendMessage(to, "hello", attribute(malformed));
+    }
+
+    function testFuzz_Revert_When_AnAttributeIsOutOfRange(uint8 which, uint256 value) public {
+        uint256[6] memory most =
+            [uint256(type(uint16).max), 255, type(uint64).max, type(uint32).max, uint256(type(Kind).max), 1];
+        which %= 6;
+        bytes memory excessive =
+            abi.encodeWithSelector(selectors()[which], bound(value, most[which] + 1, type(uint256).max));
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidAttribute.selector, excessive));
+        source.sendMessage(to, "hello", attribute(excessive));
+    }
+
+    function testFuzz_Revert_When_TheQuorumIsZeroOrAboveTheGmps(uint8 quorum) public {
+        if (quorum != 0) quorum = uint8(bound(quorum, 3, 255));
+        Profile memory profile = usualProfile();
+        profile.quorum = quorum;
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidProfile.selector, profile));
+        source.sendMessage(to, "hello", attribute(abi.encodeCall(IAttributes.quorum, (quorum))));
+    }
+
+    function test_Revert_When_AnAttributeNamesARoutersKind() public {
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.ReservedKind.selector, Kind.REPORT));
+        source.sendMessage(to, "hello", attribute(abi.encodeCall(IAttributes.kind, (uint8(Kind.REPORT)))));
+    }
+
+    function selectors() internal pure returns (bytes4[6] memory) {
+        return [
+            IAttributes.gmps.selector,
+            IAttributes.quorum.selector,
+            IAttributes.gasLimit.selector,
+            IAttributes.ttl.selector,
+            IAttributes.kind.selector,
+            IAttributes.retriable.selector
+        ];
+    }
+
+    function testFuzz_SupportsAttributeAnswersForAnySelector(bytes4 selector) public view {
+        bool known;
+        for (uint256 index; index < 6; ++index) {
+            if (selectors()[index] == selector) known = true;
+            assertTrue(source.supportsAttribute(selectors()[index]));
+        }
+        assertEq(source.supportsAttribute(selector), known);
+    }
+
+    // ---- without value
+
+    function testFuzz_WithoutValueTheMessageWaitsUnfunded(bytes calldata payload) public {
+        vm.assume(payload.length < 2000);
+        Message memory message = expected(usualProfile(), payload);
+        bytes32 messageId = MessageLibrary.id(message);
+        bytes memory from = InteroperableAddress.formatEvmV1(HERE, alice);
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageUnfunded(messageId, THERE, false, GmpSet.wrap(3), envelopeOf(message));
+        vm.expectEmit(address(source));
+        emit IERC7786GatewaySource.MessageSent(messageId, from, to, payload, 0, none);
+        vm.prank(alice);
+        assertEq(source.sendMessage(to, payload, none), messageId);
+        assertEq(outbound[HYPERLANE].dispatches(), 0);
+        (address sender,) = source.sentMessage(messageId);
+        assertEq(sender, alice);
+    }
+
+    function testFuzz_AttributesSayHowThisMessageTravels(uint64 gasLimit, uint32 ttl, uint8 kind) public {
+        Profile memory profile = usualProfile();
+        profile.gmps = GmpSet.wrap(6);
+        (profile.quorum, profile.gasLimit) = (1, gasLimit);
+        (profile.ttl, profile.retriable) = (uint32(bound(ttl, 1, type(uint32).max)), true);
+        profile.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
+        bytes[] memory attributes = new bytes[](6);
+        attributes[0] = abi.encodeCall(IAttributes.gmps, (6));
+        attributes[1] = abi.encodeCall(IAttributes.quorum, (1));
+        attributes[2] = abi.encodeCall(IAttributes.gasLimit, (gasLimit));
+        attributes[3] = abi.encodeCall(IAttributes.ttl, (profile.ttl));
+        attributes[4] = abi.encodeCall(IAttributes.kind, (uint8(profile.kind)));
+        attributes[5] = abi.encodeCall(IAttributes.retriable, (true));
+        Message memory message = expected(profile, "hello");
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageUnfunded(MessageLibrary.id(message), THERE, true, profile.gmps, envelopeOf(message));
+        vm.prank(alice);
+        source.sendMessage(to, "hello", attributes);
+    }
+
+    function test_TheSendersOwnProfileGoesBeforeTheDefault() public {
+        Profile memory profile = usualProfile();
+        (profile.quorum, profile.gasLimit) = (1, 7);
+        IProfiles profiles = source.profiles();
+        vm.startPrank(alice);
+        profiles.setProfile(THERE, profile);
+        assertEq(source.sendMessage(to, "", none), MessageLibrary.id(expectedBefore(profile)));
+        profiles.setProfile(THERE, Profile(GmpSet.wrap(0), 0, 0, 0, Kind.PLAIN, false));
+        assertEq(profiles.profileOf(alice, THERE).quorum, 2);
+    }
+
+    /// @dev The message that alice's last call made, with an empty payload.
+    function expectedBefore(Profile memory profile) internal view returns (Message memory message) {
+        message = expected(profile, "");
+        --message.nonce;
+    }
+
+    function testFuzz_Revert_When_AnotherThanTheOwnerSetsADefault(address caller) public {
+        vm.assume(caller != owner);
+        IProfiles profiles = source.profiles();
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.OnlyOwner.selector, caller));
+        vm.prank(caller);
+        profiles.setDefaultProfile(THERE, usualProfile());
+    }
+
+    function testFuzz_Revert_When_AProfileMakesNoSense(uint8 quorum, uint16 gmps) public {
+        Profile memory profile = usualProfile();
+        (profile.gmps, profile.quorum) = (GmpSet.wrap(gmps), quorum);
+        vm.assume(quorum > profile.gmps.count() || (quorum == 0 && gmps != 0));
+        IProfiles profiles = source.profiles();
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidProfile.selector, profile));
+        profiles.setProfile(THERE, profile);
+    }
+
+    // ---- with value
+
+    function testFuzz_WithValueTheMessageIsDispatchedAndTheRestComesBack(uint64 first, uint64 second, uint64 more)
+        public
+    {
+        vm.assume(first != 0);
+        outbound[HYPERLANE].setFee(first);
+        outbound[AXELAR].setFee(second);
+        Message memory message = expected(usualProfile(), "hello");
+        uint256 balance = alice.balance;
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageRouted(MessageLibrary.id(message), THERE, false, GmpSet.wrap(3), envelopeOf(message));
+        vm.prank(alice);
+        assertEq(source.sendMessage{value: uint256(first) + second + more}(to, "hello", none), 0);
+        assertEq(outbound[HYPERLANE].lastValue(), first);
+        assertEq(outbound[AXELAR].lastValue(), second);
+        assertEq(alice.balance, balance - first - second);
+        assertEq(address(source).balance, 0);
+    }
+
+    function testFuzz_Revert_When_TheValueIsLessThanTheFees(uint64 fee, uint64 value) public {
+        fee = uint64(bound(fee, 2, type(uint64).max));
+        value = uint64(bound(value, 1, fee - 1));
+        outbound[AXELAR].setFee(fee);
+        vm.expectRevert(abi.encodeWithSelector(IGateway.InsufficientValue.selector, value, fee));
+        vm.prank(alice);
+        source.sendMessage{value: value}(to, "hello", none);
+    }
+
+    // ---- dispatch
+
+    function testFuzz_AnyoneMayPayForAnUnfundedMessageOnce(address payer, uint64 fee) public {
+        vm.assume(payer.code.length == 0);
+        (Message memory message, bytes32 messageId) = sendUnfunded();
+        Retry memory request = payment(message);
+        request.gmps[0].fee = fee;
+        vm.deal(payer, fee);
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageRouted(messageId, THERE, false, GmpSet.wrap(3), envelopeOf(message));
+        vm.prank(payer);
+        source.dispatch{value: fee}(request);
+        assertEq(outbound[HYPERLANE].lastValue(), fee);
+        assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(message));
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
+        source.dispatch(request);
+    }
+
+    function test_ARetriableMessageMayBeRetriedOnceItWasDispatched() public {
+        Profile memory profile = usualProfile();
+        profile.retriable = true;
+        IProfiles profiles = source.profiles();
+        vm.startPrank(alice);
+        profiles.setProfile(THERE, profile);
+        Message memory message = expected(profile, "hello");
+        bytes32 messageId = source.sendMessage(to, "hello", none);
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.StillUnfunded.selector, messageId));
+        source.retryRoute(usualRetry(message, WORMHOLE));
+        source.dispatch(payment(message));
+        assertEq(source.retryRoute(usualRetry(message, WORMHOLE)), 1);
+    }
+
+    function test_Revert_When_ADispatchedMessageThatIsNotRetriableIsRetried() public {
+        (Message memory message, bytes32 messageId) = sendUnfunded();
+        source.dispatch(payment(message));
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotRetriable.selector, messageId));
+        vm.prank(alice);
+        source.retryRoute(usualRetry(message, WORMHOLE));
+    }
+
+    /// @dev A payer that could choose would send it over GMPs that fall short of its quorum, and end it for ever.
+    function test_Revert_When_ThePayerChoosesOtherGmps() public {
+        (Message memory message,) = sendUnfunded();
+        Retry memory request = payment(message);
+        request.gmps = firstGmps(3);
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.WrongGmps.selector, 7, 3));
+        source.dispatch(request);
+        request.gmps = firstGmps(2);
+        request.gmps[1].gmp = WORMHOLE;
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.WrongGmps.selector, 5, 3));
+        source.dispatch(request);
+    }
+
+    function testFuzz_Revert_When_FewerThanTheQuorumWouldHaveToTakeIt(uint8 minDispatched) public {
+        (Message memory message,) = sendUnfunded();
+        Retry memory request = payment(message);
+        request.minDispatched = minDispatched;
+        if (minDispatched != 2) {
+            vm.expectRevert(abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, minDispatched, 2, 2));
+        }
+        source.dispatch(request);
+    }
+
+    function test_Revert_When_TheUnfundedMessageExpiredOrWasCancelled() public {
+        (Message memory message, bytes32 messageId) = sendUnfunded();
+        vm.warp(START + message.ttl + 1);
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.Expired.selector, messageId, message.sentAt, message.ttl));
+        source.dispatch(payment(message));
+        vm.warp(START);
+        vm.prank(alice);
+        source.cancel(message, 1, firstGmps(1), refundee);
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.AlreadyCancelled.selector, messageId));
+        source.dispatch(payment(message));
+    }
+
+    function test_APausedGmpOfTheProfileIsLeftOut() public {
+        Profile memory profile = usualProfile();
+        (profile.gmps, profile.quorum) = (GmpSet.wrap(7), 2);
+        IProfiles profiles = source.profiles();
+        vm.prank(alice);
+        profiles.setProfile(THERE, profile);
+        Message memory message = expected(profile, "hello");
+        vm.prank(alice);
+        source.sendMessage(to, "hello", none);
+        vm.prank(owner);
+        source.pauseGmp(WORMHOLE, uint48(block.timestamp + 1 hours));
+        source.dispatch(payment(message));
+        assertEq(outbound[AXELAR].dispatches(), 1);
+    }
+
+    function test_ADispatchedMessageExecutesAsAnyOther() public {
+        (Message memory message, bytes32 messageId) = sendUnfunded();
+        source.dispatch(payment(message));
+        deliver(HYPERLANE, message);
+        deliver(AXELAR, message);
+        assertEq(recipient.timesReceived(messageId), 1);
+        assertEq(recipient.lastSender(), InteroperableAddress.formatEvmV1(HERE, alice));
+    }
+}

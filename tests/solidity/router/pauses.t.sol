@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
+import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
+import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Route} from "../../../contracts/types/Route.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+
+contract PausesTest is RouterFixture {
+    using Addresses for address;
+
+    uint48 internal constant WEEK = 7 days;
+
+    address internal guardian = makeAddr("guardian");
+
+    function setUp() public override {
+        super.setUp();
+        vm.startPrank(owner);
+        source.setGuardian(guardian);
+        destination.setGuardian(guardian);
+        vm.stopPrank();
+    }
+
+    function inFuture(uint256 seconds_) internal view returns (uint48) {
+        return uint48(block.timestamp + seconds_);
+    }
+
+    // ---- who, and for how long
+
+    function testFuzz_Revert_When_NeitherOwnerNorGuardianPauses(address caller) public {
+        vm.assume(caller != owner && caller != guardian);
+        uint48 until = inFuture(1 hours);
+        vm.startPrank(caller);
+        vm.expectRevert(abi.encodeWithSelector(IRoles.NotGuardian.selector, caller));
+        source.pauseLane(THERE, until);
+        vm.expectRevert(abi.encodeWithSelector(IRoles.NotGuardian.selector, caller));
+        source.pauseGmp(HYPERLANE, until);
+    }
+
+    function testFuzz_Revert_When_APauseEndsInThePastOrTooLate(uint48 until, bool byOwner) public {
+        vm.assume(until <= block.timestamp || until > block.timestamp + WEEK);
+        bytes memory reason = abi.encodeWithSelector(
+            IPauses.InvalidPauseEnd.selector, until, block.timestamp + 1, block.timestamp + WEEK
+        );
+        vm.startPrank(byOwner ? owner : guardian);
+        vm.expectRevert(reason);
+        source.pauseLane(THERE, until);
+        vm.expectRevert(reason);
+        source.pauseGmp(HYPERLANE, until);
+    }
+
+    function testFuzz_Revert_When_TheGuardianChainsPauses(uint32 length, uint32 later) public {
+        uint48 until = inFuture(bound(length, 1, WEEK));
+        vm.startPrank(guardian);
+        source.pauseLane(THERE, until);
+        source.pauseGmp(HYPERLANE, until);
+        vm.warp(bound(later, block.timestamp, uint256(until) + WEEK - 1));
+        bytes memory reason = abi.encodeWithSelector(IPauses.GuardianMustWait.selector, uint256(until) + WEEK);
+        uint48 next = inFuture(1 hours);
+        vm.expectRevert(reason);
+        source.pauseLane(THERE, next);
+        vm.expectRevert(reason);
+        source.pauseGmp(HYPERLANE, next);
+    }
+
+    function test_TheGuardianMayPauseAgainAWhileAfterTheLastPause() public {
+        vm.startPrank(guardian);
+        source.pauseLane(THERE, inFuture(1 hours));
+        vm.warp(block.timestamp + 1 hours + WEEK);
+        source.pauseLane(THERE, inFuture(1 hours));
+        assertEq(source.lanePausedUntil(THERE), block.timestamp + 1 hours);
+    }
+
+    function test_OnlyTheOwnerMayExtendOrEndAPause() public {
+        vm.startPrank(guardian);
+        source.pauseLane(THERE, inFuture(1 hours));
+        source.pauseGmp(AXELAR, inFuture(1 hours));
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, guardian));
+        source.endLanePause(THERE);
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, guardian));
+        source.endGmpPause(AXELAR);
+        vm.startPrank(owner);
+        source.pauseLane(THERE, inFuture(2 hours));
+        assertEq(source.lanePausedUntil(THERE), block.timestamp + 2 hours);
+        vm.expectEmit(address(source));
+        emit IPauses.LanePauseSet(THERE, uint48(block.timestamp));
+        source.endLanePause(THERE);
+        vm.expectEmit(address(source));
+        emit IPauses.GmpPauseSet(AXELAR, uint48(block.timestamp));
+        source.endGmpPause(AXELAR);
+        vm.stopPrank();
+        send(usualRoute(2, 2));
+    }
+
+    function test_EndingWhatIsNotPausedChangesNothing() public {
+        vm.startPrank(owner);
+        source.endLanePause(THERE);
+        source.endGmpPause(AXELAR);
+        assertEq(source.lanePausedUntil(THERE), 0);
+        assertEq(source.gmpPausedUntil(AXELAR), 0);
+    }
+
+    // ---- what stops
+
+    function testFuzz_APausedLaneStopsSendingUntilThePauseEnds(uint32 length) public {
+        (Message memory message,) = send(usualRoute(1, 1));
+        uint48 until = inFuture(bound(length, 1, WEEK));
+        vm.prank(guardian);
+        source.pauseLane(THERE, until);
+        vm.warp(until - 1);
+        bytes memory reason = abi.encodeWithSelector(IPauses.LanePaused.selector, THERE, until);
+        vm.startPrank(alice);
+        vm.expectRevert(reason);
+        source.route(usualRoute(1, 1));
+        vm.expectRevert(reason);
+        source.retryRoute(usualRetry(message, AXELAR));
+        vm.warp(until);
+        source.route(usualRoute(1, 1));
+        source.retryRoute(usualRetry(message, AXELAR));
+    }
+
+    function test_APausedLaneLeavesTheOthersOpen() public {
+        vm.prank(guardian);
+        source.pauseLane(THERE, inFuture(1 hours));
+        vm.prank(owner);
+        source.setPeer(77, makeAddr("other").toBytes32());
+        Route memory request = usualRoute(1, 1);
+        request.destinationChain = 77;
+        vm.prank(alice);
+        source.route(request);
+    }
+
+    function testFuzz_APausedLaneRefusesDeliveriesUntilThePauseEnds(uint32 length) public {
+        onDestination();
+        Message memory message = arriving(1);
+        uint48 until = inFuture(bound(length, 1, WEEK));
+        vm.prank(guardian);
+        destination.pauseLane(HERE, until);
+        bytes memory reason = abi.encodeWithSelector(IPauses.LanePaused.selector, HERE, until);
+        bytes memory envelope = envelopeOf(message);
+        vm.expectRevert(reason);
+        inbound[HYPERLANE].deliver(destination, HERE, envelope);
+        vm.expectRevert(reason);
+        destination.execute(message);
+        vm.warp(until);
+        deliver(HYPERLANE, message);
+        assertEq(recipient.received(), 1);
+    }
+
+    function testFuzz_APausedGmpStopsAloneUntilThePauseEnds(uint8 number, uint32 length) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        (Message memory message,) = send(usualRoute(3, 2));
+        uint48 until = inFuture(bound(length, 1, WEEK));
+        vm.prank(guardian);
+        source.pauseGmp(gmp, until);
+        bytes memory reason = abi.encodeWithSelector(IPauses.GmpPaused.selector, gmp, until);
+        vm.startPrank(alice);
+        vm.expectRevert(reason);
+        source.route(usualRoute(3, 2));
+        vm.expectRevert(reason);
+        source.retryRoute(usualRetry(message, gmp));
+        source.retryRoute(usualRetry(message, Gmp.wrap(Gmp.unwrap(gmp) % 3 + 1)));
+        vm.warp(until);
+        source.route(usualRoute(3, 2));
+    }
+
+    function test_APausedGmpsReceiptsCountAgainAfterThePause() public {
+        Message memory message = arriving(2);
+        deliver(HYPERLANE, message);
+        uint48 until = inFuture(1 hours);
+        vm.prank(guardian);
+        destination.pauseGmp(HYPERLANE, until);
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 0);
+        bytes memory envelope = envelopeOf(message);
+        vm.expectRevert(abi.encodeWithSelector(IPauses.GmpPaused.selector, HYPERLANE, until));
+        inbound[HYPERLANE].deliver(destination, HERE, envelope);
+        vm.expectRevert(
+            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(message), 1, 2)
+        );
+        destination.execute(message);
+        (GmpSet valid,) = destination.receiptsOf(MessageLibrary.id(message));
+        assertEq(GmpSet.unwrap(valid), 2);
+        vm.warp(until);
+        destination.execute(message);
+        assertEq(recipient.received(), 1);
+    }
+
+    // ---- the clock
+
+    function testFuzz_NoPauseLetsAMessagesTimeRunOut(uint32 begin, uint32 length, uint32 ttl) public {
+        ttl = uint32(bound(ttl, 1, 30 days));
+        onDestination();
+        Message memory message = arriving(1);
+        message.ttl = ttl;
+        begin = uint32(bound(begin, 0, ttl));
+        length = uint32(bound(length, 1, WEEK));
+        vm.warp(START + begin);
+        vm.prank(guardian);
+        destination.pauseLane(HERE, inFuture(length));
+        assertFalse(destination.isExpired(HERE, uint64(START), ttl));
+        vm.warp(START + uint256(ttl) + length);
+        assertFalse(destination.isExpired(HERE, uint64(START), ttl));
+        vm.warp(START + uint256(ttl) + length + 1);
+        assertTrue(destination.isExpired(HERE, uint64(START), ttl));
+        assertTrue(destination.isExpired(HERE + 1, uint64(START), ttl));
+    }
+
+    /// @dev Overlapping pauses of GMPs stop one clock once: what counts is the time in which any of them was paused.
+    function testFuzz_OverlappingPausesOfGmpsCountOnce(uint32 first, uint32 gap, uint32 second) public {
+        first = uint32(bound(first, 1, WEEK));
+        gap = uint32(bound(gap, 0, WEEK));
+        second = uint32(bound(second, 1, WEEK));
+        vm.startPrank(owner);
+        source.pauseGmp(HYPERLANE, inFuture(first));
+        vm.warp(START + gap);
+        source.pauseGmp(AXELAR, inFuture(second));
+        uint256 end = gap + second > first ? gap + second : first;
+        uint256 paused = gap > first ? uint256(first) + second : end;
+        uint32 ttl = 60 days;
+        vm.warp(START + ttl + paused);
+        assertFalse(source.isExpired(THERE, uint64(START), ttl));
+        vm.warp(START + ttl + paused + 1);
+        assertTrue(source.isExpired(THERE, uint64(START), ttl));
+    }
+
+    /// @dev The clock that the router keeps is the number of seconds in which neither lane nor GMP was paused, however the
+    ///      pauses lie: here counted second by second.
+    function testFuzz_TheClockRunsExactlyInTheSecondsWithoutAnyPause(uint8[6] calldata steps, uint8[6] calldata lengths)
+        public
+    {
+        bool[500] memory paused;
+        uint256 time = 1;
+        vm.startPrank(owner);
+        for (uint256 index; index < 6; ++index) {
+            vm.warp(START + time);
+            uint256 end = time + 1 + lengths[index] % 64;
+            if (index % 2 == 0) source.pauseLane(THERE, uint48(START + end));
+            else source.pauseGmp(AXELAR, uint48(START + end));
+            // A pause that is set anew while it is under way ends when the new one says.
+            for (uint256 second = time; second < 500; ++second) {
+                bool otherPaused =
+                    START + second < (index % 2 == 0 ? source.gmpPausedUntil(AXELAR) : source.lanePausedUntil(THERE));
+                paused[second] = second < end || otherPaused;
+            }
+            time += steps[index] % 64;
+        }
+        vm.warp(START + 499);
+        uint32 running;
+        for (uint256 second; second < 499; ++second) {
+            if (!paused[second]) ++running;
+        }
+        assertTrue(source.isExpired(THERE, uint64(START), running - 1));
+        assertFalse(source.isExpired(THERE, uint64(START), running));
+    }
+
+    function testFuzz_APauseThatIsEndedEarlyStopsTheClockOnlySoLong(uint32 length, uint32 ended) public {
+        length = uint32(bound(length, 2, WEEK));
+        ended = uint32(bound(ended, 1, length - 1));
+        vm.startPrank(owner);
+        source.pauseLane(THERE, inFuture(length));
+        vm.warp(START + ended);
+        source.endLanePause(THERE);
+        uint32 ttl = 30 days;
+        vm.warp(START + ttl + ended);
+        assertFalse(source.isExpired(THERE, uint64(START), ttl));
+        vm.warp(START + ttl + ended + 1);
+        assertTrue(source.isExpired(THERE, uint64(START), ttl));
+    }
+
+    function testFuzz_APauseNeverRevivesWhatHadExpired(uint32 ttl, uint32 later, uint32 length) public {
+        ttl = uint32(bound(ttl, 1, 30 days));
+        vm.warp(START + ttl + bound(later, 1, 30 days));
+        assertTrue(source.isExpired(THERE, uint64(START), ttl));
+        vm.startPrank(owner);
+        source.pauseLane(THERE, inFuture(bound(length, 1, WEEK)));
+        source.pauseGmp(AXELAR, inFuture(bound(length, 1, WEEK)));
+        vm.warp(block.timestamp + length / 2);
+        assertTrue(source.isExpired(THERE, uint64(START), ttl));
+    }
+
+    function testFuzz_PausesBeforeTheMessageDoNotCount(uint8 pauses) public {
+        pauses = uint8(bound(pauses, 1, 12));
+        vm.startPrank(owner);
+        for (uint256 index; index < pauses; ++index) {
+            source.pauseLane(THERE, inFuture(1 hours));
+            vm.warp(block.timestamp + 3 hours);
+        }
+        uint64 sentAt = uint64(block.timestamp);
+        source.pauseLane(THERE, inFuture(1 hours));
+        vm.warp(sentAt + 1 days + 1 hours);
+        assertFalse(source.isExpired(THERE, sentAt, 1 days));
+        vm.warp(sentAt + 1 days + 1 hours + 1);
+        assertTrue(source.isExpired(THERE, sentAt, 1 days));
+    }
+
+    function test_AMessageThatMayLiveForEverNeverExpires() public {
+        vm.warp(START + 100 * 365 days);
+        assertFalse(source.isExpired(THERE, uint64(START), 0));
+    }
+
+    function test_AMessageOutlivesAPauseAcrossItsDeadlineAndExecutes() public {
+        Message memory message = arriving(1);
+        message.ttl = 1 hours;
+        vm.warp(START + 30 minutes);
+        vm.prank(guardian);
+        destination.pauseLane(HERE, inFuture(2 hours));
+        vm.warp(START + 2 hours + 45 minutes);
+        deliver(HYPERLANE, message);
+        assertEq(recipient.received(), 1);
+        (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
+        assertEq(uint8(execution), uint8(Execution.EXECUTED));
+    }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+import {FailingAdapter} from "./doubles/Adapters.sol";
+
+contract QuotesTest is RouterFixture {
+    function testFuzz_NamesEachGmpsFeeInTheOrderAskedAndTheirSum(uint64[3] calldata fees, uint8 first) public {
+        GmpFee[] memory asked = firstGmps(3);
+        for (uint8 index; index < 3; ++index) {
+            asked[index].gmp = Gmp.wrap((index + first % 3) % 3 + 1);
+            outbound[asked[index].gmp].setFee(fees[index]);
+        }
+        Route memory request = usualRoute(3, 2);
+        request.gmps = asked;
+        (uint256 total, GmpFee[] memory quoted) = source.quoteRoute(request);
+        assertEq(total, uint256(fees[0]) + fees[1] + fees[2]);
+        for (uint256 index; index < 3; ++index) {
+            assertTrue(quoted[index].gmp == asked[index].gmp);
+            assertEq(quoted[index].fee, fees[index]);
+        }
+        request.gmps = quoted;
+        (Message memory message,) = send(request);
+        (uint256 again, GmpFee[] memory retry) = source.quoteRetry(message, asked);
+        assertEq(again, total);
+        assertEq(keccak256(abi.encode(retry)), keccak256(abi.encode(quoted)));
+    }
+
+    function test_Revert_When_AGmpCannotTell() public {
+        FailingAdapter down = new FailingAdapter();
+        vm.prank(owner);
+        source.replaceAdapter(AXELAR, address(down));
+        vm.expectRevert(FailingAdapter.GmpIsDown.selector);
+        source.quoteRoute(usualRoute(2, 1));
+    }
+
+    function test_Revert_When_TheMessageCouldNotBeSent() public {
+        Route memory request = usualRoute(1, 1);
+        (request.ttl, request.kind) = (0, Kind.QUERY);
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.TtlRequired.selector, Kind.QUERY));
+        source.quoteRoute(request);
+    }
+
+    function testFuzz_Revert_When_AQuoteIsAskedOfAGmpWithoutAdapter(uint8 number) public {
+        Route memory request = usualRoute(1, 1);
+        request.gmps[0].gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, request.gmps[0].gmp));
+        source.quoteRoute(request);
+    }
+
+    function testFuzz_Revert_When_ThePayloadIsAboveTheCap(uint256 length) public {
+        Route memory request = usualRoute(1, 1);
+        request.payload = new bytes(bound(length, 32_769, 60_000));
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.PayloadTooLong.selector, request.payload.length, 32_768));
+        vm.prank(alice);
+        source.route(request);
+    }
+
+    function test_APayloadAtTheCapIsSentAndExecuted() public {
+        Route memory request = usualRoute(2, 2);
+        request.payload = new bytes(32_768);
+        request.gasLimit = 25_000_000;
+        (Message memory message, bytes32 messageId) = send(request);
+        deliver(HYPERLANE, message);
+        deliver(AXELAR, message);
+        assertEq(recipient.timesReceived(messageId), 1);
+    }
+
+    function testFuzz_Revert_When_MoneyComesWithoutAMessage(uint64 value) public {
+        vm.expectRevert(abi.encodeWithSelector(ILedger.UnexpectedValue.selector, value));
+        vm.deal(address(this), value);
+        (bool success,) = address(source).call{value: value}("");
+        success;
+    }
+
+    function test_Revert_When_AFunctionDoesNotExist() public {
+        (bool success, bytes memory answer) = address(source).call(abi.encodeWithSignature("mint(address)", alice));
+        assertFalse(success);
+        assertEq(answer.length, 0);
+    }
+}

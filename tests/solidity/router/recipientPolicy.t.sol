@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
+import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
+import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
+import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+
+contract RecipientPolicyTest is RouterFixture {
+    GmpSet internal constant HYPERLANE_AND_AXELAR = GmpSet.wrap(3);
+
+    address internal revoker = makeAddr("revoker");
+
+    function setUp() public override {
+        super.setUp();
+        onDestination();
+        vm.prank(owner);
+        destination.setRevoker(revoker);
+    }
+
+    function setFloor(uint8 floor) internal {
+        vm.prank(owner);
+        destination.setFloor(HERE, floor);
+    }
+
+    function setPolicy(uint8 quorum, GmpSet gmps) internal {
+        vm.prank(address(recipient));
+        destination.setPolicy(HERE, quorum, gmps);
+    }
+
+    // ---- setting
+
+    function testFuzz_Revert_When_APolicyAsksForMoreReceiptsThanItAllowsGmps(uint8 quorum, uint16 gmps) public {
+        GmpSet set = GmpSet.wrap(gmps);
+        if (set.count() == 16) set = set.without(Gmp.wrap(1));
+        quorum = uint8(bound(quorum, set.count() + 1, 255));
+        vm.expectRevert(abi.encodeWithSelector(IRecipientPolicy.InvalidPolicy.selector, quorum, set));
+        destination.setPolicy(HERE, quorum, set);
+    }
+
+    function testFuzz_Revert_When_APolicyAllowsGmpsButAsksForNone(uint16 gmps) public {
+        vm.assume(gmps != 0);
+        vm.expectRevert(abi.encodeWithSelector(IRecipientPolicy.InvalidPolicy.selector, 0, gmps));
+        destination.setPolicy(HERE, 0, GmpSet.wrap(gmps));
+    }
+
+    function testFuzz_ACallerSetsItsOwnPolicyForOneChain(address caller, uint64 chain, uint16 gmps) public {
+        vm.assume(gmps != 0 && caller != address(recipient));
+        GmpSet set = GmpSet.wrap(gmps);
+        uint8 quorum = set.count();
+        vm.expectEmit(address(destination));
+        emit IRecipientPolicy.PolicySet(caller, chain, quorum, set);
+        vm.prank(caller);
+        destination.setPolicy(chain, quorum, set);
+        (uint8 found, GmpSet allowed) = destination.policyOf(caller, chain);
+        assertEq(found, quorum);
+        assertEq(GmpSet.unwrap(allowed), gmps);
+        (found,) = destination.policyOf(address(recipient), chain);
+        assertEq(found, 0);
+    }
+
+    function testFuzz_Revert_When_AStrangerSetsAFloor(address caller) public {
+        vm.assume(caller != owner && caller != revoker);
+        vm.expectRevert(abi.encodeWithSelector(IRoles.NotRevoker.selector, caller));
+        vm.prank(caller);
+        destination.setFloor(HERE, 2);
+    }
+
+    function testFuzz_TheRevokerMayRaiseAFloorButNotLowerIt(uint8 floor, uint8 lower) public {
+        floor = uint8(bound(floor, 1, 16));
+        lower = uint8(bound(lower, 0, floor - 1));
+        vm.startPrank(revoker);
+        destination.setFloor(HERE, floor);
+        assertEq(destination.floorOf(HERE), floor);
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, revoker));
+        destination.setFloor(HERE, lower);
+        vm.stopPrank();
+        setFloor(lower);
+        assertEq(destination.floorOf(HERE), lower);
+    }
+
+    function testFuzz_Revert_When_AFloorCouldNeverBeReached(uint8 floor) public {
+        floor = uint8(bound(floor, 17, 255));
+        vm.expectRevert(abi.encodeWithSelector(IRecipientPolicy.InvalidFloor.selector, floor));
+        vm.prank(owner);
+        destination.setFloor(HERE, floor);
+    }
+
+    // ---- what a message needs
+
+    /// @dev The central attack: one GMP lies and forges a whole message, with the quorum it likes best.
+    function testFuzz_AForgedMessageWithQuorumOneFromOneLyingGmpMeetsTheFloor(uint8 liar, bytes calldata payload)
+        public
+    {
+        vm.assume(payload.length < 1000);
+        setFloor(2);
+        Message memory forged = arriving(1);
+        forged.payload = payload;
+        deliver(Gmp.wrap(uint8(bound(liar, 1, 3))), forged);
+        assertEq(recipient.received(), 0);
+        vm.expectRevert(
+            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(forged), 1, 2)
+        );
+        destination.execute(forged);
+    }
+
+    function testFuzz_WithoutAPolicyTheLargerOfQuorumAndFloorCounts(uint8 quorum, uint8 floor) public {
+        quorum = uint8(bound(quorum, 1, 3));
+        floor = uint8(bound(floor, 0, 3));
+        setFloor(floor);
+        Message memory message = arriving(quorum);
+        uint8 needed = quorum > floor ? quorum : floor;
+        for (uint8 number = 1; number <= 3; ++number) {
+            deliver(Gmp.wrap(number), message);
+            assertEq(recipient.received(), number >= needed ? 1 : 0);
+        }
+    }
+
+    function testFuzz_WithAPolicyTheLargerOfQuorumAndPolicyCountsAlsoBelowTheFloor(uint8 quorum, uint8 policy) public {
+        quorum = uint8(bound(quorum, 1, 3));
+        policy = uint8(bound(policy, 1, 3));
+        setFloor(16);
+        setPolicy(policy, GmpSet.wrap(7));
+        Message memory message = arriving(quorum);
+        uint8 needed = quorum > policy ? quorum : policy;
+        for (uint8 number = 1; number <= 3; ++number) {
+            deliver(Gmp.wrap(number), message);
+            assertEq(recipient.received(), number >= needed ? 1 : 0);
+        }
+    }
+
+    function test_ReceiptsOfGmpsOutsideThePolicyDoNotCount() public {
+        setPolicy(2, HYPERLANE_AND_AXELAR);
+        Message memory message = arriving(1);
+        deliver(WORMHOLE, message);
+        deliver(HYPERLANE, message);
+        assertEq(recipient.received(), 0);
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 1);
+    }
+
+    function test_APolicyThatIsTakenBackLeavesTheFloor() public {
+        setFloor(2);
+        setPolicy(1, HYPERLANE_AND_AXELAR);
+        setPolicy(0, GmpSet.wrap(0));
+        Message memory message = arriving(1);
+        deliver(HYPERLANE, message);
+        assertEq(recipient.received(), 0);
+        deliver(WORMHOLE, message);
+        assertEq(recipient.received(), 1);
+    }
+
+    /// @dev A raise must not strand what is on its way.
+    function testFuzz_ARaiseDoesNotApplyToAMessageThatHasAReceipt(uint8 raised, bool byPolicy) public {
+        raised = uint8(bound(raised, 3, 16));
+        Message memory message = arriving(2);
+        deliver(HYPERLANE, message);
+        if (byPolicy) setPolicy(raised, GmpSet.wrap(type(uint16).max));
+        else setFloor(raised);
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 1);
+        message.nonce = 2;
+        deliver(HYPERLANE, message);
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 1);
+    }
+
+    /// @dev Otherwise a liar's receipt from before would keep the low quorum alive for its forgery.
+    function test_ARaiseAppliesToAMessageWhoseReceiptsWereVoided() public {
+        Message memory forged = arriving(2);
+        deliver(HYPERLANE, forged);
+        vm.startPrank(owner);
+        destination.revokeAdapter(HYPERLANE);
+        destination.setFloor(HERE, 3);
+        destination.addAdapter(HYPERLANE, address(inbound[HYPERLANE]));
+        vm.stopPrank();
+        deliver(AXELAR, forged);
+        deliver(WORMHOLE, forged);
+        assertEq(recipient.received(), 0);
+        deliver(HYPERLANE, forged);
+        assertEq(recipient.received(), 1);
+    }
+
+    function test_ALoweredDemandAppliesToAllMessages() public {
+        setFloor(3);
+        Message memory message = arriving(1);
+        deliver(HYPERLANE, message);
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 0);
+        setFloor(2);
+        destination.execute(message);
+        assertEq(recipient.received(), 1);
+    }
+
+    function test_TheEventNamesTheQuorumThatIsReallyNeeded() public {
+        setFloor(3);
+        Message memory message = arriving(1);
+        vm.expectEmit(address(destination));
+        emit IMessageReceiver.MessageReceived(
+            MessageLibrary.id(message), HERE, AXELAR, 1, 3, keccak256(message.payload)
+        );
+        deliver(AXELAR, message);
+    }
+}

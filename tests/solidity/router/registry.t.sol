@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Router} from "../../../contracts/Router.sol";
+import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
+import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
+import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
+import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
+import {EpochsExhausted} from "../../../contracts/types/Receipts.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+import {RecordingAdapter} from "./doubles/Adapters.sol";
+
+contract RegistryTest is RouterFixture {
+    using Addresses for address;
+
+    Gmp internal constant LAYERZERO = Gmp.wrap(4);
+
+    RecordingAdapter internal adapter;
+
+    function setUp() public override {
+        super.setUp();
+        adapter = new RecordingAdapter();
+    }
+
+    function expectOwnerRevert(bytes memory reason) internal {
+        vm.expectRevert(reason);
+        vm.prank(owner);
+    }
+
+    function testFuzz_Revert_When_AnyoneButTheOwnerConfigures(address caller) public {
+        vm.assume(caller != owner);
+        bytes memory reason = abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, caller);
+        vm.startPrank(caller);
+        vm.expectRevert(reason);
+        source.addAdapter(LAYERZERO, address(adapter));
+        vm.expectRevert(reason);
+        source.replaceAdapter(HYPERLANE, address(adapter));
+        vm.expectRevert(reason);
+        source.setPeer(THERE, caller.toBytes32());
+    }
+
+    // ---- adapters
+
+    function testFuzz_Revert_When_AnAdapterIsAddedForANumberThatIsNone(uint8 number) public {
+        if (number != 0) number = uint8(bound(number, 17, 255));
+        expectOwnerRevert(abi.encodeWithSelector(InvalidGmp.selector, number));
+        source.addAdapter(Gmp.wrap(number), address(adapter));
+    }
+
+    /// @dev In Glacis a GMP registered twice loses its mapping.
+    function testFuzz_Revert_When_AGmpGetsASecondAdapter(uint8 number) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.GmpAlreadyHasAdapter.selector, gmp, outbound[gmp]));
+        source.addAdapter(gmp, address(adapter));
+        assertEq(source.adapterOf(gmp), address(outbound[gmp]));
+    }
+
+    /// @dev One adapter for two GMPs would let one transport satisfy quorum 2.
+    function testFuzz_Revert_When_OneAdapterIsToSpeakForTwoGmps(uint8 number, uint8 other) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        address taken = address(outbound[gmp]);
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.AdapterAlreadyUsed.selector, taken, gmp));
+        source.addAdapter(Gmp.wrap(uint8(bound(other, 4, 16))), taken);
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.AdapterAlreadyUsed.selector, taken, gmp));
+        source.replaceAdapter(Gmp.wrap(Gmp.unwrap(gmp) % 3 + 1), taken);
+    }
+
+    /// @dev A call to an address without code succeeds: such an adapter would seem to take messages and lose them.
+    function testFuzz_Revert_When_AnAdapterHasNoCode(address account) public {
+        vm.assume(account.code.length == 0);
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.NotContract.selector, account));
+        source.addAdapter(LAYERZERO, account);
+    }
+
+    function testFuzz_AnAddedAdapterEnablesItsGmp(uint8 number) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
+        vm.expectEmit(address(source));
+        emit IGmpRegistry.AdapterAdded(gmp, address(adapter));
+        vm.prank(owner);
+        source.addAdapter(gmp, address(adapter));
+        assertEq(source.adapterOf(gmp), address(adapter));
+        assertTrue(source.gmpOf(address(adapter)) == gmp);
+        assertEq(GmpSet.unwrap(source.enabledGmps()), 7 | (1 << (Gmp.unwrap(gmp) - 1)));
+    }
+
+    function testFuzz_Revert_When_AMissingAdapterIsReplacedOrRevoked(uint8 number) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
+        bytes memory reason = abi.encodeWithSelector(IGmpRegistry.GmpHasNoAdapter.selector, gmp);
+        expectOwnerRevert(reason);
+        source.replaceAdapter(gmp, address(adapter));
+        expectOwnerRevert(reason);
+        source.revokeAdapter(gmp);
+    }
+
+    function test_AReplacedAdapterSpeaksForNobodyAndMayBeUsedAgain() public {
+        address previous = address(outbound[HYPERLANE]);
+        vm.expectEmit(address(source));
+        emit IGmpRegistry.AdapterReplaced(HYPERLANE, address(adapter), previous);
+        vm.startPrank(owner);
+        source.replaceAdapter(HYPERLANE, address(adapter));
+        assertTrue(source.gmpOf(previous) == Gmp.wrap(0));
+        assertEq(source.epochOf(HYPERLANE), 0);
+        source.addAdapter(LAYERZERO, previous);
+        assertTrue(source.gmpOf(previous) == LAYERZERO);
+    }
+
+    function test_ARevokedAdapterSpeaksForNobodyAndItsGmpIsDisabled() public {
+        address previous = address(outbound[AXELAR]);
+        vm.expectEmit(address(source));
+        emit IGmpRegistry.AdapterRevoked(AXELAR, previous, 1);
+        vm.prank(owner);
+        source.revokeAdapter(AXELAR);
+        assertEq(source.adapterOf(AXELAR), address(0));
+        assertTrue(source.gmpOf(previous) == Gmp.wrap(0));
+        assertEq(source.epochOf(AXELAR), 1);
+        assertEq(GmpSet.unwrap(source.enabledGmps()), 5);
+    }
+
+    /// @dev Revoking must work for ever; a GMP that was revoked 255 times can't come back.
+    function test_RevokingNeverFailsAndExhaustedEpochsEndAGmpsLife() public {
+        vm.startPrank(owner);
+        for (uint256 time = 1; time <= 255; ++time) {
+            source.revokeAdapter(HYPERLANE);
+            assertEq(source.epochOf(HYPERLANE), time);
+            if (time < 255) source.addAdapter(HYPERLANE, address(outbound[HYPERLANE]));
+        }
+        vm.expectRevert(abi.encodeWithSelector(EpochsExhausted.selector, HYPERLANE));
+        source.addAdapter(HYPERLANE, address(outbound[HYPERLANE]));
+        assertEq(source.epochOf(AXELAR), 0);
+    }
+
+    // ---- peers
+
+    function testFuzz_Revert_When_APeerIsZeroOrThisChainsOrNoAddress(bytes32 word) public {
+        vm.assume(uint256(word) >> 160 != 0);
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.ZeroChain.selector));
+        source.setPeer(0, alice.toBytes32());
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.ZeroAddress.selector));
+        source.setPeer(THERE, 0);
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.SameChain.selector, HERE));
+        source.setPeer(HERE, alice.toBytes32());
+        expectOwnerRevert(abi.encodeWithSelector(DirtyAddress.selector, word));
+        source.setPeer(THERE, word);
+    }
+
+    function testFuzz_ANewPeerIsCurrentAndItsPredecessorStaysKnown(address router) public {
+        vm.assume(router != address(0) && router != address(destination));
+        vm.expectEmit(address(source));
+        emit IGmpRegistry.PeerSet(THERE, router.toBytes32());
+        vm.prank(owner);
+        source.setPeer(THERE, router.toBytes32());
+        assertEq(source.peerOf(THERE), router.toBytes32());
+        assertTrue(source.isPeer(THERE, router.toBytes32()));
+        assertTrue(source.isPeer(THERE, address(destination).toBytes32()));
+        assertFalse(source.isPeer(THERE + 1, router.toBytes32()));
+    }
+
+    function test_RevokingThePredecessorLeavesTheCurrentPeer() public {
+        bytes32 next = makeAddr("next").toBytes32();
+        bytes32 previous = address(destination).toBytes32();
+        vm.startPrank(owner);
+        source.setPeer(THERE, next);
+        source.revokePeer(THERE, previous);
+        assertFalse(source.isPeer(THERE, previous));
+        assertEq(source.peerOf(THERE), next);
+        source.revokePeer(THERE, next);
+        assertEq(source.peerOf(THERE), 0);
+    }
+
+    function testFuzz_Revert_When_AnUnknownPeerIsRevoked(uint64 chain, bytes32 router) public {
+        vm.assume(chain != THERE || router != address(destination).toBytes32());
+        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, chain, router));
+        source.revokePeer(chain, router);
+    }
+
+    // ---- ownership
+
+    function test_Revert_When_TheOwnerRenounces() public {
+        expectOwnerRevert(abi.encodeWithSelector(IRoles.RenouncingDisabled.selector));
+        Router(payable(address(source))).renounceOwnership();
+    }
+
+    function test_ANewOwnerDecidesNothingBeforeItAccepts() public {
+        vm.prank(owner);
+        source.transferOwnership(alice);
+        assertEq(source.owner(), owner);
+        vm.prank(alice);
+        source.acceptOwnership();
+        assertEq(source.owner(), alice);
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Retry, Route} from "../../../contracts/types/Route.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+import {FailingAdapter, ReentrantAdapter} from "./doubles/Adapters.sol";
+
+contract RetryRouteTest is RouterFixture {
+    using Addresses for address;
+
+    Message internal sent;
+    bytes32 internal sentId;
+
+    function setUp() public override {
+        super.setUp();
+        (sent, sentId) = send(usualRoute(1, 1));
+    }
+
+    function expectRetryRevert(address caller, Retry memory request, bytes memory reason) internal {
+        vm.expectRevert(reason);
+        vm.prank(caller);
+        source.retryRoute{value: totalFee(request.gmps)}(request);
+    }
+
+    function retry(Retry memory request) internal returns (uint32 attempt) {
+        vm.prank(alice);
+        return source.retryRoute{value: totalFee(request.gmps)}(request);
+    }
+
+    // ---- refusals
+
+    function test_Revert_When_AnAdapterRetriesWhileItIsGivenAnEnvelope() public {
+        ReentrantAdapter adapter = new ReentrantAdapter();
+        vm.prank(owner);
+        source.replaceAdapter(AXELAR, address(adapter));
+        adapter.reenterWith(address(source), abi.encodeCall(source.retryRoute, (usualRetry(sent, WORMHOLE))));
+        retry(usualRetry(sent, AXELAR));
+        assertFalse(adapter.reentered());
+        assertEq(adapter.answer(), abi.encodeWithSelector(IMessageSender.SendingReentered.selector));
+    }
+
+    function testFuzz_Revert_When_AnyFieldDiffersFromTheOriginal(uint8 field, uint64 change) public {
+        vm.assume(change != 0);
+        Message memory altered = alter(sent, field, change);
+        Retry memory request = usualRetry(altered, AXELAR);
+        request.messageId = sentId;
+        bytes32 computed = MessageLibrary.id(altered);
+        expectRetryRevert(
+            alice, request, abi.encodeWithSelector(IMessageSender.MessageIdMismatch.selector, sentId, computed)
+        );
+    }
+
+    function testFuzz_Revert_When_AnyPayloadByteDiffersFromTheOriginal(uint256 index, bytes1 change) public {
+        vm.assume(change != 0);
+        Message memory altered = sent;
+        index = bound(index, 0, altered.payload.length - 1);
+        altered.payload[index] ^= change;
+        Retry memory request = usualRetry(altered, AXELAR);
+        bytes32 computed = request.messageId;
+        request.messageId = sentId;
+        expectRetryRevert(
+            alice, request, abi.encodeWithSelector(IMessageSender.MessageIdMismatch.selector, sentId, computed)
+        );
+    }
+
+    function testFuzz_Revert_When_TheMessageWasNeverCreatedHere(uint8 field, uint64 change) public {
+        vm.assume(change != 0);
+        Retry memory request = usualRetry(alter(sent, field, change), AXELAR);
+        expectRetryRevert(
+            alice, request, abi.encodeWithSelector(IMessageSender.NotRetriable.selector, request.messageId)
+        );
+    }
+
+    function test_Revert_When_TheMessageWasNotCreatedAsRetriable() public {
+        Route memory once = usualRoute(1, 1);
+        once.retriable = false;
+        (Message memory message, bytes32 messageId) = send(once);
+        expectRetryRevert(
+            alice, usualRetry(message, AXELAR), abi.encodeWithSelector(IMessageSender.NotRetriable.selector, messageId)
+        );
+    }
+
+    function testFuzz_Revert_When_TheCallerIsNeitherSenderNorRetrier(address caller) public {
+        vm.assume(caller != alice && caller != address(0));
+        expectRetryRevert(
+            caller,
+            usualRetry(sent, AXELAR),
+            abi.encodeWithSelector(IMessageSender.NotSenderOrRetrier.selector, sentId, caller, alice)
+        );
+    }
+
+    function test_Revert_When_TheRetrierWasDismissed() public {
+        vm.startPrank(alice);
+        source.appointRetrier(stranger);
+        source.appointRetrier(address(0));
+        vm.stopPrank();
+        expectRetryRevert(
+            stranger,
+            usualRetry(sent, AXELAR),
+            abi.encodeWithSelector(IMessageSender.NotSenderOrRetrier.selector, sentId, stranger, alice)
+        );
+    }
+
+    /// @dev After a fork both chains hold the message's slot; only the one that kept the chain id may send it again.
+    function testFuzz_Revert_When_TheChainForkedAway(uint64 chain) public {
+        vm.assume(chain != HERE && chain != 0);
+        vm.chainId(chain);
+        expectRetryRevert(
+            alice,
+            usualRetry(sent, AXELAR),
+            abi.encodeWithSelector(IMessageSender.WrongSource.selector, HERE, address(source).toBytes32())
+        );
+    }
+
+    function test_Revert_When_TheDestinationRouterWasRevoked() public {
+        bytes32 router = address(destination).toBytes32();
+        vm.prank(owner);
+        source.revokePeer(THERE, router);
+        expectRetryRevert(
+            alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, THERE, router)
+        );
+    }
+
+    function testFuzz_Revert_When_MinDispatchedIsZeroOrAboveTheGmpsNamed(uint8 minDispatched) public {
+        vm.assume(minDispatched != 1);
+        Retry memory request = usualRetry(sent, AXELAR);
+        request.minDispatched = minDispatched;
+        expectRetryRevert(
+            alice, request, abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, minDispatched, 1, 1)
+        );
+    }
+
+    function testFuzz_Revert_When_TheFeesDifferFromTheValue(uint96 fee, uint96 value) public {
+        vm.assume(fee != value);
+        vm.deal(alice, value);
+        Retry memory request = usualRetry(sent, AXELAR);
+        request.gmps[0].fee = fee;
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.FeesDifferFromValue.selector, fee, value));
+        vm.prank(alice);
+        source.retryRoute{value: value}(request);
+    }
+
+    function test_Revert_When_NoGmpTakesItAndTheAttemptIsNotCounted() public {
+        FailingAdapter down = new FailingAdapter();
+        vm.prank(owner);
+        source.replaceAdapter(AXELAR, address(down));
+        expectRetryRevert(
+            alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1)
+        );
+        (, uint32 attempts) = source.sentMessage(sentId);
+        assertEq(attempts, 0);
+    }
+
+    // ---- what it does
+
+    function testFuzz_GivesAnyGmpTheEnvelopeOfTheFirstAttempt(uint8 number, uint64 fee, uint32 later) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        vm.warp(START + bound(later, 0, 6 days));
+        Retry memory request = usualRetry(sent, gmp);
+        request.gmps[0].fee = fee;
+        retry(request);
+        assertEq(outbound[gmp].lastEnvelope(), envelopeOf(sent));
+        assertEq(outbound[gmp].lastValue(), fee);
+    }
+
+    function testFuzz_NumbersAttemptsFromOne(uint8 retries) public {
+        retries = uint8(bound(retries, 1, 12));
+        for (uint32 number = 1; number <= retries; ++number) {
+            vm.expectEmit(address(source));
+            emit IMessageSender.MessageRetried(sentId, THERE, number, GmpSet.wrap(2));
+            assertEq(retry(usualRetry(sent, AXELAR)), number);
+        }
+        (address sender, uint32 attempts) = source.sentMessage(sentId);
+        assertEq(sender, alice);
+        assertEq(attempts, retries);
+    }
+
+    function test_AnAppointedRetrierMayRetry() public {
+        vm.expectEmit(address(source));
+        emit ILedger.RetrierAppointed(alice, stranger);
+        vm.prank(alice);
+        source.appointRetrier(stranger);
+        assertEq(source.retrierOf(alice), stranger);
+        vm.prank(stranger);
+        assertEq(source.retryRoute(usualRetry(sent, AXELAR)), 1);
+    }
+
+    function test_ChangesNeitherNonceNorLaneTotal() public {
+        (uint64 count, uint192 sum) = source.sentTo(THERE);
+        retry(usualRetry(sent, AXELAR));
+        (uint64 countAfter, uint192 sumAfter) = source.sentTo(THERE);
+        assertEq(countAfter, count);
+        assertEq(sumAfter, sum);
+    }
+
+    function test_GoesToTheRouterThatTheMessageWasForAfterThePeerChanged() public {
+        bytes32 newRouter = makeAddr("new router").toBytes32();
+        vm.prank(owner);
+        source.setPeer(THERE, newRouter);
+        retry(usualRetry(sent, AXELAR));
+        assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(sent));
+        (Message memory next,) = send(usualRoute(1, 1));
+        assertEq(next.destinationRouter, newRouter);
+    }
+
+    /// @dev The message with one field other than it was.
+    function alter(Message memory message, uint8 field, uint64 change) private pure returns (Message memory) {
+        field %= 13;
+        bytes32 word = bytes32(uint256(change));
+        if (field == 0) message.sourceChain ^= change;
+        if (field == 1) message.sourceRouter ^= word;
+        if (field == 2) message.sender ^= word;
+        if (field == 3) message.nonce ^= change;
+        if (field == 4) message.destinationChain ^= change;
+        if (field == 5) message.destinationRouter ^= word;
+        if (field == 6) message.recipient ^= word;
+        if (field == 7) message.gasLimit ^= change;
+        if (field == 8) message.sentAt ^= change;
+        if (field == 9) message.ttl ^= uint32(change % type(uint32).max) + 1;
+        if (field == 10) message.kind = Kind(1 + change % 12);
+        if (field == 11) message.quorum ^= uint8(1 + change % 255);
+        if (field == 12) message.replaces ^= word;
+        return message;
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {TimelockController} from "@openzeppelin/contracts/governance/TimelockController.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
+
+import {Parameters} from "../../../contracts/governance/Parameters.sol";
+import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
+import {IParameters} from "../../../contracts/interfaces/IParameters.sol";
+import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
+import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
+import {GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Profile} from "../../../contracts/types/Profile.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+import {RecordingAdapter} from "./doubles/Adapters.sol";
+
+contract RolesTest is RouterFixture {
+    using Addresses for address;
+
+    uint256 internal constant DELAY = 2 days;
+
+    TimelockController internal timelock;
+    address internal revoker = makeAddr("revoker");
+    address internal guardian = makeAddr("guardian");
+    address internal proposer = makeAddr("proposer");
+
+    /// @dev A deployment on which each role is a different account, the owner a timelock.
+    function setUp() public override {
+        super.setUp();
+        address[] memory proposers = new address[](1);
+        proposers[0] = proposer;
+        timelock = new TimelockController(DELAY, proposers, new address[](1), address(0));
+        vm.startPrank(owner);
+        source.setRevoker(revoker);
+        source.setGuardian(guardian);
+        source.transferOwnership(address(timelock));
+        vm.stopPrank();
+        throughTimelock(abi.encodeCall(source.acceptOwnership, ()));
+    }
+
+    function throughTimelock(bytes memory call_) internal {
+        vm.prank(proposer);
+        timelock.schedule(address(source), 0, call_, 0, 0, DELAY);
+        vm.warp(block.timestamp + DELAY);
+        timelock.execute(address(source), 0, call_, 0, 0);
+    }
+
+    // ---- the matrix
+
+    struct Entry {
+        bytes call;
+        bool byRevoker;
+        bool byGuardian;
+    }
+
+    /// @dev Every function that only some may call, with arguments that would succeed for them.
+    function matrix() internal returns (Entry[] memory entries) {
+        bytes32 peer = address(destination).toBytes32();
+        uint48 until = uint48(block.timestamp + 1 hours);
+        entries = new Entry[](13);
+        entries[0] = Entry(abi.encodeCall(source.revokeAdapter, (HYPERLANE)), true, false);
+        entries[1] = Entry(abi.encodeCall(source.revokePeer, (THERE, peer)), true, false);
+        entries[2] = Entry(abi.encodeCall(source.setFloor, (THERE, 3)), true, false);
+        entries[3] = Entry(abi.encodeCall(source.pauseLane, (THERE, until)), false, true);
+        entries[4] = Entry(abi.encodeCall(source.pauseGmp, (AXELAR, until)), false, true);
+        entries[5] = Entry(abi.encodeCall(source.endLanePause, (THERE)), false, false);
+        entries[6] = Entry(abi.encodeCall(source.endGmpPause, (AXELAR)), false, false);
+        entries[7] =
+            Entry(abi.encodeCall(source.addAdapter, (HYPERLANE, address(new RecordingAdapter()))), false, false);
+        entries[8] =
+            Entry(abi.encodeCall(source.replaceAdapter, (AXELAR, address(new RecordingAdapter()))), false, false);
+        entries[9] = Entry(abi.encodeCall(source.setPeer, (THERE, peer)), false, false);
+        entries[10] = Entry(abi.encodeCall(source.setRevoker, (revoker)), false, false);
+        entries[11] = Entry(abi.encodeCall(source.setGuardian, (guardian)), false, false);
+        entries[12] = Entry(abi.encodeCall(source.transferOwnership, (alice)), false, false);
+    }
+
+    function test_EachRoleCanDoWhatItDeclaresAndNothingElse() public {
+        Entry[] memory entries = matrix();
+        for (uint256 index; index < entries.length; ++index) {
+            Entry memory entry = entries[index];
+            uint256 snapshot = vm.snapshotState();
+            assertEq(succeeds(revoker, entry.call), entry.byRevoker, vm.toString(index));
+            vm.revertToState(snapshot);
+            assertEq(succeeds(guardian, entry.call), entry.byGuardian, vm.toString(index));
+            vm.revertToState(snapshot);
+            assertFalse(succeeds(owner, entry.call), "the former owner");
+            vm.revertToState(snapshot);
+            // Hyperlane's adapter must be gone before another can be added.
+            if (index == 7) succeeds(address(timelock), entries[0].call);
+            assertTrue(succeeds(address(timelock), entry.call), vm.toString(index));
+            vm.revertToState(snapshot);
+        }
+    }
+
+    function testFuzz_AStrangerCanConfigureNothing(address caller) public {
+        vm.assume(caller != revoker && caller != guardian && caller != address(timelock));
+        Entry[] memory entries = matrix();
+        for (uint256 index; index < entries.length; ++index) {
+            assertFalse(succeeds(caller, entries[index].call));
+        }
+    }
+
+    function succeeds(address caller, bytes memory call_) internal returns (bool success) {
+        vm.prank(caller);
+        (success,) = address(source).call(call_);
+    }
+
+    function test_WhatAddsTrustWaitsForTheDelay() public {
+        bytes memory call_ = abi.encodeCall(source.setPeer, (77, address(destination).toBytes32()));
+        vm.startPrank(proposer);
+        timelock.schedule(address(source), 0, call_, 0, 0, DELAY);
+        vm.stopPrank();
+        vm.warp(block.timestamp + DELAY - 1);
+        vm.expectRevert();
+        timelock.execute(address(source), 0, call_, 0, 0);
+        vm.warp(block.timestamp + 1);
+        timelock.execute(address(source), 0, call_, 0, 0);
+        assertEq(source.peerOf(77), address(destination).toBytes32());
+    }
+
+    function test_TheTimelockSetsTheDefaultProfile() public {
+        Profile memory profile = Profile(GmpSet.wrap(3), 2, GAS_LIMIT, 7 days, Kind.PLAIN, false);
+        IProfiles profiles = source.profiles();
+        vm.prank(address(timelock));
+        profiles.setDefaultProfile(THERE, profile);
+        assertEq(profiles.profileOf(alice, THERE).quorum, 2);
+    }
+
+    function test_ARoleThatIsTakenAwayCanDoNothingMore() public {
+        vm.startPrank(address(timelock));
+        source.setRevoker(address(0));
+        source.setGuardian(address(0));
+        vm.stopPrank();
+        assertEq(source.revoker(), address(0));
+        assertEq(source.guardian(), address(0));
+        vm.expectRevert(abi.encodeWithSelector(IRoles.NotRevoker.selector, revoker));
+        vm.prank(revoker);
+        source.revokeAdapter(HYPERLANE);
+        vm.expectRevert(abi.encodeWithSelector(IRoles.NotGuardian.selector, guardian));
+        vm.prank(guardian);
+        source.pauseGmp(HYPERLANE, uint48(block.timestamp + 1 hours));
+    }
+
+    // ---- runbook: one GMP is compromised
+
+    /// @dev The guardian stops it at once, the revoker voids what it brought, honest messages go on over the others, and
+    ///      the timelock brings the GMP back with a new adapter.
+    function test_Runbook_OneGmpIsCompromised() public {
+        vm.startPrank(owner);
+        destination.setGuardian(guardian);
+        destination.setRevoker(revoker);
+        vm.stopPrank();
+        Message memory forged = arriving(2);
+        forged.payload = "all your funds";
+        Message memory honest = arriving(2);
+        deliver(HYPERLANE, forged);
+        deliver(AXELAR, honest);
+
+        vm.prank(guardian);
+        destination.pauseGmp(HYPERLANE, uint48(block.timestamp + 1 days));
+        vm.prank(revoker);
+        destination.revokeAdapter(HYPERLANE);
+        deliver(WORMHOLE, honest);
+        assertEq(recipient.lastPayload(), honest.payload);
+
+        RecordingAdapter sound = new RecordingAdapter();
+        vm.startPrank(owner);
+        destination.addAdapter(HYPERLANE, address(sound));
+        destination.endGmpPause(HYPERLANE);
+        vm.stopPrank();
+        inbound[HYPERLANE] = sound;
+        deliver(WORMHOLE, forged);
+        assertEq(recipient.received(), 1, "the forgery has one receipt that counts, not two");
+        deliver(HYPERLANE, honest);
+        (GmpSet receipts, Execution execution) = destination.receiptsOf(MessageLibrary.id(honest));
+        assertEq(GmpSet.unwrap(receipts), 7);
+        assertEq(uint8(execution), uint8(Execution.EXECUTED));
+    }
+
+    // ---- parameters
+
+    function parameters() internal returns (Parameters) {
+        bytes memory governor = InteroperableAddress.formatEvmV1(HERE, alice);
+        onDestination();
+        return new Parameters(address(timelock), destination, governor, HERE, 2, GmpSet.wrap(7));
+    }
+
+    function one(bytes32 name, uint256 value) internal pure returns (bytes32[] memory names, uint256[] memory values) {
+        (names, values) = (new bytes32[](1), new uint256[](1));
+        (names[0], values[0]) = (name, value);
+    }
+
+    function testFuzz_ParametersObeyTheTimelock(bytes32 name, uint256 value) public {
+        Parameters target = parameters();
+        (bytes32[] memory names, uint256[] memory values) = one(name, value);
+        vm.expectRevert(abi.encodeWithSelector(IParameters.UnknownParameter.selector, name));
+        target.valueOf(name);
+        vm.prank(address(timelock));
+        target.set(names, values);
+        assertEq(target.valueOf(name), value);
+    }
+
+    function testFuzz_ParametersObeyNobodyElse(address caller) public {
+        vm.assume(caller != address(timelock));
+        Parameters target = parameters();
+        (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 1);
+        vm.expectRevert(abi.encodeWithSelector(IParameters.NotGovernance.selector, caller));
+        vm.prank(caller);
+        target.set(names, values);
+        if (caller == address(destination)) return;
+        vm.expectRevert(abi.encodeWithSelector(IParameters.NotGovernance.selector, caller));
+        vm.prank(caller);
+        target.receiveMessage(0, "", "");
+    }
+
+    function testFuzz_ParametersObeyOnlyGovernanceExecutionsOfTheGovernor(uint8 kind, address sender) public {
+        Parameters target = parameters();
+        Message memory message = arrivingFor(address(target), 1);
+        message.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
+        if (kind % 2 == 0) message.kind = Kind.GOVERNANCE_EXECUTE;
+        if (kind % 3 == 0) message.sender = sender.toBytes32();
+        (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 7);
+        message.payload = abi.encode(names, values);
+        deliver(HYPERLANE, message);
+        deliver(AXELAR, message);
+        (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
+        bool obeyed = message.kind == Kind.GOVERNANCE_EXECUTE && message.sender == alice.toBytes32();
+        assertEq(execution == Execution.EXECUTED, obeyed);
+        if (obeyed) assertEq(target.valueOf("dlq.alertThreshold"), 7);
+    }
+
+    function test_Revert_When_NamesAndValuesDifferInNumber() public {
+        Parameters target = parameters();
+        vm.expectRevert(abi.encodeWithSelector(IParameters.LengthsDiffer.selector, 1, 2));
+        vm.prank(address(timelock));
+        target.set(new bytes32[](1), new uint256[](2));
+    }
+
+    function test_AGovernanceMessageNeedsThePolicysQuorum() public {
+        Parameters target = parameters();
+        (uint8 quorum, GmpSet gmps) = destination.policyOf(address(target), HERE);
+        assertEq(quorum, 2);
+        assertEq(GmpSet.unwrap(gmps), 7);
+    }
+
+    function test_TheFormerOwnerIsNotTheOwner() public {
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, owner));
+        vm.prank(owner);
+        source.setGuardian(alice);
+        assertEq(source.owner(), address(timelock));
+        assertEq(source.pendingOwner(), address(0));
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
+import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
+import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+import {
+    FailingAdapter,
+    GasBurningAdapter,
+    GasHungryAdapter,
+    RecordingAdapter,
+    ReentrantAdapter,
+    ReturnBombAdapter
+} from "./doubles/Adapters.sol";
+import {RefusingRefundee, ReentrantRefundee} from "./doubles/Refundees.sol";
+
+contract RouteTest is RouterFixture {
+    using Addresses for address;
+
+    /// @dev Puts another adapter in the place of a GMP's on the source.
+    function install(Gmp gmp, RecordingAdapter adapter) internal {
+        vm.prank(owner);
+        source.replaceAdapter(gmp, address(adapter));
+        outbound[gmp] = adapter;
+    }
+
+    function expectRouteRevert(Route memory request, bytes memory reason) internal {
+        vm.expectRevert(reason);
+        vm.prank(alice);
+        source.route{value: totalFee(request.gmps)}(request);
+    }
+
+    // ---- refusals
+
+    function test_Revert_When_AnAdapterRoutesWhileItIsGivenAnEnvelope() public {
+        ReentrantAdapter adapter = new ReentrantAdapter();
+        install(AXELAR, adapter);
+        adapter.reenterWith(address(source), abi.encodeCall(source.route, (usualRoute(1, 1))));
+        send(usualRoute(2, 1));
+        assertFalse(adapter.reentered());
+        assertEq(adapter.answer(), abi.encodeWithSelector(IMessageSender.SendingReentered.selector));
+    }
+
+    function test_Revert_When_ARefundeeRoutesWhileItIsPaid() public {
+        ReentrantRefundee greedy = new ReentrantRefundee();
+        greedy.reenterWith(address(source), abi.encodeCall(source.route, (usualRoute(1, 1))));
+        install(HYPERLANE, new FailingAdapter());
+        Route memory request = usualRoute(2, 1);
+        request.gmps[0].fee = 1 ether;
+        request.refundTo = address(greedy);
+        send(request);
+        assertFalse(greedy.reentered());
+        assertEq(greedy.answer(), abi.encodeWithSelector(IMessageSender.SendingReentered.selector));
+    }
+
+    function testFuzz_Revert_When_TheDestinationIsThisChain(uint64 chain) public {
+        vm.assume(chain != 0);
+        vm.chainId(chain);
+        Route memory request = usualRoute(1, 1);
+        request.destinationChain = chain;
+        expectRouteRevert(request, abi.encodeWithSelector(IGmpRegistry.SameChain.selector, chain));
+    }
+
+    function testFuzz_Revert_When_TheDestinationHasNoPeer(uint64 chain) public {
+        vm.assume(chain != HERE && chain != THERE);
+        Route memory request = usualRoute(1, 1);
+        request.destinationChain = chain;
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.NoPeer.selector, chain));
+    }
+
+    function test_Revert_When_TheRecipientIsZero() public {
+        Route memory request = usualRoute(1, 1);
+        request.recipient = 0;
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.ZeroRecipient.selector));
+    }
+
+    function testFuzz_Revert_When_TheRecipientHasDirtyUpperBytes(bytes32 word) public {
+        vm.assume(uint256(word) >> 160 != 0);
+        Route memory request = usualRoute(1, 1);
+        request.recipient = word;
+        expectRouteRevert(request, abi.encodeWithSelector(DirtyAddress.selector, word));
+    }
+
+    function testFuzz_Revert_When_TheKindBelongsToRouters(bool report) public {
+        Route memory request = usualRoute(1, 1);
+        request.kind = report ? Kind.REPORT : Kind.CANCELLATION;
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.ReservedKind.selector, request.kind));
+    }
+
+    function testFuzz_Revert_When_TheQuorumIsZeroOrAboveTheGmpsNamed(uint8 quorum, uint8 gmps) public {
+        gmps = uint8(bound(gmps, 1, 3));
+        if (quorum != 0) quorum = uint8(bound(quorum, gmps + 1, 255));
+        expectRouteRevert(
+            usualRoute(gmps, quorum), abi.encodeWithSelector(IMessageSender.InvalidQuorum.selector, quorum, gmps)
+        );
+    }
+
+    function test_Revert_When_NoGmpIsNamed() public {
+        expectRouteRevert(usualRoute(0, 1), abi.encodeWithSelector(IMessageSender.InvalidQuorum.selector, 1, 0));
+    }
+
+    function testFuzz_Revert_When_MinDispatchedIsAboveTheGmpsNamed(uint8 minDispatched) public {
+        Route memory request = usualRoute(2, 1);
+        request.minDispatched = uint8(bound(minDispatched, 3, 255));
+        expectRouteRevert(
+            request, abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, request.minDispatched, 1, 2)
+        );
+    }
+
+    function test_Revert_When_AMessageThatCannotBeRetriedMayMissItsQuorum() public {
+        Route memory request = usualRoute(3, 2);
+        request.retriable = false;
+        request.minDispatched = 1;
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 1, 2, 3));
+    }
+
+    function test_Revert_When_TheRefundAddressIsZero() public {
+        Route memory request = usualRoute(1, 1);
+        request.refundTo = address(0);
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.ZeroRefundAddress.selector));
+    }
+
+    function testFuzz_Revert_When_AGmpIsNamedTwice(uint8 first, uint8 second) public {
+        first = uint8(bound(first, 0, 2));
+        second = uint8(bound(second, 0, 2));
+        vm.assume(first != second);
+        Route memory request = usualRoute(3, 1);
+        request.gmps[second].gmp = request.gmps[first].gmp;
+        expectRouteRevert(
+            request, abi.encodeWithSelector(IMessageSender.DuplicateGmp.selector, request.gmps[first].gmp)
+        );
+    }
+
+    function testFuzz_Revert_When_AGmpsNumberIsNone(uint8 number) public {
+        if (number != 0) number = uint8(bound(number, 17, 255));
+        Route memory request = usualRoute(1, 1);
+        request.gmps[0].gmp = Gmp.wrap(number);
+        expectRouteRevert(request, abi.encodeWithSelector(InvalidGmp.selector, number));
+    }
+
+    function testFuzz_Revert_When_AGmpHasNoAdapter(uint8 number) public {
+        number = uint8(bound(number, 4, 16));
+        Route memory request = usualRoute(1, 1);
+        request.gmps[0].gmp = Gmp.wrap(number);
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, number));
+    }
+
+    function testFuzz_Revert_When_TheFeesDifferFromTheValue(uint96 fee, uint96 value) public {
+        vm.assume(fee != value);
+        vm.deal(alice, value);
+        Route memory request = usualRoute(1, 1);
+        request.gmps[0].fee = fee;
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.FeesDifferFromValue.selector, fee, value));
+        vm.prank(alice);
+        source.route{value: value}(request);
+    }
+
+    function test_Revert_When_AllGmpsFailAndOneMustTakeIt() public {
+        install(HYPERLANE, new FailingAdapter());
+        Route memory request = usualRoute(1, 1);
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1));
+        (uint64 count,) = source.sentTo(THERE);
+        assertEq(count, 0);
+    }
+
+    function testFuzz_Revert_When_FewerGmpsThanMinDispatchedTakeIt(uint8 minDispatched) public {
+        minDispatched = uint8(bound(minDispatched, 2, 3));
+        install(HYPERLANE, new FailingAdapter());
+        install(WORMHOLE, new FailingAdapter());
+        Route memory request = usualRoute(3, 1);
+        request.minDispatched = minDispatched;
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 1, minDispatched));
+    }
+
+    /// @dev The GMPs need gas; whatever the caller gives, either all of them take the message or the call reverts. Without
+    ///      the check some amounts let the first take it and starve the second.
+    function testFuzz_NoAmountOfGasMakesOnlyTheLaterGmpsFail(uint256 gas) public {
+        install(HYPERLANE, new GasHungryAdapter(200_000));
+        install(AXELAR, new GasHungryAdapter(300_000));
+        gas = bound(gas, 100_000, 3_000_000);
+        vm.prank(alice);
+        try source.route{gas: gas}(usualRoute(2, 1)) {
+            assertEq(outbound[HYPERLANE].dispatches(), 1);
+            assertEq(outbound[AXELAR].dispatches(), 1);
+        } catch {
+            assertEq(outbound[HYPERLANE].dispatches(), 0);
+        }
+    }
+
+    function test_Revert_When_AnAdapterCouldGetLessGasThanItMayNeed() public {
+        vm.prank(alice);
+        try source.route{gas: 700_000}(usualRoute(1, 1)) {
+            fail();
+        } catch (bytes memory reason) {
+            assertEq(bytes4(reason), IMessageSender.InsufficientDispatchGas.selector);
+        }
+    }
+
+    // ---- what it does
+
+    function testFuzz_ReturnsTheIdOfExactlyTheMessageAskedFor(
+        bytes calldata payload,
+        uint64 gasLimit,
+        uint32 ttl,
+        bytes32 replaces,
+        uint8 quorum
+    ) public {
+        vm.assume(payload.length <= 4096);
+        Route memory request = usualRoute(3, uint8(bound(quorum, 1, 3)));
+        (request.payload, request.gasLimit, request.ttl, request.replaces) = (payload, gasLimit, ttl, replaces);
+        send(request);
+    }
+
+    function testFuzz_GivesEachAdapterTheSameEnvelopeAndItsOwnFee(uint64[3] calldata fees) public {
+        Route memory request = usualRoute(3, 2);
+        for (uint8 index; index < 3; ++index) {
+            request.gmps[index].fee = fees[index];
+        }
+        (Message memory message,) = send(request);
+        for (uint8 index; index < 3; ++index) {
+            RecordingAdapter adapter = outbound[Gmp.wrap(index + 1)];
+            assertEq(adapter.dispatches(), 1);
+            assertEq(adapter.lastValue(), fees[index]);
+            assertEq(adapter.lastRefundTo(), refundee);
+            assertEq(adapter.lastEnvelope(), envelopeOf(message));
+        }
+        assertEq(address(source).balance, 0);
+    }
+
+    function test_EmitsMessageIdCreatedAndMessageRouted() public {
+        Route memory request = usualRoute(2, 2);
+        Message memory message = expectedMessage(alice, request);
+        bytes32 messageId = MessageLibrary.id(message);
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageIdCreated(messageId, alice, 1);
+        vm.expectEmit(address(source));
+        emit IMessageSender.MessageRouted(messageId, THERE, true, GmpSet.wrap(3), envelopeOf(message));
+        send(request);
+    }
+
+    function testFuzz_CountsMessagesAndSumsTheirIdsOnTheLane(uint8 messages) public {
+        messages = uint8(bound(messages, 1, 20));
+        uint192 expected;
+        for (uint256 index; index < messages; ++index) {
+            (, bytes32 messageId) = send(usualRoute(1, 1));
+            unchecked {
+                expected += uint192(uint256(messageId));
+            }
+        }
+        (uint64 count, uint192 sum) = source.sentTo(THERE);
+        assertEq(count, messages);
+        assertEq(sum, expected);
+    }
+
+    function test_RemembersTheSenderOfARetriableMessage() public {
+        (, bytes32 messageId) = send(usualRoute(1, 1));
+        (address sender, uint32 attempts) = source.sentMessage(messageId);
+        assertEq(sender, alice);
+        assertEq(attempts, 0);
+    }
+
+    function test_RemembersNothingOfAMessageThatCannotBeRetried() public {
+        Route memory request = usualRoute(1, 1);
+        request.retriable = false;
+        (, bytes32 messageId) = send(request);
+        (address sender,) = source.sentMessage(messageId);
+        assertEq(sender, address(0));
+    }
+
+    function test_TwoCallsWithEqualArgumentsCreateTwoMessages() public {
+        (, bytes32 first) = send(usualRoute(1, 1));
+        (, bytes32 second) = send(usualRoute(1, 1));
+        assertNotEq(first, second);
+    }
+
+    // ---- a GMP that fails
+
+    function testFuzz_AFailingGmpHindersNobodyAndItsFeeGoesBack(uint64[3] calldata fees, uint8 failing) public {
+        failing = uint8(bound(failing, 1, 3));
+        install(Gmp.wrap(failing), new FailingAdapter());
+        Route memory request = usualRoute(3, 2);
+        for (uint8 index; index < 3; ++index) {
+            request.gmps[index].fee = fees[index];
+        }
+        bytes32 messageId = MessageLibrary.id(expectedMessage(alice, request));
+        vm.expectEmit(address(source));
+        emit IMessageSender.DispatchFailed(
+            messageId, Gmp.wrap(failing), 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)
+        );
+        send(request);
+        assertEq(refundee.balance, fees[failing - 1]);
+        for (uint8 number = 1; number <= 3; ++number) {
+            assertEq(outbound[Gmp.wrap(number)].dispatches(), number == failing ? 0 : 1);
+        }
+        assertEq(address(source).balance, 0);
+    }
+
+    function test_AGmpThatBurnsAllItsGasHindersNobody() public {
+        install(HYPERLANE, new GasBurningAdapter());
+        send(usualRoute(3, 2));
+        assertEq(outbound[AXELAR].dispatches(), 1);
+        assertEq(outbound[WORMHOLE].dispatches(), 1);
+    }
+
+    function test_AGmpThatFailsWithAMegabyteCostsNoMoreThanItsOwnGas() public {
+        install(HYPERLANE, new ReturnBombAdapter());
+        uint256 before = gasleft();
+        send(usualRoute(2, 1));
+        assertLt(before - gasleft(), 2_700_000);
+        assertEq(outbound[AXELAR].dispatches(), 1);
+    }
+
+    function testFuzz_ARefundeeThatRefusesMoneyIsCredited(uint64 fee) public {
+        vm.assume(fee != 0);
+        install(HYPERLANE, new FailingAdapter());
+        RefusingRefundee refusing = new RefusingRefundee();
+        Route memory request = usualRoute(2, 1);
+        request.gmps[0].fee = fee;
+        request.refundTo = address(refusing);
+        vm.expectEmit(address(source));
+        emit IMessageSender.Credited(address(refusing), fee);
+        send(request);
+        assertEq(source.creditOf(address(refusing)), fee);
+        assertEq(address(source).balance, fee);
+        assertEq(outbound[AXELAR].dispatches(), 1);
+    }
+}

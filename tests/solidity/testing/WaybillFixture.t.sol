@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
+import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {GmpFee, Retry} from "../../../contracts/types/Route.sol";
+import {Guestbook} from "./Guestbook.sol";
+
+/// @notice How a dApp tests itself with {WaybillFixture}: the whole life of a message without a relayer.
+contract WaybillFixtureTest is WaybillFixture {
+    Guestbook private _here;
+    Guestbook private _there;
+
+    function setUp() public {
+        setUpWaybill();
+        _here = new Guestbook(sourceRouter);
+        _there = new Guestbook(destinationRouter);
+    }
+
+    function _sign(string memory text, uint8 quorum, GmpFee[] memory gmps) private returns (bytes32) {
+        return _here.sign{value: totalOf(gmps)}(text, DESTINATION_CHAIN, address(_there), quorum, gmps);
+    }
+
+    function test_AMessageIsExecutedWhenItsQuorumHasDelivered() public {
+        bytes32 id = _sign("hello", 2, quoted(HYPERLANE, AXELAR));
+        assertReceipts(id, 0);
+
+        deliver(id, HYPERLANE);
+        assertReceipts(id, 1);
+        assertNotExecuted(id);
+
+        deliver(id, AXELAR);
+        assertReceipts(id, 2);
+        assertExecuted(id);
+        assertEq(_there.entries(0), "hello");
+    }
+
+    function test_ALateDuplicateIsAbsorbedAndExecutesNothing() public {
+        bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
+        deliver(id, HYPERLANE);
+
+        vm.expectEmit(true, true, false, false);
+        emit IAdapter.DuplicateAbsorbed(id, HYPERLANE);
+        deliver(id, HYPERLANE);
+
+        assertReceipts(id, 1);
+        vm.expectRevert();
+        _there.entries(1);
+    }
+
+    function test_ALateDeliveryOfAnotherGmpIsRecordedAndExecutesNothing() public {
+        bytes32 id = _sign("hello", 1, quoted(HYPERLANE, AXELAR));
+        deliver(id, HYPERLANE);
+        deliver(id, AXELAR);
+        assertReceipts(id, 2);
+        vm.expectRevert();
+        _there.entries(1);
+    }
+
+    function test_AStalledMessageIsRetriedOverAnotherGmpAndExecutedOnce() public {
+        setBroken(AXELAR, true);
+        bytes32 id = _sign("hello", 2, quoted(HYPERLANE, AXELAR));
+        deliver(id, HYPERLANE);
+        assertNotExecuted(id);
+
+        assertEq(_here.retry(retryOf(id, quoted(WORMHOLE), address(this))), 1);
+        deliver(id, WORMHOLE);
+        assertExecuted(id);
+
+        setBroken(AXELAR, false);
+        assertEq(_here.retry(retryOf(id, quoted(AXELAR), address(this))), 2);
+        deliver(id, AXELAR);
+        assertReceipts(id, 3);
+        assertEq(_there.entries(0), "hello");
+        vm.expectRevert();
+        _there.entries(1);
+    }
+
+    function test_OnlyTheSenderMayRetry() public {
+        bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
+        Retry memory request = retryOf(id, quoted(AXELAR), address(this));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMessageSender.NotSenderOrRetrier.selector, id, address(this), address(_here))
+        );
+        sourceRouter.retryRoute(request);
+    }
+
+    function test_FeesAreQuotedAndPaidPerGmp() public {
+        setFee(HYPERLANE, 1 ether);
+        setFee(AXELAR, 2 ether);
+        GmpFee[] memory gmps = quoted(HYPERLANE, AXELAR);
+        assertEq(totalOf(gmps), 3 ether);
+        deliver(_sign("hello", 1, gmps), AXELAR);
+        assertEq(_there.entries(0), "hello");
+    }
+
+    function test_AFeeThatRoseSinceItWasQuotedIsRefundedAndTheOtherGmpsGoOn() public {
+        GmpFee[] memory gmps = quoted(HYPERLANE, AXELAR);
+        setFee(AXELAR, 1 ether);
+        bytes32 id = _sign("hello", 1, gmps);
+        deliver(id, HYPERLANE);
+        assertExecuted(id);
+        vm.expectRevert(abi.encodeWithSelector(NotCarried.selector, id, AXELAR));
+        this.deliverFromOutside(id, AXELAR);
+    }
+
+    function test_MessagesTravelBothWays() public {
+        onDestination();
+        bytes32 id = _there.sign("back", SOURCE_CHAIN, address(_here), 1, quoted(WORMHOLE));
+        onSource();
+        deliver(id, WORMHOLE);
+        assertExecuted(id);
+        assertEq(_here.entries(0), "back");
+        assertEq(block.chainid, SOURCE_CHAIN);
+    }
+
+    function test_Revert_When_ADeliveryComesFromAChainTheRouterDoesNotKnow() public {
+        bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
+        vm.startPrank(waybillOwner);
+        onDestination();
+        destinationRouter.revokePeer(SOURCE_CHAIN, messageOf(id).sourceRouter);
+        vm.stopPrank();
+        vm.expectRevert();
+        this.deliverFromOutside(id, HYPERLANE);
+        assertReceipts(id, 0);
+    }
+
+    function test_Revert_When_AMessageIsAskedForThatNobodyCarries() public {
+        vm.expectRevert(abi.encodeWithSelector(UnknownMessage.selector, bytes32(uint256(1))));
+        this.messageFromOutside(bytes32(uint256(1)));
+    }
+
+    /// @dev Errors of internal functions can be expected only through an external call.
+    function deliverFromOutside(bytes32 messageId, Gmp gmp) external {
+        deliver(messageId, gmp);
+    }
+
+    function messageFromOutside(bytes32 messageId) external view {
+        messageOf(messageId);
+    }
+}
