@@ -1,0 +1,1 @@
+"""Waybill's relayer: observes, attests, delivers and retries messages."""

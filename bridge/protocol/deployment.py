@@ -1,0 +1,173 @@
+"""The deployments file: where everything is on each chain of a network."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, Self
+
+from eth_utils.address import is_address, to_checksum_address
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from bridge.protocol.gmps import Gmp
+
+
+class DeploymentError(ValueError):
+    """A deployments file that can't be used; the text lists everything that is wrong with it."""
+
+
+def _checksummed(address: str) -> str:
+    if not is_address(address) or int(address, 16) == 0:
+        raise ValueError(f"{address!r} is not the address of a contract")
+    return to_checksum_address(address)
+
+
+Address = Annotated[str, AfterValidator(_checksummed)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class HyperlaneContracts(_Section):
+    """Hyperlane on one chain."""
+
+    domain: int
+    mailbox: Address
+    merkle_tree_hook: Address
+
+
+class AxelarContracts(_Section):
+    """Axelar on one chain."""
+
+    chain_name: str
+    gateway: Address
+    gas_service: Address
+    domain_separator: str
+
+
+class WormholeContracts(_Section):
+    """Wormhole's core on one chain; `chain_id` is Wormhole's own number for it."""
+
+    chain_id: int
+    core: Address
+
+
+class LayerZeroContracts(_Section):
+    """LayerZero V2 on one chain; `eid` is LayerZero's own number for it."""
+
+    eid: int = Field(gt=0, lt=2**32)
+    endpoint: Address
+
+
+class CcipContracts(_Section):
+    """CCIP 1.6 on one chain; `selector` is CCIP's own number for it."""
+
+    selector: int = Field(gt=0, lt=2**64)
+    router: Address
+    on_ramp: Address
+    off_ramp: Address
+
+
+class GmpContracts(_Section):
+    """The GMPs' own contracts on one chain; None where a GMP is not there."""
+
+    hyperlane: HyperlaneContracts | None = None
+    axelar: AxelarContracts | None = None
+    wormhole: WormholeContracts | None = None
+    layerzero: LayerZeroContracts | None = None
+    ccip: CcipContracts | None = None
+
+
+class ChainDeployment(_Section):
+    """One chain: how to reach it, and Waybill's contracts on it."""
+
+    chain_id: int = Field(gt=0)
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    rpc_urls: tuple[str, ...] = Field(min_length=1)
+    start_block: int = Field(ge=0)
+    confirmations: int = Field(ge=0)
+    router: Address
+    adapters: dict[str, Address]
+    gmps: GmpContracts
+    examples: dict[str, Address] = {}
+
+    @model_validator(mode="after")
+    def _adapters_are_known(self) -> Self:
+        for name in self.adapters:
+            Gmp.parse(name)
+            if getattr(self.gmps, name, None) is None:
+                raise ValueError(f"chain {self.name!r} has an adapter for {name} but no contracts under gmps.{name}")
+        return self
+
+    @property
+    def gmp_numbers(self) -> frozenset[Gmp]:
+        """The GMPs that have an adapter here."""
+        return frozenset(Gmp.parse(name) for name in self.adapters)
+
+    def adapter(self, gmp: Gmp) -> str:
+        """The address of a GMP's adapter.
+
+        Raises:
+            DeploymentError: there is none.
+        """
+        try:
+            return self.adapters[gmp.label]
+        except KeyError:
+            raise DeploymentError(f"chain {self.name!r} has no adapter for {gmp.label}") from None
+
+
+class Deployment(_Section):
+    """A network: chains whose routers know each other."""
+
+    version: Literal[1]
+    network: str
+    chains: tuple[ChainDeployment, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _chains_are_unique(self) -> Self:
+        for attribute in ("chain_id", "name"):
+            values = [getattr(chain, attribute) for chain in self.chains]
+            twice = sorted({str(value) for value in values if values.count(value) > 1})
+            if twice:
+                raise ValueError(f"{attribute} {', '.join(twice)} stands for more than one chain")
+        return self
+
+    def chain(self, key: int | str) -> ChainDeployment:
+        """The chain with that id or name.
+
+        Raises:
+            DeploymentError: the network has no such chain.
+        """
+        for chain in self.chains:
+            if key in (chain.chain_id, chain.name, str(chain.chain_id)):
+                return chain
+        known = ", ".join(f"{chain.name} ({chain.chain_id})" for chain in self.chains)
+        raise DeploymentError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
+
+    def to_json(self) -> str:
+        """The file's text."""
+        document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return json.dumps(document, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, source: str) -> Deployment:
+        """Reads a deployments file; `source` names it in errors.
+
+        Raises:
+            DeploymentError: not JSON, of an unknown version, or with missing, unknown or wrong values.
+        """
+        try:
+            document: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise DeploymentError(
+                f"{source} is not JSON (line {error.lineno}: {error.msg}); write it again with `waybill deploy`"
+            ) from error
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            problems = "\n".join(f"  {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            raise DeploymentError(
+                f"{source} is not a deployments file this version can use:\n{problems}\n"
+                "write it again with `waybill deploy`"
+            ) from error

@@ -1,0 +1,232 @@
+"""Waybill's events: one record per event, decoded from a log by the generated ABI."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
+from eth_utils import keccak
+
+Abi = list[dict[str, Any]]
+
+
+class EventDecodingError(ValueError):
+    """A log that carries one of Waybill's topics but not the data that belongs to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageIdCreated:
+    """`route` created a message."""
+
+    message_id: bytes
+    sender: str
+    nonce: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRouted:
+    """Attempt 0 was dispatched; `gmps` are the bits of those that took it."""
+
+    message_id: bytes
+    destination_chain: int
+    retriable: bool
+    gmps: int
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRetried:
+    """Attempt 1, 2, … was dispatched."""
+
+    message_id: bytes
+    destination_chain: int
+    attempt: int
+    gmps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchFailed:
+    """One GMP did not take the message."""
+
+    message_id: bytes
+    gmp: int
+    attempt: int
+    reason: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageReceived:
+    """A receipt was recorded; `receipts` counts the valid ones, this one included."""
+
+    message_id: bytes
+    source_chain: int
+    gmp: int
+    receipts: int
+    quorum: int
+    payload_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageExecuted:
+    """The recipient accepted the message."""
+
+    message_id: bytes
+    source_chain: int
+    recipient: str
+    payload_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionFailed:
+    """The recipient reverted or returned a wrong value; the receipts stay."""
+
+    message_id: bytes
+    source_chain: int
+    reason: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionDeferred:
+    """The delivery left less gas than the message's limit."""
+
+    message_id: bytes
+    source_chain: int
+    gas_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageExpired:
+    """The message's time ran out before it was executed; it never will be."""
+
+    message_id: bytes
+    source_chain: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCancelled:
+    """The sender's cancellation arrived first; the message will never be executed."""
+
+    message_id: bytes
+    source_chain: int
+    cancellation_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateAbsorbed:
+    """An adapter took a second delivery of its GMP; nothing changed."""
+
+    message_id: bytes
+    gmp: int
+
+
+Event = (
+    MessageIdCreated
+    | MessageRouted
+    | MessageRetried
+    | DispatchFailed
+    | MessageReceived
+    | MessageExecuted
+    | ExecutionFailed
+    | ExecutionDeferred
+    | MessageExpired
+    | MessageCancelled
+    | DuplicateAbsorbed
+)
+
+_RECORDS: Final[Mapping[str, type[Event]]] = {
+    record.__name__: record
+    for record in (
+        MessageIdCreated,
+        MessageRouted,
+        MessageRetried,
+        DispatchFailed,
+        MessageReceived,
+        MessageExecuted,
+        ExecutionFailed,
+        ExecutionDeferred,
+        MessageExpired,
+        MessageCancelled,
+        DuplicateAbsorbed,
+    )
+}
+
+
+def load_abi(contract: str) -> Abi:
+    """The ABI of one of Waybill's contracts or interfaces, generated from the compiler's output.
+
+    Raises:
+        FileNotFoundError: there is no such ABI in `bridge/protocol/abi`.
+    """
+    abi: Abi = json.loads((files("bridge.protocol") / "abi" / f"{contract}.json").read_text())
+    return abi
+
+
+@dataclass(frozen=True, slots=True)
+class EventSignature:
+    """How one event lies in a log."""
+
+    name: str
+    topic: bytes
+    indexed: tuple[tuple[str, str], ...]  # (field, ABI type)
+    unindexed: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def from_abi(cls, item: Mapping[str, Any]) -> EventSignature:
+        """The signature of an ABI item of type ``event``."""
+        inputs = [(_snake_case(field["name"]), field["type"], field["indexed"]) for field in item["inputs"]]
+        text = f"{item['name']}({','.join(kind for _, kind, _ in inputs)})"
+        return cls(
+            name=item["name"],
+            topic=keccak(text=text),
+            indexed=tuple((name, kind) for name, kind, is_indexed in inputs if is_indexed),
+            unindexed=tuple((name, kind) for name, kind, is_indexed in inputs if not is_indexed),
+        )
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _signatures() -> dict[bytes, EventSignature]:
+    items = (item for contract in ("Router", "IAdapter") for item in load_abi(contract))
+    found = (EventSignature.from_abi(item) for item in items if item["type"] == "event" and item["name"] in _RECORDS)
+    return {signature.topic: signature for signature in found}
+
+
+SIGNATURES: Final[Mapping[bytes, EventSignature]] = _signatures()
+"""Waybill's events by topic 0."""
+
+
+def topic_of(event: type[Event]) -> bytes:
+    """Topic 0 of an event."""
+    return next(topic for topic, signature in SIGNATURES.items() if signature.name == event.__name__)
+
+
+def decode_event(topics: Sequence[bytes], data: bytes) -> Event | None:
+    """The event in a log, or None if its topic is not one of Waybill's.
+
+    Raises:
+        EventDecodingError: the topic is known, but topics or data do not fit it.
+    """
+    signature = SIGNATURES.get(bytes(topics[0])) if topics else None
+    if signature is None:
+        return None
+    if len(topics) != len(signature.indexed) + 1:
+        raise EventDecodingError(f"{signature.name} has {len(signature.indexed) + 1} topics, this log {len(topics)}")
+    try:
+        values = {
+            name: decode([kind], bytes(topic))[0]
+            for (name, kind), topic in zip(signature.indexed, topics[1:], strict=True)
+        }
+        kinds = [kind for _, kind in signature.unindexed]
+        names = [name for name, _ in signature.unindexed]
+        values.update(zip(names, decode(kinds, bytes(data)), strict=True))
+    except (DecodingError, OverflowError) as error:
+        raise EventDecodingError(f"{signature.name}: {error}") from error
+    return _RECORDS[signature.name](**values)

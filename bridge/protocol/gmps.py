@@ -1,0 +1,56 @@
+"""The transports: their numbers, their names, and sets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+
+class UnknownGmpError(ValueError):
+    """A name or number that is no GMP."""
+
+
+class Gmp(IntEnum):
+    """A transport's stable number on chain, 1…16."""
+
+    HYPERLANE = 1
+    AXELAR = 2
+    WORMHOLE = 3
+    LAYERZERO = 4
+    CCIP = 5
+
+    @property
+    def label(self) -> str:
+        """The name used in files, options and tables, such as ``hyperlane``."""
+        return self.name.lower()
+
+    @property
+    def bit(self) -> int:
+        """The GMP's bit in a set on chain."""
+        return 1 << (self.value - 1)
+
+    @classmethod
+    def parse(cls, name: str) -> Gmp:
+        """The GMP with that name.
+
+        Raises:
+            UnknownGmpError: no GMP has that name.
+        """
+        try:
+            return cls[name.strip().upper()]
+        except KeyError:
+            known = ", ".join(gmp.label for gmp in cls)
+            raise UnknownGmpError(f"unknown GMP {name!r}; the GMPs are {known}") from None
+
+
+def gmps_from_bits(bits: int) -> frozenset[Gmp]:
+    """The set that a ``uint16`` from a chain stands for; numbers this version does not know are left out."""
+    return frozenset(gmp for gmp in Gmp if bits & gmp.bit)
+
+
+def bits_from_gmps(gmps: Iterable[Gmp]) -> int:
+    """The ``uint16`` that stands for a set of GMPs."""
+    bits = 0
+    for gmp in gmps:
+        bits |= gmp.bit
+    return bits

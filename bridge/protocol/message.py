@@ -1,0 +1,164 @@
+"""A message, its id and its envelope, exactly as `contracts/types/Message.sol` has them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from eth_utils import keccak
+
+ENVELOPE_VERSION = 1
+
+_TYPE = (
+    "Message(uint8 version,uint64 sourceChain,bytes32 sourceRouter,bytes32 sender,uint64 nonce,"
+    "uint64 destinationChain,bytes32 destinationRouter,bytes32 recipient,uint64 gasLimit,uint64 sentAt,"
+    "uint32 ttl,uint8 kind,uint8 quorum,bytes32 replaces,bytes payload)"
+)
+TYPEHASH = keccak(text=_TYPE)
+
+# version, id, source chain and router, sender, nonce, destination chain and router, recipient, gas limit, sent-at, ttl,
+# kind, quorum, replaces; the payload follows.
+_HEADER = struct.Struct(">B32sQ32s32sQQ32s32sQQIBB32s")
+HEADER_LENGTH = _HEADER.size
+
+
+class EnvelopeError(ValueError):
+    """Bytes that are no envelope of a version this code reads."""
+
+
+class Kind(IntEnum):
+    """What a message is about."""
+
+    PLAIN = 0
+    STATE_SYNC = 1
+    REGULATORY_ACTION = 2
+    REGULATORY_ACTION_CRITICAL = 3
+    LOCK_MANAGEMENT = 4
+    QUERY = 5
+    ACK = 6
+    HEARTBEAT = 7
+    GOVERNANCE_PROPOSAL = 8
+    GOVERNANCE_VOTE = 9
+    GOVERNANCE_EXECUTE = 10
+    CANCELLATION = 11
+    REPORT = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What a dApp sends once. Chains are EIP-155 ids; routers, sender, recipient and `replaces` are 32 bytes."""
+
+    source_chain: int
+    source_router: bytes
+    sender: bytes
+    nonce: int
+    destination_chain: int
+    destination_router: bytes
+    recipient: bytes
+    gas_limit: int  # gas
+    sent_at: int  # Unix seconds
+    ttl: int  # seconds; 0 = never expires
+    kind: Kind
+    quorum: int
+    replaces: bytes
+    payload: bytes
+
+    @property
+    def id(self) -> bytes:
+        """The messageId: the EIP-712 struct hash, 32 bytes."""
+        integer = _word
+        return keccak(
+            TYPEHASH
+            + integer(ENVELOPE_VERSION)
+            + integer(self.source_chain)
+            + self.source_router
+            + self.sender
+            + integer(self.nonce)
+            + integer(self.destination_chain)
+            + self.destination_router
+            + self.recipient
+            + integer(self.gas_limit)
+            + integer(self.sent_at)
+            + integer(self.ttl)
+            + integer(self.kind)
+            + integer(self.quorum)
+            + self.replaces
+            + keccak(self.payload)
+        )
+
+    @property
+    def expires_at(self) -> int | None:
+        """Unix seconds after which the message may no longer execute, or None if it never expires."""
+        return self.sent_at + self.ttl if self.ttl else None
+
+    def encode(self) -> bytes:
+        """The envelope that a GMP carries."""
+        header = _HEADER.pack(
+            ENVELOPE_VERSION,
+            self.id,
+            self.source_chain,
+            self.source_router,
+            self.sender,
+            self.nonce,
+            self.destination_chain,
+            self.destination_router,
+            self.recipient,
+            self.gas_limit,
+            self.sent_at,
+            self.ttl,
+            self.kind,
+            self.quorum,
+            self.replaces,
+        )
+        return header + self.payload
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A decoded envelope: the message and the id that its source stated."""
+
+    stated_id: bytes
+    message: Message
+
+    @property
+    def is_genuine(self) -> bool:
+        """Whether the stated id is the id of the message."""
+        return self.stated_id == self.message.id
+
+
+def decode_envelope(envelope: bytes) -> Envelope:
+    """Reads an envelope; the stated id is not judged here, see `Envelope.is_genuine`.
+
+    Raises:
+        EnvelopeError: too short, of an unknown version, or of an unknown kind.
+    """
+    if len(envelope) < HEADER_LENGTH:
+        raise EnvelopeError(f"an envelope has at least {HEADER_LENGTH} bytes, this one has {len(envelope)}")
+    version, stated_id, *fields = _HEADER.unpack_from(envelope)
+    if version != ENVELOPE_VERSION:
+        raise EnvelopeError(f"envelope version {version} is unknown; this code reads version {ENVELOPE_VERSION}")
+    kind = fields[10]
+    if kind > max(Kind):
+        raise EnvelopeError(f"message kind {kind} is unknown")
+    message = Message(
+        source_chain=fields[0],
+        source_router=fields[1],
+        sender=fields[2],
+        nonce=fields[3],
+        destination_chain=fields[4],
+        destination_router=fields[5],
+        recipient=fields[6],
+        gas_limit=fields[7],
+        sent_at=fields[8],
+        ttl=fields[9],
+        kind=Kind(kind),
+        quorum=fields[11],
+        replaces=fields[12],
+        payload=envelope[HEADER_LENGTH:],
+    )
+    return Envelope(stated_id, message)
+
+
+def _word(value: int) -> bytes:
+    return value.to_bytes(32, "big")

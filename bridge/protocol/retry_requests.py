@@ -1,0 +1,58 @@
+"""Retry requests: the one arrow from the indexer back to the bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+
+TABLE = "retry_requests"
+
+COLUMNS = (
+    "sequence",
+    "message_id",
+    "attempt",
+    "generation",
+    "source_chain",
+    "destination_chain",
+    "missing_gmps",
+    "received_gmps",
+    "reason",
+    "cause_chain",
+    "cause_block",
+    "cause_hash",
+    "deadline",
+    "requested_at",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequest:
+    """A message that is overdue, and the retry that the index asks for."""
+
+    sequence: int  # grows by one per row: the reader's cursor
+    message_id: bytes
+    attempt: int  # the attempt asked for: last attempt seen + 1
+    generation: int  # grows when a reorg orphaned the cause or the closure of an earlier request
+    source_chain: int
+    destination_chain: int
+    missing_gmps: frozenset[Gmp]  # tried, and silent so far
+    received_gmps: frozenset[Gmp]
+    reason: str
+    cause_chain: int
+    cause_block: int
+    cause_hash: bytes
+    deadline: int  # Unix seconds
+    requested_at: float  # Unix seconds, the indexer's clock
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> RetryRequest:
+        """A request from a row with `COLUMNS`."""
+        values = {column: row[column] for column in COLUMNS}
+        values["missing_gmps"] = gmps_from_bits(values["missing_gmps"])
+        values["received_gmps"] = gmps_from_bits(values["received_gmps"])
+        values["message_id"] = bytes(values["message_id"])
+        values["cause_hash"] = bytes(values["cause_hash"])
+        return cls(**values)
