@@ -1,0 +1,7 @@
+"""Chains behind JSON-RPC endpoints: what the core's `Chain` port looks like on the outside world."""
+
+from bridge.chains.endpoints import WrongChainIdError
+from bridge.chains.evm import EvmChain
+from bridge.chains.network import open_chains
+
+__all__ = ["EvmChain", "WrongChainIdError", "open_chains"]

@@ -1,0 +1,87 @@
+"""JSON of a node's answers → the port's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from eth_utils.address import to_checksum_address
+
+from bridge.ports import Block, Log, Receipt, TransientError
+
+T = TypeVar("T")
+
+
+def decode(what: str, decoder: Callable[[Any], T], answer: Any) -> T:
+    """Applies a decoder to an answer.
+
+    Raises:
+        TransientError: the answer does not have the form that every node's has.
+    """
+    try:
+        return decoder(answer)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TransientError(f"{what} has an unusable form ({type(error).__name__}: {error})") from error
+
+
+def to_int(quantity: str) -> int:
+    """A JSON-RPC quantity."""
+    return int(quantity, 16)
+
+
+def to_bytes(data: str) -> bytes:
+    """JSON-RPC data."""
+    if not data.startswith("0x"):
+        raise ValueError(f"{data[:20]!r} does not start with 0x")
+    return bytes.fromhex(data[2:])
+
+
+def to_block(block: Mapping[str, Any]) -> Block:
+    """A block's header."""
+    return Block(
+        number=to_int(block["number"]),
+        hash=to_bytes(block["hash"]),
+        parent_hash=to_bytes(block["parentHash"]),
+        timestamp=to_int(block["timestamp"]),
+    )
+
+
+def to_base_fee(block: Mapping[str, Any]) -> int | None:
+    """A block's base fee in wei per gas, or None on a chain without EIP-1559."""
+    fee = block.get("baseFeePerGas")
+    return None if fee is None else to_int(fee)
+
+
+def to_log(log: Mapping[str, Any]) -> Log:
+    """An event of an included transaction."""
+    return Log(
+        address=to_checksum_address(log["address"]),
+        topics=tuple(to_bytes(topic) for topic in log["topics"]),
+        data=to_bytes(log["data"]),
+        block_number=to_int(log["blockNumber"]),
+        block_hash=to_bytes(log["blockHash"]),
+        transaction_hash=to_bytes(log["transactionHash"]),
+        log_index=to_int(log["logIndex"]),
+    )
+
+
+def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
+    """Events in the chain's order, each once; those that a node reports as removed are left out."""
+    found = {}
+    for item in logs:
+        if not item.get("removed", False):
+            log = to_log(item)
+            found[log.block_number, log.log_index] = log
+    return [found[position] for position in sorted(found)]
+
+
+def to_receipt(receipt: Mapping[str, Any]) -> Receipt:
+    """A transaction's receipt."""
+    return Receipt(
+        transaction_hash=to_bytes(receipt["transactionHash"]),
+        block_number=to_int(receipt["blockNumber"]),
+        block_hash=to_bytes(receipt["blockHash"]),
+        succeeded=to_int(receipt["status"]) == 1,
+        gas_used=to_int(receipt["gasUsed"]),
+        logs=tuple(to_logs(receipt["logs"])),
+    )

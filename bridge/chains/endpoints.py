@@ -1,0 +1,229 @@
+"""Several JSON-RPC endpoints of one chain, asked in order until one answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import stamina
+import structlog
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from eth_typing import URI
+from web3 import AsyncHTTPProvider
+from web3.types import RPCEndpoint
+
+from bridge.chains.answers import Meaning, RpcError, meaning_of
+from bridge.ports import TerminalError, TransientError
+
+_log = structlog.get_logger(__name__)
+
+# stamina would log every repetition of every request. Here an endpoint that fails, and that it is back, is logged once.
+stamina.instrumentation.set_on_retry_hooks([])
+
+# An endpoint that failed is asked last for so long, so that not every request waits for its time-out again.
+REST_SECONDS = 5.0
+
+
+class WrongChainIdError(TerminalError):
+    """Behind a URL is another chain than the one that the deployment names."""
+
+    def __init__(self, url: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"{url} is chain {found}, but chain {expected} is expected there; correct rpcUrls in the deployments file"
+        )
+        self.url = url
+        self.expected = expected
+        self.found = found
+
+
+class _EndpointError(Exception):
+    """An endpoint gave no usable answer."""
+
+
+class _NobodyAnsweredError(TransientError):
+    """No endpoint gave a usable answer; asking again in a moment may help."""
+
+
+class Endpoint:
+    """One URL, over one session that is kept open."""
+
+    def __init__(self, url: str, chain_id: int, request_seconds: float) -> None:
+        self.url = url
+        self.name = _without_secrets(url)  # for texts
+        self.rests_until = 0.0  # on the monotonic clock; 0 while it answers
+        self._chain_id = chain_id
+        self._verified = False
+        self._session = ClientSession(connector=TCPConnector(limit=64, keepalive_timeout=60), raise_for_status=True)
+        # web3's own retries would hide failures from the next endpoint's chance.
+        self._provider = AsyncHTTPProvider(
+            URI(url),
+            request_kwargs={"timeout": ClientTimeout(total=request_seconds)},
+            exception_retry_configuration=None,
+        )
+
+    async def open(self) -> None:
+        """Gives the provider the session; its own would open a connection per request."""
+        await self._provider.cache_async_session(self._session)
+
+    async def close(self) -> None:
+        """Closes the session and its connections."""
+        await self._provider.disconnect()
+        await self._session.close()
+
+    async def ask(self, method: str, params: Sequence[Any]) -> Any:
+        """The result of a request.
+
+        Raises:
+            RpcError: the node answered with an error.
+            WrongChainIdError: the URL leads to another chain.
+            _EndpointError: no answer, or none that can be understood.
+        """
+        if not self._verified:
+            await self.verify()
+        return await self._post(method, params)
+
+    async def verify(self) -> None:
+        """Asks for the chain's id, after every failure anew: another node may stand behind the URL by now."""
+        answer = await self._post("eth_chainId", [])
+        try:
+            found = int(answer, 16)
+        except (TypeError, ValueError):
+            raise _EndpointError(f"eth_chainId answered {answer!r}") from None
+        if found != self._chain_id:
+            raise WrongChainIdError(self.name, self._chain_id, found)
+        self._verified = True
+
+    async def _post(self, method: str, params: Sequence[Any]) -> Any:
+        if self._session.closed:
+            # The provider would open a session of its own, which nobody closes.
+            raise RuntimeError(f"{method} was asked of {self.name} after its connection was closed")
+        try:
+            answer: Any = await self._provider.make_request(RPCEndpoint(method), list(params))
+        except TimeoutError:
+            self._verified = False
+            raise _EndpointError("no answer in time") from None
+        except (ClientError, OSError, ValueError) as error:
+            self._verified = False
+            raise _EndpointError(str(error) or type(error).__name__) from error
+        if not isinstance(answer, dict) or ("result" not in answer and "error" not in answer):
+            raise _EndpointError(f"{method} answered neither a result nor an error")
+        if answer.get("error") is not None:
+            raise RpcError.from_json(method, answer["error"])
+        return answer.get("result")
+
+
+class Endpoints:
+    """The endpoints of one chain. Create them with `open`, inside the event loop that uses them."""
+
+    def __init__(self, chain_id: int, urls: Sequence[str], *, request_seconds: float, retry_seconds: float) -> None:
+        self._chain_id = chain_id
+        self._retry_seconds = retry_seconds
+        self._endpoints = [Endpoint(url, chain_id, request_seconds) for url in urls]
+
+    @classmethod
+    async def open(
+        cls, chain_id: int, urls: Sequence[str], *, request_seconds: float, retry_seconds: float
+    ) -> Endpoints:
+        """Connects, and looks behind every URL.
+
+        Args:
+            chain_id: the EIP-155 id that each of them must have.
+            urls: in order of preference.
+            request_seconds: how long one request may take.
+            retry_seconds: how long a request is tried again while nobody answers.
+
+        Raises:
+            WrongChainIdError: one that answers is another chain.
+            TransientError: none answers.
+        """
+        endpoints = cls(chain_id, urls, request_seconds=request_seconds, retry_seconds=retry_seconds)
+        try:
+            await endpoints._look_behind_each()
+        except BaseException:
+            await endpoints.close()
+            raise
+        return endpoints
+
+    async def close(self) -> None:
+        """Closes all sessions."""
+        await asyncio.gather(*(endpoint.close() for endpoint in self._endpoints))
+
+    @property
+    def answering_url(self) -> str:
+        """The URL that is asked first now."""
+        return self._in_order()[0].url
+
+    async def request(self, method: str, *params: Any) -> Any:
+        """The result of a request, from the first endpoint that gives one.
+
+        Raises:
+            RpcError: a node answered with an error that another node would give too.
+            TransientError: nobody answered within that time.
+        """
+        attempts = stamina.retry_context(
+            on=_NobodyAnsweredError,
+            attempts=None,
+            timeout=self._retry_seconds,
+            wait_initial=0.1,
+            wait_max=2.0,
+            wait_jitter=0.2,
+        )
+        async for attempt in attempts:
+            with attempt:
+                return await self._ask_each(method, params)
+        raise AssertionError("stamina gives up only by raising")
+
+    async def _look_behind_each(self) -> None:
+        reasons = []
+        for endpoint in self._endpoints:
+            await endpoint.open()
+            try:
+                await endpoint.verify()
+            except (_EndpointError, RpcError) as error:
+                reasons.append(self._put_aside(endpoint, error))
+        if len(reasons) == len(self._endpoints):
+            raise self._nobody(reasons)
+
+    async def _ask_each(self, method: str, params: Sequence[Any]) -> Any:
+        reasons = []
+        for endpoint in self._in_order():
+            try:
+                result = await endpoint.ask(method, params)
+            except (_EndpointError, WrongChainIdError) as error:
+                reasons.append(self._put_aside(endpoint, error))
+            except RpcError as error:
+                if meaning_of(error) is not Meaning.UNAVAILABLE:
+                    raise
+                reasons.append(self._put_aside(endpoint, error))
+            else:
+                self._take_back(endpoint)
+                return result
+        raise self._nobody(reasons)
+
+    def _in_order(self) -> list[Endpoint]:
+        now = time.monotonic()
+        return sorted(self._endpoints, key=lambda endpoint: endpoint.rests_until > now)
+
+    def _put_aside(self, endpoint: Endpoint, error: Exception) -> str:
+        if not endpoint.rests_until:
+            _log.warning("endpoint fails", chain=self._chain_id, endpoint=endpoint.name, reason=str(error))
+        endpoint.rests_until = time.monotonic() + REST_SECONDS
+        return f"{endpoint.name}: {error}"
+
+    def _take_back(self, endpoint: Endpoint) -> None:
+        if endpoint.rests_until:
+            _log.info("endpoint answers again", chain=self._chain_id, endpoint=endpoint.name)
+        endpoint.rests_until = 0.0
+
+    def _nobody(self, reasons: Sequence[str]) -> _NobodyAnsweredError:
+        return _NobodyAnsweredError(f"no RPC endpoint of chain {self._chain_id} answers: {'; '.join(reasons)}")
+
+
+def _without_secrets(url: str) -> str:
+    """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
+    parts = urlsplit(url)
+    host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"

@@ -1,0 +1,211 @@
+"""What the core needs of the world: chains, GMPs, signers and time.
+
+The core (`relay`, `sending`, `recovery`, `policies`) is written against these and nothing else; `service` is the only
+place that knows which implementation stands behind each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bridge.protocol.gmps import Gmp
+
+
+class TransientError(Exception):
+    """The world did not answer, or said "later": the same call may succeed."""
+
+
+class TerminalError(Exception):
+    """The same call can never succeed."""
+
+
+class CallRevertedError(Exception):
+    """A contract refused a call.
+
+    Attributes:
+        data: what it returned: a selector and arguments, or nothing.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(f"reverted with 0x{data.hex()}" if data else "reverted without a reason")
+        self.data = data
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block's header, as far as the bridge needs it."""
+
+    number: int
+    hash: bytes
+    parent_hash: bytes
+    timestamp: int  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """An event as a chain keeps it, pinned by the hash of its block."""
+
+    address: str
+    topics: tuple[bytes, ...]
+    data: bytes
+    block_number: int
+    block_hash: bytes
+    transaction_hash: bytes
+    log_index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call into a contract."""
+
+    to: str
+    data: bytes
+    value: int = 0  # wei
+    gas: int | None = None  # gas; None lets the chain estimate it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What became of a transaction that a block included."""
+
+    transaction_hash: bytes
+    block_number: int
+    block_hash: bytes
+    succeeded: bool
+    gas_used: int  # gas
+    logs: tuple[Log, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fees:
+    """EIP-1559 fees, in wei per gas."""
+
+    max_fee: int
+    priority_fee: int
+
+
+class Chain(Protocol):
+    """One chain behind its RPC endpoints.
+
+    Every method raises `TransientError` when no endpoint gives a usable answer.
+    """
+
+    @property
+    def chain_id(self) -> int:
+        """The EIP-155 id, as the deployment has it and the endpoints confirmed it."""
+
+    async def head(self) -> Block:
+        """The newest block."""
+
+    async def block(self, number: int) -> Block | None:
+        """The block at that height on the chain as it is now, or None above the head."""
+
+    async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
+        """Logs of blocks `first`…`last` (both included) from those addresses with one of those topics 0, in order."""
+
+    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
+        """What a contract answers, without a transaction; at the head or at the end of a block.
+
+        Raises:
+            CallRevertedError: the contract refused.
+        """
+
+    async def estimate_gas(self, call: Call, sender: str) -> int:
+        """How much gas the call would need.
+
+        Raises:
+            CallRevertedError: the call would revert.
+        """
+
+    async def fees(self) -> Fees:
+        """Fees at which a transaction is likely to be included soon."""
+
+    async def broadcast(self, transaction: bytes) -> None:
+        """Hands a signed transaction to the chain; one that it already knows is no error.
+
+        Raises:
+            TerminalError: the chain will never take this transaction (nonce used by another, malformed, no funds).
+        """
+
+    async def receipt(self, transaction_hash: bytes) -> Receipt | None:
+        """The receipt of a transaction that a block of the current chain includes, else None."""
+
+    async def transaction_count(self, address: str) -> int:
+        """How many transactions of that account are included: its next nonce as far as the chain knows."""
+
+    async def balance(self, address: str) -> int:
+        """What the account holds, in wei."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """One GMP took a message on its source chain."""
+
+    gmp: Gmp
+    message_id: bytes
+    source_chain: int
+    destination_chain: int
+    envelope: bytes
+    transport_id: str  # the GMP's own name for it, to look it up in the GMP's explorer
+    block_number: int
+    block_hash: bytes
+    transaction_hash: bytes
+    log_index: int
+    evidence: Mapping[str, str | int] = field(default_factory=dict)  # what attesting needs beyond the envelope
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Which logs an adapter wants to see of a chain."""
+
+    addresses: tuple[str, ...]
+    topics: tuple[bytes, ...]
+
+
+class Attester(Protocol):
+    """Where a GMP's proof comes from: its own network, or, on a devnet, keys held here."""
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """The proof that the destination's contracts ask for.
+
+        Raises:
+            TransientError: not there yet.
+        """
+
+
+class Adapter(Protocol):
+    """One GMP: how to see that it took a message, and how to deliver what it took."""
+
+    @property
+    def gmp(self) -> Gmp:
+        """Which one."""
+
+    def watch(self, chain_id: int) -> Watch:
+        """The GMP's logs on a source chain."""
+
+    def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
+        """The messages in those logs that Waybill's adapter sent; everything else is somebody else's and left out.
+
+        `logs` are all that were watched in a range of blocks, in order, so that one event can lean on another.
+        """
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """The proof for a delivery; see `Attester.attest`."""
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        """The next transaction on the destination, or None once this GMP's delivery is there.
+
+        Reads the destination first, so that what somebody else delivered costs nothing.
+        """
+
+
+class Clock(Protocol):
+    """Time, and waiting."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns after that many seconds."""

@@ -1,0 +1,37 @@
+"""What the bridge remembers, and the port to where it is kept.
+
+Records are immutable; the changes that they allow are methods that return another record. A store keeps them, in one
+transaction per call, and invents no changes of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bridge.records.observations import Observations
+from bridge.records.outbox import Outbox
+from bridge.records.retries import RetryJobs
+from bridge.records.transactions import TransactionLedger
+
+
+class Store(Protocol):
+    """All that the bridge remembers, in one database."""
+
+    @property
+    def observations(self) -> Observations:
+        """What was seen on source chains."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """What is to be delivered."""
+
+    @property
+    def transactions(self) -> TransactionLedger:
+        """The nonces of our accounts."""
+
+    @property
+    def retries(self) -> RetryJobs:
+        """The retry requests of the indexer."""
+
+    def close(self) -> None:
+        """Lets go of files and connections."""

@@ -1,0 +1,372 @@
+"""The outbox: one entry per (message, GMP, attempt) that is to be delivered.
+
+Its states and the ways between them are those of the Open Outbox specification. They live here, in pure functions, so
+that every store allows the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from bridge.ports import Dispatch
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.records.observations import BlockRef
+
+_LONGEST_ERROR = 1_000  # characters
+
+
+class OutboxState(StrEnum):
+    """Where an entry is."""
+
+    PENDING = "PENDING"
+    CLAIMED = "CLAIMED"
+    DELIVERED = "DELIVERED"
+    DEAD = "DEAD"
+
+
+TRANSITIONS: Final = frozenset(
+    {
+        (OutboxState.PENDING, OutboxState.CLAIMED),
+        (OutboxState.CLAIMED, OutboxState.DELIVERED),
+        (OutboxState.CLAIMED, OutboxState.PENDING),
+        (OutboxState.CLAIMED, OutboxState.DEAD),
+        (OutboxState.DELIVERED, OutboxState.PENDING),  # replay
+        (OutboxState.DEAD, OutboxState.PENDING),  # replay
+    }
+)
+"""The only ways between states."""
+
+
+class ForbiddenTransitionError(Exception):
+    """A change of state that the outbox does not know."""
+
+    def __init__(self, event_id: str, before: OutboxState, after: OutboxState) -> None:
+        super().__init__(f"outbox entry {event_id} is {before} and can't become {after}")
+
+
+class StaleClaimError(Exception):
+    """The worker lost its claim: the lease ran out and another worker may hold the entry, or its source was reorged away."""
+
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(f"{claim.worker} no longer holds outbox entry {claim.event_id} (fence {claim.fence})")
+
+
+class FailureKind(StrEnum):
+    """How a delivery failed, as far as it matters for trying again."""
+
+    TRANSIENT = "TRANSIENT"
+    TERMINAL = "TERMINAL"
+    UNKNOWN = "UNKNOWN"
+    INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One try that did not deliver."""
+
+    at: float  # Unix seconds
+    kind: FailureKind
+    code: str  # the type of error, a word for programs
+    message: str  # for people
+
+    def __post_init__(self) -> None:
+        """Keeps what strangers' contracts and nodes say from filling the store."""
+        object.__setattr__(self, "message", self.message[:_LONGEST_ERROR])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFailure:
+    """A failure in an entry's history."""
+
+    number: int  # 1 is the first try that failed
+    worker: str
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right of one worker to work on one entry, until somebody else claims it."""
+
+    event_id: str
+    worker: str
+    fence: int  # grows with each claim of the entry
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The proof that a GMP's delivery is there."""
+
+    block: BlockRef  # of the transaction, or, without one, the block at whose end it was seen
+    transaction_hash: bytes | None  # None: somebody else delivered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """A dispatch, and how far its delivery is.
+
+    Attributes:
+        lease_until: Unix seconds; after it another worker may claim the entry.
+        orphaned_at: when the source's block fell to a reorg; such an entry is not claimed, and comes back when its
+            dispatch does.
+        confirmed_at: when the delivery became final on the destination.
+    """
+
+    # Never change, but for the position of the dispatch when a reorg moved it.
+    event_id: str
+    attempt: int
+    kind: Kind
+    ordering_key: str
+    created_at: float
+    dispatch: Dispatch = field(repr=False)
+
+    state: OutboxState
+    available_at: float
+    attempts: int = 0  # tries that ended without a delivery
+    last_error: str | None = None
+    fence: int = 0
+    claimed_at: float | None = None
+    claimed_by: str | None = None
+    lease_until: float | None = None
+    delivered_at: float | None = None
+    delivery: Delivery | None = None
+    confirmed_at: float | None = None
+    orphaned_at: float | None = None
+
+    @classmethod
+    def new(cls, dispatch: Dispatch, attempt: int, kind: Kind, now: float) -> OutboxEntry:
+        """The entry for a dispatch that was just seen."""
+        return cls(
+            event_id=event_id_of(dispatch.message_id, dispatch.gmp, attempt),
+            attempt=attempt,
+            kind=kind,
+            ordering_key=ordering_key_of(dispatch),
+            created_at=now,
+            dispatch=dispatch,
+            state=OutboxState.PENDING,
+            available_at=now,
+        )
+
+    @property
+    def claim_held(self) -> Claim:
+        """The claim under which a worker holds the entry."""
+        if self.claimed_by is None:
+            raise ValueError(f"outbox entry {self.event_id} is {self.state}: nobody holds it")
+        return Claim(self.event_id, self.claimed_by, self.fence)
+
+    @property
+    def was_acted_on(self) -> bool:
+        """Whether a worker ever took it: then it is kept even when its source falls."""
+        return self.fence > 0
+
+    def is_claimable(self, now: float) -> bool:
+        """Whether a worker may take it now."""
+        return self.state is OutboxState.PENDING and self.available_at <= now and self.orphaned_at is None
+
+    def is_held_by(self, claim: Claim) -> bool:
+        """Whether that claim is still good."""
+        return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
+
+    def claimed(self, worker: str, now: float, lease: float) -> OutboxEntry:
+        """PENDING → CLAIMED."""
+        self._require(OutboxState.CLAIMED)
+        return replace(
+            self,
+            state=OutboxState.CLAIMED,
+            fence=self.fence + 1,
+            claimed_at=now,
+            claimed_by=worker,
+            lease_until=now + lease,
+        )
+
+    def delivered(self, claim: Claim, delivery: Delivery, now: float) -> OutboxEntry:
+        """CLAIMED → DELIVERED.
+
+        Raises:
+            StaleClaimError: the claim is no longer good.
+        """
+        self._require_claim(claim, OutboxState.DELIVERED)
+        return replace(
+            self._released(), state=OutboxState.DELIVERED, delivered_at=now, delivery=delivery, confirmed_at=None
+        )
+
+    def retried(self, claim: Claim, failure: Failure, available_at: float) -> OutboxEntry:
+        """CLAIMED → PENDING: to be tried again at `available_at`.
+
+        Raises:
+            StaleClaimError: the claim is no longer good.
+        """
+        self._require_claim(claim, OutboxState.PENDING)
+        return replace(self._failed(failure), state=OutboxState.PENDING, available_at=available_at)
+
+    def buried(self, claim: Claim, failure: Failure) -> OutboxEntry:
+        """CLAIMED → DEAD: never tried again by itself.
+
+        Raises:
+            StaleClaimError: the claim is no longer good.
+        """
+        self._require_claim(claim, OutboxState.DEAD)
+        return replace(self._failed(failure), state=OutboxState.DEAD)
+
+    def replayed(self, reason: str, now: float) -> OutboxEntry:
+        """DELIVERED or DEAD → PENDING: all its tries are open again."""
+        if self.state is OutboxState.CLAIMED:
+            raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
+        self._require(OutboxState.PENDING)
+        return replace(
+            self,
+            state=OutboxState.PENDING,
+            available_at=now,
+            attempts=0,
+            last_error=reason,
+            delivered_at=None,
+            delivery=None,
+            confirmed_at=None,
+        )
+
+    def moved(self, dispatch: Dispatch) -> OutboxEntry:
+        """The same entry with its dispatch seen at another place on the source chain, after a reorg."""
+        return replace(self, dispatch=dispatch, orphaned_at=None)
+
+    def _released(self) -> OutboxEntry:
+        return replace(self, claimed_at=None, claimed_by=None, lease_until=None)
+
+    def _failed(self, failure: Failure) -> OutboxEntry:
+        return replace(self._released(), attempts=self.attempts + 1, last_error=failure.message)
+
+    def _require(self, after: OutboxState) -> None:
+        if (self.state, after) not in TRANSITIONS:
+            raise ForbiddenTransitionError(self.event_id, self.state, after)
+
+    def _require_claim(self, claim: Claim, after: OutboxState) -> None:
+        if not self.is_held_by(claim):
+            raise StaleClaimError(claim)
+        self._require(after)
+
+
+def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
+    """The name of an entry: the same dispatch gets the same one, however often it is seen."""
+    return f"0x{message_id.hex()}/{gmp.label}/{attempt}"
+
+
+def ordering_key_of(dispatch: Dispatch) -> str:
+    """Lane and GMP. The order within a key is not enforced: a failing entry never blocks those behind it."""
+    return f"{dispatch.source_chain}>{dispatch.destination_chain}/{dispatch.gmp.label}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A claim ends: the delivery is there."""
+
+    claim: Claim
+    delivery: Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A claim ends: it failed, and is tried again at `available_at` (Unix seconds)."""
+
+    claim: Claim
+    failure: Failure
+    available_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A claim ends: it failed, and is not tried again."""
+
+    claim: Claim
+    failure: Failure
+
+
+Outcome = Delivered | Retry | Dead
+
+
+def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
+    """The entry after its claim ended that way.
+
+    Raises:
+        StaleClaimError: the claim is no longer good.
+    """
+    match outcome:
+        case Delivered(claim, delivery):
+            return entry.delivered(claim, delivery, now)
+        case Retry(claim, failure, available_at):
+            return entry.retried(claim, failure, available_at)
+        case Dead(claim, failure):
+            return entry.buried(claim, failure)
+
+
+def lease_expired(entry: OutboxEntry, now: float) -> Retry:
+    """How the claim of a worker that no longer renews it ends."""
+    message = f"{entry.claimed_by} did not finish before its lease ran out"
+    failure = Failure(at=now, kind=FailureKind.INTERRUPTED, code="LeaseExpired", message=message)
+    return Retry(entry.claim_held, failure, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCount:
+    """How many entries of one lane and GMP are in a state, and since when the oldest waits."""
+
+    source_chain: int
+    destination_chain: int
+    gmp: Gmp
+    state: OutboxState
+    count: int
+    failing: int  # of those, how many failed at least once
+    oldest: float  # Unix seconds: the smallest created_at
+
+
+class Outbox(Protocol):
+    """Where entries are kept. Every method is one transaction."""
+
+    def claim(
+        self, *, worker: str, destination_chain: int, gmps: Collection[Gmp], limit: int, now: float, lease: float
+    ) -> list[OutboxEntry]:
+        """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
+
+        Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
+        """
+
+    def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
+        """Extends leases; returns the claims that are lost."""
+
+    def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
+        """Ends claims, all in one transaction; returns those that were lost before and change nothing."""
+
+    def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
+        """Opens a delivered or dead entry again.
+
+        Raises:
+            KeyError: there is no such entry.
+            ForbiddenTransitionError: it is neither delivered nor dead.
+        """
+
+    def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
+        """Delivered entries whose delivery is not final yet, in the order of its block."""
+
+    def confirm(self, event_ids: Collection[str], now: float) -> None:
+        """Notes that deliveries are final."""
+
+    def repin(self, event_id: str, delivery: Delivery) -> None:
+        """Notes that a delivery is there, but in another block than it was."""
+
+    def entry(self, event_id: str) -> OutboxEntry | None:
+        """One entry."""
+
+    def entries(self, message_id: bytes) -> list[OutboxEntry]:
+        """All entries of a message, by attempt and GMP."""
+
+    def listed(
+        self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
+    ) -> list[OutboxEntry]:
+        """Entries by state and time of creation (Unix seconds), newest first."""
+
+    def failures(self, event_id: str) -> list[RecordedFailure]:
+        """Every try of an entry that failed, the first first."""
+
+    def counts(self) -> list[QueueCount]:
+        """How full the outbox is."""

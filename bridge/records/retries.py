@@ -1,0 +1,103 @@
+"""Retry requests of the indexer, copied here, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.retry_requests import RetryRequest
+
+
+class RetryState(StrEnum):
+    """Where a retry is."""
+
+    OPEN = "OPEN"  # to be done, or done again later
+    SENDING = "SENDING"  # its transaction is under way
+    SENT = "SENT"  # the router dispatched another attempt
+    UNNEEDED = "UNNEEDED"  # the message was executed or retried meanwhile
+    IMPOSSIBLE = "IMPOSSIBLE"  # the router will never take it
+
+
+_TRANSITIONS: Final = frozenset(
+    {
+        (RetryState.OPEN, RetryState.OPEN),
+        (RetryState.OPEN, RetryState.SENDING),
+        (RetryState.OPEN, RetryState.UNNEEDED),
+        (RetryState.OPEN, RetryState.IMPOSSIBLE),
+        (RetryState.SENDING, RetryState.OPEN),
+        (RetryState.SENDING, RetryState.SENT),
+        (RetryState.SENDING, RetryState.UNNEEDED),
+        (RetryState.SENDING, RetryState.IMPOSSIBLE),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryJob:
+    """A request and how far it is."""
+
+    request: RetryRequest
+    state: RetryState = RetryState.OPEN
+    available_at: float  # Unix seconds
+    tries: int = 0  # that were put off
+    outcome: str | None = None  # for people: why it was put off, or how it ended
+    gmps: frozenset[Gmp] = frozenset()  # chosen for it
+    transaction_hash: bytes | None = None
+    finished_at: float | None = None
+
+    @property
+    def key(self) -> tuple[bytes, int, int]:
+        """Message, attempt and generation: unique."""
+        return (self.request.message_id, self.request.attempt, self.request.generation)
+
+    def began(self, gmps: frozenset[Gmp]) -> RetryJob:
+        """OPEN → SENDING."""
+        return replace(self._became(RetryState.SENDING), gmps=gmps)
+
+    def put_off(self, why: str, until: float) -> RetryJob:
+        """Back to OPEN: it can't be done now."""
+        return replace(self._became(RetryState.OPEN), outcome=why, available_at=until, tries=self.tries + 1)
+
+    def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
+        """SENT, UNNEEDED or IMPOSSIBLE, for good."""
+        return replace(self._became(state), outcome=outcome, finished_at=now, transaction_hash=transaction_hash)
+
+    def _became(self, state: RetryState) -> RetryJob:
+        if (self.state, state) not in _TRANSITIONS:
+            raise ValueError(f"a retry that is {self.state} can't become {state}")
+        return replace(self, state=state)
+
+
+class RetryRequestSource(Protocol):
+    """Where the indexer leaves its requests; only read."""
+
+    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+        """Requests with a higher sequence, in order; none if there is no index yet."""
+
+    def highest_sequence(self) -> int:
+        """The last request's sequence, 0 if there is none."""
+
+
+class RetryJobs(Protocol):
+    """Where copies are kept. Every method is one transaction."""
+
+    def cursor(self) -> int:
+        """The sequence of the last request copied, 0 before the first."""
+
+    def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
+        """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
+
+    def due(self, now: float, limit: int) -> list[RetryJob]:
+        """Jobs that are OPEN and available, or SENDING (a crash left them), oldest first; one per message."""
+
+    def save(self, job: RetryJob, *, expected: RetryState) -> bool:
+        """Writes a job unless it left the expected state meanwhile, or its message has another one SENDING."""
+
+    def jobs(self, message_id: bytes) -> list[RetryJob]:
+        """The jobs of a message, oldest first."""
+
+    def counts(self) -> dict[RetryState, int]:
+        """How many jobs are in each state."""

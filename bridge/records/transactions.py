@@ -1,0 +1,214 @@
+"""The nonce ledger: every nonce of every account of ours, and what became of it.
+
+A slot is one nonce. It is reserved, then holds a signed transaction, which is on disk before any node sees it. It always
+ends used: by its call, by a no-op in its place, or by a transaction that was signed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from bridge.ports import Call, Fees
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Claim
+
+
+class SlotState(StrEnum):
+    """Where a nonce is."""
+
+    RESERVED = "RESERVED"  # nothing signed yet
+    SIGNED = "SIGNED"  # signed and stored; perhaps no node has it
+    BROADCAST = "BROADCAST"  # a node took it
+    INCLUDED = "INCLUDED"  # in a block
+    FINAL = "FINAL"  # in a block that is as deep as the chain's confirmations ask for
+    TAKEN = "TAKEN"  # used by a transaction that was signed elsewhere
+
+
+TRANSITIONS: Final = frozenset(
+    {
+        (SlotState.RESERVED, SlotState.SIGNED),
+        (SlotState.RESERVED, SlotState.TAKEN),
+        (SlotState.SIGNED, SlotState.BROADCAST),
+        (SlotState.SIGNED, SlotState.INCLUDED),  # sent just before a crash
+        (SlotState.SIGNED, SlotState.TAKEN),
+        (SlotState.BROADCAST, SlotState.INCLUDED),
+        (SlotState.BROADCAST, SlotState.TAKEN),
+        (SlotState.INCLUDED, SlotState.BROADCAST),  # its block was orphaned
+        (SlotState.INCLUDED, SlotState.FINAL),
+        (SlotState.FINAL, SlotState.INCLUDED),  # a reorg deeper than the chain's confirmations: to be looked at again
+        (SlotState.TAKEN, SlotState.SIGNED),  # what had taken the nonce was orphaned: a no-op fills the gap
+    }
+)
+
+OPEN_STATES: Final = frozenset({SlotState.RESERVED, SlotState.SIGNED, SlotState.BROADCAST})
+"""States in which the nonce is not used yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedVersion:
+    """One transaction signed for a slot. Later versions replace earlier ones, yet any of them may be included."""
+
+    hash: bytes
+    raw: bytes = field(repr=False)
+    fees: Fees
+    signed_at: float
+    is_noop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inclusion:
+    """Where a slot's transaction ended up."""
+
+    transaction_hash: bytes
+    block: BlockRef
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRequest:
+    """A nonce wanted for a call; with a claim it is given only while that claim is good."""
+
+    purpose: str
+    call: Call
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One nonce of one account on one chain."""
+
+    slot_id: int
+    chain_id: int
+    account: str
+    nonce: int
+    purpose: str  # what it is for: an outbox entry's event_id, or another name; equal purposes share an open slot
+    call: Call | None = field(repr=False)  # None: a no-op from the start
+    state: SlotState
+    reserved_at: float
+    versions: tuple[SignedVersion, ...] = field(default=(), repr=False)
+    broadcast_at: float | None = None
+    included: Inclusion | None = None
+
+    @classmethod
+    def reserved(cls, chain_id: int, account: str, nonce: int, request: SlotRequest | None, now: float) -> Slot:
+        """A slot that no store has given an id yet; without a request it will be closed by a no-op."""
+        return cls(
+            slot_id=0,
+            chain_id=chain_id,
+            account=account,
+            nonce=nonce,
+            purpose=request.purpose if request else f"fill nonce {nonce}",
+            call=request.call if request else None,
+            state=SlotState.RESERVED,
+            reserved_at=now,
+        )
+
+    @property
+    def latest(self) -> SignedVersion | None:
+        """The version that counts: the one signed last."""
+        return self.versions[-1] if self.versions else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its nonce is still unused."""
+        return self.state in OPEN_STATES
+
+    @property
+    def ended_as_noop(self) -> bool:
+        """Whether the version that was included is a no-op."""
+        return self.included is not None and any(
+            version.is_noop for version in self.versions if version.hash == self.included.transaction_hash
+        )
+
+    def became(self, state: SlotState) -> Slot:
+        """The slot in another state.
+
+        Raises:
+            ForbiddenSlotTransitionError: there is no way from here to there.
+        """
+        if (self.state, state) not in TRANSITIONS:
+            raise ForbiddenSlotTransitionError(self, state)
+        return replace(self, state=state)
+
+    def signed(self, version: SignedVersion) -> Slot:
+        """The slot with another version on top."""
+        fresh = self if self.state in (SlotState.SIGNED, SlotState.BROADCAST) else self.became(SlotState.SIGNED)
+        return replace(fresh, versions=(*self.versions, version))
+
+    def broadcast(self, now: float) -> Slot:
+        """The slot after a node took its latest version, for the first time or again."""
+        sent = self if self.state is SlotState.BROADCAST else self.became(SlotState.BROADCAST)
+        return replace(sent, broadcast_at=now)
+
+    def in_block(self, inclusion: Inclusion) -> Slot:
+        """The slot with its transaction in a block, or in another block than before."""
+        landed = self if self.state is SlotState.INCLUDED else self.became(SlotState.INCLUDED)
+        return replace(landed, included=inclusion)
+
+    def orphaned(self) -> Slot:
+        """The slot after its transaction's block fell: it is on its way again."""
+        return replace(self.became(SlotState.BROADCAST), included=None)
+
+
+class ForbiddenSlotTransitionError(Exception):
+    """A change of state that the ledger does not know."""
+
+    def __init__(self, slot: Slot, after: SlotState) -> None:
+        super().__init__(f"nonce {slot.nonce} of {slot.account} is {slot.state} and can't become {after}")
+
+
+class TransactionLedger(Protocol):
+    """Where slots are kept. Every method is one transaction."""
+
+    def reserve(
+        self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
+    ) -> list[Slot | None]:
+        """A slot per request, with nonces that follow the last one, none below `first_nonce`.
+
+        A purpose that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None.
+        """
+
+    def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
+        """The slot of a nonce that nothing of ours is going to use, to be closed by a no-op."""
+
+    def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
+        """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now."""
+
+    def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
+        """Stores first versions of many slots; returns the ids of those that took theirs."""
+
+    def broadcast(self, slot_ids: Collection[int], now: float) -> None:
+        """Notes that nodes took the latest versions."""
+
+    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> None:
+        """Notes that blocks include them."""
+
+    def orphan(self, slot_id: int) -> None:
+        """Notes that the including block fell."""
+
+    def finalise(self, slot_ids: Collection[int]) -> None:
+        """Notes that the including blocks are final."""
+
+    def take(self, slot_id: int) -> None:
+        """Notes that a transaction signed elsewhere used the nonce."""
+
+    def slot(self, slot_id: int) -> Slot:
+        """One slot."""
+
+    def open_slot(self, chain_id: int, account: str, purpose: str) -> Slot | None:
+        """The open slot of a purpose."""
+
+    def open_slots(self, chain_id: int, account: str) -> list[Slot]:
+        """Slots whose nonce is unused, lowest first."""
+
+    def included_slots(self, chain_id: int, account: str) -> list[Slot]:
+        """Slots that are in blocks which may still fall, lowest first."""
+
+    def slots(self, chain_id: int, account: str) -> list[Slot]:
+        """Every slot of an account, lowest first."""
+
+    def slots_for(self, purpose: str) -> list[Slot]:
+        """Every slot that a purpose ever had, in order."""

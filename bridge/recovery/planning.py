@@ -1,0 +1,198 @@
+"""Whether and how a message is retried: read from both of its chains, just before the money is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.ports import Call, CallRevertedError, Chain
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.records import Store
+from bridge.recovery.choice import Situation, failing_on, ranked
+from bridge.recovery.lookup import find_message
+from bridge.routers import RouterReader, SentMessage
+from bridge.sending import Sender
+
+
+class UnneededError(Exception):
+    """A retry would change nothing any more."""
+
+
+class ImpossibleError(Exception):
+    """The router will never take the retry."""
+
+
+class NotNowError(Exception):
+    """The retry can't be made now, and may be later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A retry that is ready to be sent."""
+
+    message: Message
+    attempt: int
+    gmps: tuple[Gmp, ...]
+    call: Call
+    sender: Sender
+
+    @property
+    def purpose(self) -> str:
+        """Names the attempt: whoever asks for the same one joins the transaction that is under way."""
+        return retry_purpose(self.message.id, self.attempt)
+
+
+def retry_purpose(message_id: bytes, attempt: int) -> str:
+    """What the nonce ledger calls the transaction of an attempt."""
+    return f"retry/0x{message_id.hex()}/{attempt}"
+
+
+class Planner:
+    """Makes plans for the messages of one network."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        senders: Mapping[tuple[int, str], Sender],
+        store: Store,
+        usable: frozenset[Gmp],
+        max_fee: int | None,
+    ) -> None:
+        """Knows the accounts that may retry.
+
+        Args:
+            deployment: the network.
+            chains: its chains by id.
+            senders: accounts by chain and address in small letters.
+            store: what was observed.
+            usable: GMPs to retry over, as far as the routers enable them.
+            max_fee: wei that one retry may cost at most, without gas; None is no limit.
+        """
+        self._deployment = deployment
+        self._chains = chains
+        self._senders = senders
+        self._store = store
+        self._usable = usable
+        self._max_fee = max_fee
+
+    async def find(self, message_id: bytes, source_chain: int | None = None, hint: int | None = None) -> Message:
+        """The message with that id, on its source chain or, if that is not known, on any.
+
+        Raises:
+            ImpossibleError: no router of the network created it.
+        """
+        for deployed in self._deployment.chains:
+            if source_chain is not None and deployed.chain_id != source_chain:
+                continue
+            chain = self._chains[deployed.chain_id]
+            message = await find_message(message_id, self._store.observations, chain, deployed, hint)
+            if message is not None:
+                return message
+        raise ImpossibleError(f"no router of network {self._deployment.network!r} created message 0x{message_id.hex()}")
+
+    async def plan(
+        self,
+        message: Message,
+        *,
+        attempt: int | None = None,
+        gmps: tuple[Gmp, ...] | None = None,
+        tried: frozenset[Gmp] = frozenset(),
+    ) -> Plan:
+        """How to retry a message.
+
+        Args:
+            message: which one.
+            attempt: the attempt asked for; None is whichever is next.
+            gmps: over which; None chooses.
+            tried: GMPs that took it before, as far as whoever asks knows; the store may know of others.
+
+        Raises:
+            UnneededError: it has ended, its quorum has delivered, or that attempt was made.
+            ImpossibleError: it is not retriable.
+            NotNowError: no key, no GMP, or too expensive.
+        """
+        source, destination = self._routers(message)
+        progress = await destination.progress(message.id)
+        if progress.executed:
+            raise UnneededError("it is executed")
+        if progress.ended:
+            raise UnneededError("it has expired or was cancelled")
+        missing = await destination.missing_receipts(message)
+        if missing == 0:
+            raise UnneededError("its quorum has delivered: it has to be executed, not retried")
+        sent = await source.sent_message(message.id)
+        if sent is None:
+            raise ImpossibleError("it was not routed as retriable")
+        if attempt is not None and sent.attempts >= attempt:
+            raise UnneededError(f"it was retried meanwhile: {sent.attempts} times by now")
+        sender = await self._sender(message, source, sent)
+        if gmps is not None:
+            order, needed = list(gmps), len(gmps)
+        else:
+            usable = self._usable & await source.enabled_gmps() & await destination.enabled_gmps()
+            order, needed = self._ranked(message, usable, progress.receipts, tried), missing
+        fees = await self._quotes(message, source, order, needed)
+        total = sum(fees.values())
+        if self._max_fee is not None and total > self._max_fee:
+            raise NotNowError(f"it would cost {total} wei, more than the limit of {self._max_fee}")
+        return Plan(
+            message=message,
+            attempt=sent.attempts + 1,
+            gmps=tuple(fees),
+            call=source.retry_call(message, list(fees.items()), sender.address),
+            sender=sender,
+        )
+
+    def _routers(self, message: Message) -> tuple[RouterReader, RouterReader]:
+        try:
+            source = self._deployment.chain(message.source_chain)
+            destination = self._deployment.chain(message.destination_chain)
+        except DeploymentError as error:
+            raise ImpossibleError(str(error)) from error
+        return (
+            RouterReader(self._chains[source.chain_id], source.router),
+            RouterReader(self._chains[destination.chain_id], destination.router),
+        )
+
+    async def _sender(self, message: Message, source: RouterReader, sent: SentMessage) -> Sender:
+        try:
+            owner = from_bytes32(message.sender).lower()
+        except AddressError as error:
+            raise ImpossibleError(f"its sender is no account of an EVM chain: {error}") from error
+        retrier = await source.retrier_of(sent.sender)
+        for account in (owner, retrier):
+            sender = self._senders.get((message.source_chain, account)) if account else None
+            if sender is not None:
+                return sender
+        others = f" nor for its retrier {retrier}" if retrier else ", and it has appointed no retrier"
+        raise NotNowError(f"there is no key for its sender {owner}{others}")
+
+    def _ranked(
+        self, message: Message, usable: frozenset[Gmp], received: frozenset[Gmp], tried: frozenset[Gmp]
+    ) -> list[Gmp]:
+        tried = tried.union(*(one.gmps for one in self._store.observations.attempts(message.id)))
+        failing = failing_on(self._store.outbox.counts(), message.source_chain, message.destination_chain)
+        situation = Situation(usable=usable, received=received, tried=tried, failing=failing)
+        order = ranked(situation)
+        if not order:
+            raise NotNowError("no GMP is left: the others are paused, not enabled, or have delivered")
+        return order
+
+    async def _quotes(self, message: Message, source: RouterReader, order: list[Gmp], needed: int) -> dict[Gmp, int]:
+        """The fees of the first GMPs that can carry it, as many as are needed."""
+        fees: dict[Gmp, int] = {}
+        for gmp in order:
+            if len(fees) == needed:
+                break
+            try:
+                fees[gmp] = await source.quote(message, gmp)
+            except CallRevertedError:
+                continue  # it has no way to that chain
+        if not fees:
+            raise NotNowError(f"none of {', '.join(gmp.label for gmp in order)} can carry it now")
+        return fees

@@ -1,0 +1,202 @@
+"""Copies the indexer's retry requests, and carries them out: `retryRoute` as the message's own sender."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from bridge.ports import CallRevertedError, Clock, Receipt
+from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.records import Store
+from bridge.records.retries import RetryJob, RetryRequestSource, RetryState
+from bridge.recovery.planning import ImpossibleError, NotNowError, Plan, Planner, UnneededError, retry_purpose
+from bridge.supervision import Wakeup, keep_doing
+
+_log = structlog.get_logger(__name__)
+
+_NEVER_ACCEPTED = frozenset({"NotRetriable", "MessageIdMismatch", "AlreadyCancelled", "Expired"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverySettings:
+    """Times are in seconds."""
+
+    poll: float = 1.0  # between two looks at the indexer's requests
+    in_flight: int = 32  # retries worked on at once
+    put_off: float = 5.0  # before a retry that can't be made is looked at again; doubles each time
+    put_off_cap: float = 600.0
+    batch: int = 500  # requests copied at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """An attempt that the router made."""
+
+    message_id: bytes
+    attempt: int
+    gmps: frozenset[Gmp]  # those that took it
+    transaction_hash: bytes
+
+
+class RetryFailedError(Exception):
+    """A message was not retried; the text says why."""
+
+
+class Recovery:
+    """Retries messages: those that the indexer asks for, and one that somebody names."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        store: Store,
+        clock: Clock,
+        settings: RecoverySettings,
+        source: RetryRequestSource | None = None,
+    ) -> None:
+        """Without a source of requests it retries by name only."""
+        self._planner = planner
+        self._retries = store.retries
+        self._ledger = store.transactions
+        self._clock = clock
+        self._settings = settings
+        self._source = source
+        self._active: dict[tuple[bytes, int, int], asyncio.Task[None]] = {}
+        self._wakeup = Wakeup()
+
+    async def run(self) -> None:
+        """Carries out requests until it is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(keep_doing("copy retry requests", self.copy, every=self._settings.poll))
+                group.create_task(
+                    keep_doing("retry messages", self.work, every=self._settings.poll, wakeup=self._wakeup)
+                )
+        finally:
+            tasks = list(self._active.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def copy(self) -> bool:
+        """Copies requests that are new; says whether there may be more."""
+        if self._source is None:
+            return False
+        cursor = self._retries.cursor()
+        requests = self._source.requests_after(cursor, self._settings.batch)
+        if not requests:
+            if self._source.highest_sequence() >= cursor:
+                return False
+            _log.info("the index was built anew: its retry requests are read from the start", cursor=cursor)
+            self._retries.copy([], 0, self._clock.now())
+            return True
+        new = self._retries.copy(requests, requests[-1].sequence, self._clock.now())
+        if new:
+            _log.info("retry requests copied", new=new)
+            self._wakeup.set()
+        return True
+
+    async def work(self) -> bool:
+        """Starts on retries that are due."""
+        room = self._settings.in_flight - len(self._active)
+        for job in self._retries.due(self._clock.now(), self._settings.in_flight):
+            if room > 0 and job.key not in self._active:
+                self._active[job.key] = asyncio.get_running_loop().create_task(self._carry_out(job))
+                room -= 1
+        return False
+
+    async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
+        """Retries one message now, over those GMPs or over the best ones.
+
+        Raises:
+            RetryFailedError: it is not needed, not possible, or the router refused.
+            TransientError: a chain does not answer, or no block included the transaction in time.
+        """
+        try:
+            plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps)
+            return await _send(plan)
+        except (UnneededError, ImpossibleError, NotNowError) as error:
+            raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
+        except CallRevertedError as error:
+            raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
+
+    async def _carry_out(self, job: RetryJob) -> None:
+        log = _log.bind(message=f"0x{job.request.message_id.hex()}", attempt=job.request.attempt)
+        try:
+            plan = await self._plan(job)
+            if job.state is RetryState.OPEN:
+                job = job.began(frozenset(plan.gmps))
+                if not self._retries.save(job, expected=RetryState.OPEN):
+                    return
+            done = await _send(plan)
+            names = ", ".join(gmp.label for gmp in sorted(done.gmps))
+            self._end(job, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
+            log.info("message retried", gmps=names, transaction=f"0x{done.transaction_hash.hex()}")
+        except UnneededError as error:
+            self._end_unneeded(job, str(error))
+        except ImpossibleError as error:
+            self._end(job, RetryState.IMPOSSIBLE, str(error))
+            log.warning("message can't be retried", reason=str(error))
+        except CallRevertedError as error:
+            self._refused(job, error)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
+            self._put_off(job, str(error) or repr(error))
+        finally:
+            del self._active[job.key]
+            self._wakeup.set()
+
+    async def _plan(self, job: RetryJob) -> Plan:
+        request = job.request
+        message = await self._planner.find(request.message_id, request.source_chain, request.cause_block)
+        tried = request.missing_gmps | request.received_gmps
+        return await self._planner.plan(message, attempt=request.attempt, tried=tried)
+
+    def _end_unneeded(self, job: RetryJob, why: str) -> None:
+        """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""
+        slots = self._ledger.slots_for(retry_purpose(job.request.message_id, job.request.attempt))
+        ours = [slot.included for slot in slots if slot.included is not None and not slot.ended_as_noop]
+        landed = next((included for included in ours if included.succeeded), None)
+        if job.state is RetryState.SENDING and landed is not None:
+            self._end(job, RetryState.SENT, f"attempt {job.request.attempt}", landed.transaction_hash)
+        else:
+            self._end(job, RetryState.UNNEEDED, why)
+        _log.info("retry not needed any more", message=f"0x{job.request.message_id.hex()}", reason=why)
+
+    def _refused(self, job: RetryJob, error: CallRevertedError) -> None:
+        found = ROUTER.error(error.data)
+        if found is not None and found[0] in _NEVER_ACCEPTED:
+            self._end(job, RetryState.IMPOSSIBLE, explain_revert(error.data))
+        else:
+            self._put_off(job, explain_revert(error.data))
+
+    def _put_off(self, job: RetryJob, why: str) -> None:
+        pause = min(self._settings.put_off * 2.0 ** min(job.tries, 20), self._settings.put_off_cap)
+        self._retries.save(job.put_off(why, self._clock.now() + pause), expected=job.state)
+        if why != job.outcome:
+            _log.warning("retry put off", message=f"0x{job.request.message_id.hex()}", reason=why, again_in=pause)
+
+    def _end(self, job: RetryJob, state: RetryState, outcome: str, transaction_hash: bytes | None = None) -> None:
+        self._retries.save(job.ended(state, outcome, self._clock.now(), transaction_hash), expected=job.state)
+
+
+async def _send(plan: Plan) -> Retried:
+    receipt = await plan.sender.send(plan.purpose, plan.call)
+    if not receipt.succeeded:
+        raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: something changed in between")
+    return _retried(receipt, plan)
+
+
+def _retried(receipt: Receipt, plan: Plan) -> Retried:
+    """What the router's event says; the plan where the transaction that was joined had another form."""
+    attempt, gmps = plan.attempt, frozenset(plan.gmps)
+    for log in receipt.logs:
+        try:
+            event = decode_event(log.topics, log.data)
+        except EventDecodingError:
+            continue
+        if isinstance(event, MessageRetried) and event.message_id == plan.message.id:
+            attempt, gmps = event.attempt, gmps_from_bits(event.gmps)
+    return Retried(message_id=plan.message.id, attempt=attempt, gmps=gmps, transaction_hash=receipt.transaction_hash)

@@ -1,0 +1,213 @@
+"""Works off the outbox of one destination: claim, attest, deliver, acknowledge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from bridge.policies import RetryPolicy, classify, retry_delay
+from bridge.ports import Adapter, Call, CallRevertedError, Chain, Clock, Dispatch, Receipt, TransientError
+from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, decode_envelope
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import (
+    Claim,
+    Dead,
+    Delivered,
+    Delivery,
+    Failure,
+    FailureKind,
+    Outbox,
+    OutboxEntry,
+    Outcome,
+    Retry,
+    StaleClaimError,
+)
+from bridge.relay.acknowledgements import Acknowledgements
+from bridge.relay.settings import RelaySettings
+from bridge.sending import Sender
+from bridge.supervision import Wakeup
+
+_log = structlog.get_logger(__name__)
+
+MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
+
+
+class DeliveryRevertedError(Exception):
+    """A delivery was included, and reverted."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__(
+            f"transaction 0x{receipt.transaction_hash.hex()} reverted in block {receipt.block_number},"
+            f" using {receipt.gas_used} gas"
+        )
+
+
+class Deliveries:
+    """The worker of one destination. Many deliveries are under way at once; each one ends in exactly one outcome."""
+
+    def __init__(
+        self,
+        *,
+        worker: str,
+        chain: Chain,
+        adapters: Mapping[Gmp, Adapter],
+        outbox: Outbox,
+        sender: Sender,
+        policies: Mapping[Kind, RetryPolicy],
+        clock: Clock,
+        random: Callable[[], float],
+        settings: RelaySettings,
+    ) -> None:
+        self._worker = worker
+        self._chain = chain
+        self._adapters = adapters
+        self._outbox = outbox
+        self._sender = sender
+        self._policies = policies
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._gmps = settings.claimable & adapters.keys()
+        self.wakeup = Wakeup()
+        self._acknowledgements = Acknowledgements(outbox, clock, written=self.wakeup.set)
+        self._active: dict[Claim, asyncio.Task[None]] = {}
+
+    async def step(self) -> bool:
+        """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
+        room = self._settings.in_flight - len(self._active)
+        if room <= 0 or not self._gmps:
+            return False
+        claimed = self._outbox.claim(
+            worker=self._worker,
+            destination_chain=self._chain.chain_id,
+            gmps=self._gmps,
+            limit=room,
+            now=self._clock.now(),
+            lease=self._settings.lease,
+        )
+        for entry in claimed:
+            claim = entry.claim_held
+            self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
+        return len(claimed) == room
+
+    async def renew(self) -> bool:
+        """Keeps the leases of what is being delivered; gives up what another worker took over."""
+        claims = {*self._active, *self._acknowledgements.claims}
+        if claims:
+            for lost in self._outbox.renew(claims, self._clock.now(), self._settings.lease):
+                _log.warning("lease lost to another worker", entry=lost.event_id, worker=lost.worker)
+                if lost in self._active:
+                    self._active[lost].cancel()
+        return False
+
+    async def stop(self) -> None:
+        """Gives back what is not finished, so that the next worker needs to wait for no lease."""
+        tasks = list(self._active.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            self._acknowledgements.flush()
+        except TransientError as error:
+            _log.warning("not given back; the leases will run out", entries=len(tasks), error=str(error))
+
+    async def _work_on(self, entry: OutboxEntry, claim: Claim) -> None:
+        log = _log.bind(
+            message=f"0x{entry.dispatch.message_id.hex()}", gmp=entry.dispatch.gmp.label, attempt=entry.attempt
+        )
+        try:
+            delivery = await self._deliver(entry, claim)
+        except StaleClaimError as error:
+            log.info("delivery given up", reason=str(error))
+        except asyncio.CancelledError:
+            self._acknowledgements.add(Retry(claim, _interrupted(self._clock.now()), self._clock.now()))
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
+            self._acknowledgements.add(self._failed(entry, claim, error, log))
+        else:
+            if delivery.transaction_hash is None:
+                log.info("delivered already")
+            else:
+                log.info(
+                    "delivered",
+                    transaction=f"0x{delivery.transaction_hash.hex()}",
+                    seconds=round(self._clock.now() - entry.created_at, 3),
+                )
+            self._acknowledgements.add(Delivered(claim, delivery))
+        finally:
+            del self._active[claim]
+            self.wakeup.set()
+
+    async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivery:
+        adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
+        attestation = await adapter.attest(dispatch)
+        sent: Receipt | None = None
+        for _ in range(MOST_CALLS):
+            call = await _next_call(adapter, dispatch, attestation)
+            if call is None:
+                return await self._proof(sent)
+            if sent is not None and not sent.succeeded:
+                raise DeliveryRevertedError(sent)
+            try:
+                sent = await self._sender.send(entry.event_id, call, claim)
+            except CallRevertedError as error:
+                if not _is_received(error, dispatch):
+                    raise
+        raise TransientError(f"{MOST_CALLS} transactions succeeded, and {adapter.gmp.label} still wants another one")
+
+    async def _proof(self, sent: Receipt | None) -> Delivery:
+        """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
+        if sent is not None and sent.succeeded:
+            return Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
+        return Delivery(BlockRef.of(await self._chain.head()), None)
+
+    def _failed(self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger) -> Outcome:
+        now = self._clock.now()
+        failure = _failure(error, now)
+        if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
+            log.error("delivery failed unexpectedly", exc_info=error)
+        tries = entry.attempts + 1
+        delay = retry_delay(
+            self._policies[entry.kind],
+            tries,
+            failure.kind,
+            now=now,
+            expires_at=decode_envelope(entry.dispatch.envelope).message.expires_at,
+            random=self._random,
+        )
+        if delay is None:
+            log.error("delivery dead", tries=tries, error=failure.message)
+            return Dead(claim, failure)
+        log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
+        return Retry(claim, failure, now + delay)
+
+
+async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    try:
+        return await adapter.next_call(dispatch, attestation)
+    except CallRevertedError as error:
+        if _is_received(error, dispatch):
+            return None
+        raise
+
+
+def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
+    """Whether the router refused because this very delivery is there: somebody was faster, and that is success."""
+    found = ROUTER.error(error.data)
+    if found is None or found[0] != "AlreadyReceived":
+        return False
+    return (found[1]["messageId"], found[1]["gmp"]) == (dispatch.message_id, int(dispatch.gmp))
+
+
+def _failure(error: Exception, now: float) -> Failure:
+    text = explain_revert(error.data) if isinstance(error, CallRevertedError) else str(error)
+    return Failure(at=now, kind=classify(error), code=type(error).__name__, message=text or repr(error))
+
+
+def _interrupted(now: float) -> Failure:
+    return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message="the worker stopped")

@@ -1,0 +1,190 @@
+"""Reads one source chain into the outbox, and takes back what a reorg undid."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+
+from bridge.ports import Adapter, Block, Chain, Clock, Log
+from bridge.records.errors import CursorMovedError
+from bridge.records.observations import (
+    BlockRef,
+    Cursor,
+    NumberedDispatch,
+    Observations,
+    ObservedMessage,
+    ObservedRange,
+)
+from bridge.records.outbox import event_id_of
+from bridge.relay.reading import ROUTING_TOPICS, Findings, interpret
+
+_log = structlog.get_logger(__name__)
+
+
+class Observer:
+    """One source chain. The cursor and all that was found below it are written together, or not at all."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        router: str,
+        adapters: Iterable[Adapter],
+        observations: Observations,
+        clock: Clock,
+        *,
+        start_block: int,
+        confirmations: int,
+        block_range: int,
+        found: Callable[[int], None],
+    ) -> None:
+        """Looks for the messages of one router.
+
+        Args:
+            chain: where.
+            router: whose messages.
+            adapters: the GMPs that they may take.
+            observations: where to write.
+            clock: time.
+            start_block: the first block to read.
+            confirmations: blocks that must lie on top of one that is read.
+            block_range: most blocks to read at once.
+            found: is told the destination of every new outbox entry.
+        """
+        self._chain = chain
+        self._router = router
+        self._adapters = [(adapter, adapter.watch(chain.chain_id)) for adapter in adapters]
+        self._observations = observations
+        self._clock = clock
+        self._start_block = start_block
+        self._confirmations = confirmations
+        self._block_range = block_range
+        self._found = found
+        self._addresses = sorted({router, *(a for _, watch in self._adapters for a in watch.addresses)})
+        self._topics = sorted({*ROUTING_TOPICS, *(t for _, watch in self._adapters for t in watch.topics)})
+        self._fingerprint = _fingerprint(self._addresses, self._topics)
+        self._head_seen: bytes | None = None
+        self._doubted: BlockRef | None = None  # the end of a range that did not fit together
+
+    async def identify(self) -> None:
+        """Makes sure that the store is of this very chain.
+
+        Raises:
+            StoreMismatchError: it is of another one with the same id.
+        """
+        genesis = await self._chain.block(0)
+        if genesis is not None:
+            self._observations.identify(self._chain.chain_id, genesis.hash)
+
+    async def step(self) -> bool:
+        """Reads one range, or takes one reorg back; says whether there is more to do at once."""
+        head = await self._chain.head()
+        cursor = self._observations.cursor(self._chain.chain_id)
+        if cursor is not None and cursor.watched != self._fingerprint:
+            _log.info("reading again from the start: other contracts are watched now", chain=self._chain.chain_id)
+            self._observations.reread(self._chain.chain_id)
+            cursor = None
+        if cursor is not None and head.hash == self._head_seen:
+            return False
+        if cursor is not None and not await self._stands(cursor.position):
+            await self._rewind(cursor)
+            return True
+        first = cursor.position.number + 1 if cursor is not None else self._start_block
+        last = min(head.number - self._confirmations, first + self._block_range - 1)
+        if last >= first and not await self._read(cursor, first, last):
+            return False
+        if last < head.number - self._confirmations:
+            return True
+        self._head_seen = head.hash
+        return False
+
+    async def _stands(self, reference: BlockRef) -> bool:
+        block = await self._chain.block(reference.number)
+        return block is not None and block.hash == reference.hash
+
+    async def _rewind(self, cursor: Cursor) -> None:
+        ancestor = None
+        for candidate in cursor.ancestors:
+            if await self._stands(candidate):
+                ancestor = candidate
+                break
+        rewound = self._observations.rewind(cursor.chain_id, ancestor, self._clock.now())
+        self._head_seen = None
+        _log.warning(
+            "source chain reorganised",
+            chain=cursor.chain_id,
+            read_up_to=cursor.position.number,
+            common_ancestor=ancestor.number if ancestor else None,
+            entries_dropped=rewound.dropped,
+            entries_orphaned=rewound.orphaned,
+            deliveries_not_final=rewound.unconfirmed,
+        )
+
+    async def _read(self, cursor: Cursor | None, first: int, last: int) -> bool:
+        """Reads a range and records it; False if the chain or its node were not of one mind about it."""
+        before = await self._chain.block(last)
+        if before is None:
+            return False
+        logs = await self._chain.logs(first, last, self._addresses, self._topics)
+        if not await self._agrees(logs, before) or (cursor is not None and not await self._stands(cursor.position)):
+            return False
+        findings = interpret(self._chain.chain_id, self._router, logs, self._adapters)
+        if findings.unmatched and self._doubted != BlockRef.of(before):
+            self._doubted = BlockRef.of(before)  # a node that lacks logs may have them the next time
+            return False
+        for text in findings.unmatched:
+            _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
+        try:
+            self._record(cursor, before, findings)
+        except CursorMovedError as error:
+            _log.debug("another relayer was faster", chain=self._chain.chain_id, reason=str(error))
+        return True
+
+    async def _agrees(self, logs: Sequence[Log], last: Block) -> bool:
+        """Whether the logs are of the chain as it is, and it did not change while they were read."""
+        hashes = {log.block_number: log.block_hash for log in logs}
+        hashes[last.number] = last.hash
+        if any(log.block_hash != hashes[log.block_number] for log in logs):
+            return False
+        for number, block_hash in hashes.items():
+            if not await self._stands(BlockRef(number, block_hash)):
+                return False
+        return True
+
+    def _record(self, cursor: Cursor | None, last: Block, findings: Findings) -> None:
+        now = self._clock.now()
+        new = self._observations.record(
+            ObservedRange(
+                chain_id=self._chain.chain_id,
+                previous=cursor.position if cursor is not None else None,
+                position=BlockRef.of(last),
+                watched=self._fingerprint,
+                messages=tuple(ObservedMessage(key, value, now) for key, value in findings.envelopes.items()),
+                attempts=findings.attempts,
+                dispatches=findings.dispatches,
+                observed_at=now,
+            )
+        )
+        fresh = [one for one in findings.dispatches if _event_id(one) in new]
+        for numbered in fresh:
+            dispatch = numbered.dispatch
+            _log.info(
+                "dispatch observed",
+                message=f"0x{dispatch.message_id.hex()}",
+                gmp=dispatch.gmp.label,
+                attempt=numbered.attempt,
+                source=dispatch.source_chain,
+                destination=dispatch.destination_chain,
+            )
+        for destination in {numbered.dispatch.destination_chain for numbered in fresh}:
+            self._found(destination)
+
+
+def _event_id(numbered: NumberedDispatch) -> str:
+    return event_id_of(numbered.dispatch.message_id, numbered.dispatch.gmp, numbered.attempt)
+
+
+def _fingerprint(addresses: Sequence[str], topics: Sequence[bytes]) -> str:
+    text = "\n".join([*(address.lower() for address in addresses), *(topic.hex() for topic in topics)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,122 @@
+"""All chains of a network at once: what is observed on one is delivered on another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import structlog
+
+from bridge.policies import RetryPolicy, validated
+from bridge.ports import Adapter, Chain, Clock
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.records import Store
+from bridge.relay.confirmation import Confirmation
+from bridge.relay.delivery import Deliveries
+from bridge.relay.observer import Observer
+from bridge.relay.settings import RelaySettings
+from bridge.sending import Sender
+from bridge.supervision import insist, keep_doing
+
+_log = structlog.get_logger(__name__)
+
+
+class Relay:
+    """Observes every chain, and delivers to every chain that it has a sender for."""
+
+    def __init__(
+        self,
+        *,
+        worker: str,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        adapters: Mapping[Gmp, Adapter],
+        senders: Mapping[int, Sender],
+        store: Store,
+        policies: Mapping[Kind, RetryPolicy],
+        clock: Clock,
+        random: Callable[[], float],
+        settings: RelaySettings,
+    ) -> None:
+        """Puts the parts together; `run` starts them.
+
+        Raises:
+            PolicyError: the policies contradict themselves.
+        """
+        self._settings = settings
+        validated(policies)
+        self.deliveries: dict[int, Deliveries] = {}
+        self.observers: dict[int, Observer] = {}
+        self.confirmations: dict[int, Confirmation] = {}
+        for deployed in deployment.chains:
+            chain = chains[deployed.chain_id]
+            self.observers[deployed.chain_id] = Observer(
+                chain,
+                deployed.router,
+                adapters.values(),
+                store.observations,
+                clock,
+                start_block=deployed.start_block,
+                confirmations=deployed.confirmations,
+                block_range=settings.block_range,
+                found=self._wake,
+            )
+            if deployed.chain_id in senders:
+                self.deliveries[deployed.chain_id] = Deliveries(
+                    worker=worker,
+                    chain=chain,
+                    adapters=adapters,
+                    outbox=store.outbox,
+                    sender=senders[deployed.chain_id],
+                    policies=policies,
+                    clock=clock,
+                    random=random,
+                    settings=settings,
+                )
+                self.confirmations[deployed.chain_id] = Confirmation(
+                    chain,
+                    deployed.router,
+                    store.outbox,
+                    clock,
+                    partial(store.observations.final_height, deployed.chain_id),
+                )
+
+    async def run(self) -> None:
+        """Works until it is cancelled; then gives back what it holds.
+
+        Raises:
+            StoreMismatchError: the store is of other chains.
+        """
+        _log.info(
+            "relaying",
+            chains=len(self.observers),
+            gmps=sorted(gmp.label for gmp in self._settings.gmps),
+            paused=sorted(gmp.label for gmp in self._settings.paused),
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                for chain_id in self.observers:
+                    group.create_task(self._serve(chain_id))
+        finally:
+            await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
+
+    async def _serve(self, chain_id: int) -> None:
+        """Everything that is done for one chain, once the store is known to be of it; no chain waits for another one."""
+        poll, lease = self._settings.poll, self._settings.lease
+        observer = self.observers[chain_id]
+        await insist(f"identify {chain_id}", observer.identify, every=poll)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_doing(f"observe {chain_id}", observer.step, every=poll))
+            if chain_id in self.deliveries:
+                deliveries, confirmation = self.deliveries[chain_id], self.confirmations[chain_id]
+                name = f"deliver to {chain_id}"
+                group.create_task(keep_doing(name, deliveries.step, every=poll, wakeup=deliveries.wakeup))
+                group.create_task(keep_doing(f"{name}: leases", deliveries.renew, every=lease / 3))
+                group.create_task(keep_doing(f"confirm on {chain_id}", confirmation.step, every=poll))
+
+    def _wake(self, destination: int) -> None:
+        if destination in self.deliveries:
+            self.deliveries[destination].wakeup.set()

@@ -1,0 +1,24 @@
+"""How the relay works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bridge.protocol.gmps import Gmp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """Times are in seconds."""
+
+    gmps: frozenset[Gmp] = frozenset(Gmp)  # to deliver over; the others are observed all the same
+    paused: frozenset[Gmp] = frozenset()  # not to deliver over for now
+    poll: float = 1.0  # between two looks at a chain
+    lease: float = 15.0  # how long a dead worker keeps others from its entries
+    in_flight: int = 64  # deliveries worked on at once, per destination
+    block_range: int = 2_000  # blocks asked for at once when catching up
+
+    @property
+    def claimable(self) -> frozenset[Gmp]:
+        """The GMPs whose entries are worked on."""
+        return self.gmps - self.paused

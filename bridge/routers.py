@@ -1,0 +1,108 @@
+"""What the bridge asks of routers: the truth about a message, on both of its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bridge.ports import Call, CallRevertedError, Chain
+from bridge.protocol.contracts import ADAPTER, ROUTER, message_tuple
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.message import Message
+
+_EXECUTED = 1
+_BEYOND_QUORUM = frozenset({"AlreadyExecuted", "AlreadyEnded", "ExecutionReverted", "InsufficientGas"})
+_ZERO_ADDRESS = "0x" + "00" * 20
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a message is on its destination."""
+
+    receipts: frozenset[Gmp]
+    executed: bool
+    ended: bool  # executed, expired or cancelled: nothing will change any more
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """What the source remembers of a retriable message."""
+
+    sender: str
+    attempts: int  # retries so far
+
+
+class RouterReader:
+    """Reads one router."""
+
+    def __init__(self, chain: Chain, router: str) -> None:
+        self._chain = chain
+        self.address = router
+
+    async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
+        """Whether that GMP's receipt is there."""
+        answer = await self._ask("hasReceived", message_id, int(gmp))
+        return bool(ROUTER.decode("hasReceived", answer))
+
+    async def progress(self, message_id: bytes) -> Progress:
+        """The valid receipts, and whether the message was executed."""
+        bits, execution = ROUTER.decode("receiptsOf", await self._ask("receiptsOf", message_id))
+        return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0)
+
+    async def missing_receipts(self, message: Message) -> int:
+        """How many more GMPs must deliver before the router executes; it knows the recipient's policy too.
+
+        Raises:
+            CallRevertedError: the router executes nothing now, whatever has been delivered.
+        """
+        try:
+            await self._chain.call(self.execute_call(message))
+        except CallRevertedError as error:
+            name, arguments = ROUTER.error(error.data) or ("", {})
+            if name == "QuorumNotReached":
+                return int(arguments["quorum"]) - int(arguments["receipts"])
+            if name not in _BEYOND_QUORUM:
+                raise
+        return 0
+
+    async def sent_message(self, message_id: bytes) -> SentMessage | None:
+        """Who may retry a message and how often it was, or None if this router did not create it as retriable."""
+        sender, attempts = ROUTER.decode("sentMessage", await self._ask("sentMessage", message_id))
+        return None if sender == _ZERO_ADDRESS else SentMessage(sender.lower(), attempts)
+
+    async def retrier_of(self, sender: str) -> str | None:
+        """The account that may retry for a sender, or None."""
+        retrier = ROUTER.decode("retrierOf", await self._ask("retrierOf", sender))
+        return None if retrier == _ZERO_ADDRESS else str(retrier).lower()
+
+    async def enabled_gmps(self) -> frozenset[Gmp]:
+        """The GMPs that have an adapter here."""
+        return gmps_from_bits(ROUTER.decode("enabledGmps", await self._ask("enabledGmps")))
+
+    async def adapter_of(self, gmp: Gmp) -> str:
+        """The contract that speaks for a GMP here."""
+        return str(ROUTER.decode("adapterOf", await self._ask("adapterOf", int(gmp))))
+
+    async def quote(self, message: Message, gmp: Gmp) -> int:
+        """What that GMP asks for carrying the message from here now, in wei.
+
+        Raises:
+            CallRevertedError: it can't carry it.
+        """
+        adapter = await self.adapter_of(gmp)
+        arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
+        answer = await self._chain.call(Call(to=adapter, data=ADAPTER.encode("quote", *arguments)))
+        return int(ADAPTER.decode("quote", answer))
+
+    def retry_call(self, message: Message, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
+        """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
+        named = [(int(gmp), fee) for gmp, fee in fees]
+        data = ROUTER.encode("retryRoute", (message.id, message_tuple(message), 1, named, refund_to))
+        return Call(to=self.address, data=data, value=sum(fee for _, fee in fees))
+
+    def execute_call(self, message: Message) -> Call:
+        """The transaction that executes a message whose quorum is reached."""
+        return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
+
+    async def _ask(self, function: str, *arguments: object) -> bytes:
+        return await self._chain.call(Call(to=self.address, data=ROUTER.encode(function, *arguments)))

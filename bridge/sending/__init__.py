@@ -1,0 +1,9 @@
+"""Sending transactions so that none is lost and none is sent twice: a nonce ledger, and bytes stored before they are sent."""
+
+from __future__ import annotations
+
+from bridge.sending.sender import Sender
+from bridge.sending.settings import SendingSettings
+from bridge.sending.signing import InvalidKeyError, LocalSigner, Signer
+
+__all__ = ["InvalidKeyError", "LocalSigner", "Sender", "SendingSettings", "Signer"]

@@ -1,0 +1,183 @@
+"""One account on one chain: signs for its slots, hands the bytes to the chain, and finds out why it refused them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from bridge.ports import Chain, Clock, Fees, Receipt, TerminalError, TransientError
+from bridge.records.transactions import SignedVersion, Slot, TransactionLedger
+from bridge.sending.settings import SendingSettings
+from bridge.sending.signing import Signer, UnsignedTransaction, noop_of
+
+_log = structlog.get_logger(__name__)
+
+
+class Account:
+    """What sending and looking after transactions have in common.
+
+    Bytes are stored before they are sent, always: whatever a node has seen can be sent again after a crash.
+    """
+
+    def __init__(
+        self, chain: Chain, signer: Signer, ledger: TransactionLedger, clock: Clock, settings: SendingSettings
+    ) -> None:
+        self.chain = chain
+        self.ledger = ledger
+        self.clock = clock
+        self.settings = settings
+        self._signer = signer
+        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
+        self._problems: dict[int, str] = {}
+        self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
+
+    @property
+    def address(self) -> str:
+        """The account."""
+        return self._signer.address
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Chain and account, as the ledger asks for them."""
+        return self.chain.chain_id, self.address
+
+    # --- waiting
+
+    def settlement(self, slot: Slot) -> asyncio.Future[Receipt]:
+        """What resolves once the slot's nonce is used."""
+        if slot.slot_id not in self._waiting:
+            self._waiting[slot.slot_id] = asyncio.get_running_loop().create_future()
+        return self._waiting[slot.slot_id]
+
+    @property
+    def awaited(self) -> set[int]:
+        """The slots that somebody waits for."""
+        return set(self._waiting)
+
+    def settle(self, slot: Slot, outcome: Receipt | Exception) -> None:
+        """Tells whoever waits for a slot how it ended."""
+        self._problems.pop(slot.slot_id, None)
+        self.last_sent.pop(slot.slot_id, None)
+        future = self._waiting.pop(slot.slot_id, None)
+        if future is None or future.done():
+            return
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+            future.exception()  # the waiter may have given up: then nobody else reads it
+        else:
+            future.set_result(outcome)
+
+    def problem(self, slot: Slot) -> str:
+        """What keeps a slot's transaction out of the chain, as far as known."""
+        return self._problems.get(slot.slot_id, "it is on its way")
+
+    # --- signing
+
+    async def signed(self, slot: Slot, fees: Fees, *, is_noop: bool = False) -> SignedVersion:
+        """A transaction for the slot's nonce: its call, or nothing at all."""
+        call = noop_of(self.address) if is_noop or slot.call is None else slot.call
+        assert call.gas is not None
+        unsigned = UnsignedTransaction(
+            chain_id=slot.chain_id,
+            nonce=slot.nonce,
+            to=call.to,
+            data=call.data,
+            value=call.value,
+            gas=call.gas,
+            fees=fees,
+        )
+        done = await self._signer.sign(unsigned)
+        return SignedVersion(
+            hash=done.hash,
+            raw=done.raw,
+            fees=fees,
+            signed_at=self.clock.now(),
+            is_noop=is_noop or slot.call is None,
+        )
+
+    async def replace(self, slot: Slot, *, is_noop: bool) -> bool:
+        """Stores and sends another transaction for the slot, at fees for which nodes give up the one before."""
+        fees = await self.chain.fees()
+        if slot.latest is not None:
+            fees = higher_than(slot.latest.fees, fees)
+        limit = self.settings.max_fee
+        if limit is not None and fees.max_fee > limit:
+            self._problems[slot.slot_id] = f"its next fee of {fees.max_fee} wei per gas exceeds the limit of {limit}"
+            return False
+        version = await self.signed(slot, fees, is_noop=is_noop)
+        replaced = slot.latest.hash if slot.latest is not None else None
+        if not self.ledger.sign(slot.slot_id, version, replaces=replaced):
+            return False
+        await self.broadcast([self.ledger.slot(slot.slot_id)])
+        return True
+
+    # --- sending
+
+    async def broadcast(self, slots: Sequence[Slot]) -> None:
+        """Hands the latest version of each slot to the chain; what the chain does not take stays to be sent again."""
+        now = self.clock.now()
+        for slot in slots:
+            self.last_sent[slot.slot_id] = now
+        taken = await asyncio.gather(*(self._hand_over(slot) for slot in slots))
+        done = [slot.slot_id for slot, is_taken in zip(slots, taken, strict=True) if is_taken]
+        if done:
+            self.ledger.broadcast(done, self.clock.now())
+
+    async def _hand_over(self, slot: Slot) -> bool:
+        assert slot.latest is not None
+        try:
+            await self.chain.broadcast(slot.latest.raw)
+        except TransientError as error:
+            self._problems[slot.slot_id] = str(error)
+            return False
+        except TerminalError as error:
+            await self._refused(slot, error)
+            return False
+        self._problems.pop(slot.slot_id, None)
+        return True
+
+    async def _refused(self, slot: Slot, error: TerminalError) -> None:
+        """The chain will never take these bytes: is the nonce used, is the account empty, or is the call at fault?"""
+        self._problems[slot.slot_id] = str(error)
+        try:
+            if await self.chain.transaction_count(self.address) > slot.nonce:
+                return  # included already, or taken by another signer: upkeep tells which
+            if await self.lacks_funds(slot):
+                return
+        except TransientError:
+            return  # nobody knows: it is sent again later
+        if slot.latest is not None and slot.latest.is_noop:
+            _log.error("no-op refused", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
+            return
+        _log.warning(
+            "transaction refused", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce, error=str(error)
+        )
+        self.settle(slot, TerminalError(str(error)))
+        await self.close(slot)
+
+    async def close(self, slot: Slot) -> None:
+        """Puts a no-op in the slot's place, so that the nonces behind it can go on."""
+        if await self.replace(slot, is_noop=True):
+            _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
+
+    async def lacks_funds(self, slot: Slot) -> bool:
+        """Whether the account can't pay for the slot's transaction; somebody has to send it money, and it waits."""
+        assert slot.latest is not None
+        call = noop_of(self.address) if slot.latest.is_noop or slot.call is None else slot.call
+        needed = call.value + (call.gas or 0) * slot.latest.fees.max_fee
+        balance = await self.chain.balance(self.address)
+        if balance >= needed:
+            return False
+        self._problems[slot.slot_id] = f"account {self.address} holds {balance} wei, and needs {needed}: send it some"
+        _log.warning("account without funds", chain=slot.chain_id, account=self.address, balance=balance, needed=needed)
+        return True
+
+
+def higher_than(former: Fees, current: Fees) -> Fees:
+    """Fees for a replacement: nodes want at least an eighth more of both, and the chain may want more still."""
+    return Fees(
+        max_fee=max(current.max_fee, former.max_fee * 9 // 8 + 1),
+        priority_fee=max(current.priority_fee, former.priority_fee * 9 // 8 + 1),
+    )

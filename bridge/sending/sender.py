@@ -1,0 +1,154 @@
+"""Sends calls as transactions of one account, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bridge.ports import Call, Chain, Clock, Receipt, TerminalError, TransientError
+from bridge.records.outbox import Claim, StaleClaimError
+from bridge.records.transactions import Slot, SlotRequest, SlotState, TransactionLedger
+from bridge.sending.account import Account
+from bridge.sending.settings import SendingSettings
+from bridge.sending.signing import Signer
+from bridge.sending.upkeep import Upkeep
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    request: SlotRequest
+    slot: asyncio.Future[Slot]
+
+
+class Sender:
+    """One account on one chain.
+
+    Calls that are asked for at the same time are reserved, signed and stored together, in two transactions of the store.
+    `run` must be running for `send` to return: it looks after what is under way.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        signer: Signer,
+        ledger: TransactionLedger,
+        clock: Clock,
+        *,
+        final_height: Callable[[], int],
+        settings: SendingSettings | None = None,
+    ) -> None:
+        """Takes what is under way from an earlier run up again.
+
+        Args:
+            chain: where to send.
+            signer: the account.
+            ledger: what keeps its nonces.
+            clock: time.
+            final_height: says up to which block the chain is final.
+            settings: how patiently.
+        """
+        self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
+        self._upkeep = Upkeep(self._account, final_height)
+        self._wanted: deque[_Wanted] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """The account that sends."""
+        return self._account.address
+
+    async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
+        """Sends a call, and waits until a block includes it; a purpose that is under way already is not sent twice.
+
+        Args:
+            purpose: what the call is for.
+            call: without its own gas limit, it is estimated.
+            claim: with one, nothing is sent unless it is still good.
+
+        Returns:
+            The receipt of the purpose's transaction: of this call, or of the one that was under way. It may have reverted.
+
+        Raises:
+            CallRevertedError: the call would revert.
+            StaleClaimError: the claim is lost.
+            TransientError: no block included it in time, or its nonce was used otherwise.
+            TerminalError: the chain will never take it.
+        """
+        slot = self._account.ledger.open_slot(*self._account.key, purpose)
+        if slot is None:
+            wanted = _Wanted(
+                SlotRequest(purpose, await self._with_gas(call), claim), asyncio.get_running_loop().create_future()
+            )
+            self._wanted.append(wanted)
+            self._start_worker()
+            slot = await wanted.slot
+        return await self._included(slot)
+
+    async def tick(self) -> bool:
+        """Looks once after all that is under way, see `Upkeep.tick`; there is never more to do at once."""
+        await self._upkeep.tick()
+        return False
+
+    async def close(self) -> None:
+        """Stops working; what is under way is in the ledger, and goes on with the next run."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    async def _included(self, slot: Slot) -> Receipt:
+        settlement = self._account.settlement(slot)
+        limit = self._account.settings.inclusion
+        try:
+            async with asyncio.timeout(limit):
+                return await asyncio.shield(settlement)
+        except TimeoutError:
+            raise TransientError(
+                f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
+                f" {self._account.problem(slot)}"
+            ) from None
+
+    async def _with_gas(self, call: Call) -> Call:
+        settings = self._account.settings
+        gas = call.gas
+        if gas is None:
+            gas = int(await self._account.chain.estimate_gas(call, self.address) * settings.gas_margin)
+        if gas > settings.max_gas:
+            raise TerminalError(f"the call to {call.to} needs {gas} gas, more than the limit of {settings.max_gas}")
+        return replace(call, gas=gas)
+
+    def _start_worker(self) -> None:
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._work_off())
+
+    async def _work_off(self) -> None:
+        await asyncio.sleep(0)  # lets all that ask at the same moment get into the same batch
+        while self._wanted:
+            batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.batch))]
+            try:
+                await self._send_batch(batch)
+            except Exception as error:  # noqa: BLE001  # whoever asked decides what it means
+                for wanted in batch:
+                    if not wanted.slot.done():
+                        wanted.slot.set_exception(error)
+
+    async def _send_batch(self, batch: list[_Wanted]) -> None:
+        account = self._account
+        first_nonce = await self._upkeep.first_nonce()
+        fees = await account.chain.fees()
+        requests = [wanted.request for wanted in batch]
+        slots = account.ledger.reserve(*account.key, requests, first_nonce=first_nonce, now=account.clock.now())
+        unsigned = {slot.slot_id: slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED}
+        versions = [(slot.slot_id, await account.signed(slot, fees)) for slot in unsigned.values()]
+        stored = account.ledger.sign_all(versions)
+        by_id = dict(versions)
+        fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
+        for wanted, slot in zip(batch, slots, strict=True):
+            if slot is not None:
+                account.settlement(slot)
+                wanted.slot.set_result(slot)
+            else:
+                assert wanted.request.claim is not None
+                wanted.slot.set_exception(StaleClaimError(wanted.request.claim))
+        await account.broadcast(fresh)

@@ -1,0 +1,103 @@
+"""Keys, and transactions signed with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_canonical_address
+
+from bridge.ports import Call, Fees
+
+_NOOP_GAS: Final = 21_000
+_EIP_1559: Final = 2
+
+
+class InvalidKeyError(ValueError):
+    """Text that is no private key. The text itself is never shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsignedTransaction:
+    """An EIP-1559 transaction without its signature."""
+
+    chain_id: int
+    nonce: int
+    to: str
+    data: bytes
+    value: int  # wei
+    gas: int
+    fees: Fees
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTransaction:
+    """What a node takes, and the name it has from then on."""
+
+    hash: bytes
+    raw: bytes = field(repr=False)
+
+
+class Signer(Protocol):
+    """Whoever holds a key: this process, a keystore, or a service far away."""
+
+    @property
+    def address(self) -> str:
+        """The account, with its EIP-55 checksum."""
+
+    async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
+        """Signs.
+
+        Raises:
+            TransientError: the signer does not answer.
+        """
+
+
+class LocalSigner:
+    """A key held in this process; signed natively where coincurve is installed."""
+
+    def __init__(self, account: LocalAccount) -> None:
+        self._account = account
+
+    @classmethod
+    def from_key(cls, key: str) -> LocalSigner:
+        """The signer of a private key, 0x and 64 hex digits.
+
+        Raises:
+            InvalidKeyError: the text is none.
+        """
+        try:
+            return cls(Account.from_key(key))
+        except Exception:  # noqa: BLE001  # eth_account raises many kinds, and their texts quote the key
+            raise InvalidKeyError(
+                f"not a private key: 0x and 64 hex digits are needed, {len(key)} characters were given"
+            ) from None
+
+    @property
+    def address(self) -> str:
+        """See `Signer.address`."""
+        return str(self._account.address)
+
+    async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
+        """See `Signer.sign`."""
+        signed = self._account.sign_transaction(
+            {
+                "type": _EIP_1559,
+                "chainId": transaction.chain_id,
+                "nonce": transaction.nonce,
+                "to": to_canonical_address(transaction.to),
+                "value": transaction.value,
+                "data": transaction.data,
+                "gas": transaction.gas,
+                "maxFeePerGas": transaction.fees.max_fee,
+                "maxPriorityFeePerGas": transaction.fees.priority_fee,
+            }
+        )
+        return SignedTransaction(bytes(signed.hash), bytes(signed.raw_transaction))
+
+
+def noop_of(address: str) -> Call:
+    """The call that uses up a nonce and does nothing."""
+    return Call(to=address, data=b"", gas=_NOOP_GAS)

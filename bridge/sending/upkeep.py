@@ -1,0 +1,183 @@
+"""Looks after transactions that are under way, until each nonce is used for good."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from bridge.ports import Receipt, TransientError
+from bridge.records.observations import BlockRef
+from bridge.records.transactions import Inclusion, Slot, SlotState
+from bridge.sending.account import Account
+
+_log = structlog.get_logger(__name__)
+
+_SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.TAKEN)
+
+
+class Upkeep:
+    """What happens to slots between signing and finality. Every step may be repeated: it reads ledger and chain anew."""
+
+    def __init__(self, account: Account, final_height: Callable[[], int]) -> None:
+        self._account = account
+        self._ledger = account.ledger
+        self._chain = account.chain
+        self._final_height = final_height
+        self._count: int | None = None  # transactions of ours in blocks, as last read
+        self._seen: tuple[bytes, int] | None = None  # the head that was looked at last, and what was final then
+        self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used, but by none of its versions
+        self._gap_since: float | None = None
+
+    async def first_nonce(self) -> int:
+        """The lowest nonce that the chain would take.
+
+        While transactions are under way it is known; an idle account may have been used elsewhere, so it is asked for.
+        """
+        if self._count is None or not self._account.awaited:
+            self._count = await self._chain.transaction_count(self._account.address)
+        return self._count
+
+    async def tick(self) -> None:
+        """Notes what blocks include, sends again what got lost, closes what will never be used.
+
+        Raises:
+            TransientError: the chain did not answer; what was done so far is kept.
+        """
+        slots = self._ledger.open_slots(*self._account.key)
+        if not slots and not self._account.awaited and not self._ledger.included_slots(*self._account.key):
+            return
+        seen = ((await self._chain.head()).hash, self._final_height())
+        if seen != self._seen:
+            await self._check_included()
+            self._count = await self._chain.transaction_count(self._account.address)
+            slots = self._ledger.open_slots(*self._account.key)
+        if slots:
+            assert self._count is not None
+            await self._settle_used([slot for slot in slots if slot.nonce < self._count])
+            waiting = [slot for slot in slots if slot.nonce >= self._count]
+            for slot in waiting:
+                await self._push(slot, is_first=slot.nonce == self._count)
+            await self._fill_gap(waiting)
+        await self._settle_elsewhere(slots)
+        self._seen = seen
+
+    async def _settle_used(self, slots: Sequence[Slot]) -> None:
+        """Their nonces are used: by which version, or by whom?"""
+        receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
+        found = [(slot, receipt) for slot, receipt in zip(slots, receipts, strict=True) if receipt is not None]
+        if found:
+            self._ledger.include([(slot.slot_id, _inclusion(receipt)) for slot, receipt in found])
+        for slot, included in found:
+            self._foreign_since.pop(slot.slot_id, None)
+            self._tell(self._ledger.slot(slot.slot_id), included)
+        settled = {slot.slot_id for slot, _ in found}
+        for slot in slots:
+            if slot.slot_id not in settled:
+                self._suspect_foreign(slot)
+
+    async def _receipt(self, slot: Slot) -> Receipt | None:
+        for version in reversed(slot.versions):
+            receipt = await self._chain.receipt(version.hash)
+            if receipt is not None:
+                return receipt
+        return None
+
+    def _suspect_foreign(self, slot: Slot) -> None:
+        """Nodes lag behind each other: only after a while is a nonce without a receipt really somebody else's."""
+        now = self._account.clock.now()
+        since = self._foreign_since.setdefault(slot.slot_id, now)
+        if now - since < self._account.settings.foreign:
+            return
+        del self._foreign_since[slot.slot_id]
+        self._ledger.take(slot.slot_id)
+        _log.warning("nonce taken by another signer", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
+        self._tell(self._ledger.slot(slot.slot_id), None)
+
+    def _tell(self, slot: Slot, receipt: Receipt | None) -> None:
+        if receipt is None:
+            error = TransientError(f"nonce {slot.nonce} of {slot.account} was used by a transaction signed elsewhere")
+            self._account.settle(slot, error)
+        elif slot.ended_as_noop:
+            self._account.settle(slot, TransientError(f"nonce {slot.nonce} of {slot.account} was closed by a no-op"))
+        else:
+            self._account.settle(slot, receipt)
+
+    async def _push(self, slot: Slot, *, is_first: bool) -> None:
+        """Its nonce is not used yet: see that its transaction is on its way."""
+        settings, now = self._account.settings, self._account.clock.now()
+        if slot.latest is None:
+            if now - slot.reserved_at >= settings.reservation:
+                await self._account.close(slot)
+        elif is_first and now - slot.latest.signed_at >= settings.replace and await self._raise_fees(slot):
+            _log.info("fees raised", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce)
+        else:
+            await self._send_again(slot)
+
+    async def _raise_fees(self, slot: Slot) -> bool:
+        if await self._account.lacks_funds(slot):
+            return False
+        return await self._account.replace(slot, is_noop=slot.latest is not None and slot.latest.is_noop)
+
+    async def _send_again(self, slot: Slot) -> None:
+        """The same bytes: at once after a restart, soon if no node took them, else now and then."""
+        settings = self._account.settings
+        last = self._account.last_sent.get(slot.slot_id)
+        patience = settings.poll if slot.state is SlotState.SIGNED else settings.rebroadcast
+        if last is None or self._account.clock.now() - last >= patience:
+            await self._account.broadcast([slot])
+
+    async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
+        """Closes nonces below the first open one that nothing of ours will use: a foreign transaction held them, and fell."""
+        now = self._account.clock.now()
+        if not waiting or self._count is None or waiting[0].nonce == self._count:
+            self._gap_since = None
+            return
+        self._gap_since = self._gap_since if self._gap_since is not None else now
+        if now - self._gap_since < self._account.settings.foreign:
+            return
+        for nonce in range(self._count, waiting[0].nonce):
+            slot = self._ledger.fill(*self._account.key, nonce, now)
+            if slot.state in (SlotState.RESERVED, SlotState.TAKEN):
+                await self._account.close(slot)
+
+    async def _check_included(self) -> None:
+        """Blocks fall: what they included is looked for elsewhere, or sent again. Blocks deep enough are final."""
+        by_block: defaultdict[BlockRef, list[Slot]] = defaultdict(list)
+        for slot in self._ledger.included_slots(*self._account.key):
+            assert slot.included is not None
+            by_block[slot.included.block].append(slot)
+        for reference, slots in by_block.items():
+            block = await self._chain.block(reference.number)
+            if block is None or block.hash != reference.hash:
+                for slot in slots:
+                    await self._reopen(slot)
+            elif reference.number <= self._final_height():
+                self._ledger.finalise([slot.slot_id for slot in slots])
+
+    async def _reopen(self, slot: Slot) -> None:
+        receipt = await self._receipt(slot)
+        if receipt is not None:
+            self._ledger.include([(slot.slot_id, _inclusion(receipt))])
+            return
+        self._ledger.orphan(slot.slot_id)
+        _log.info("transaction reorged away, sent again", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce)
+        await self._account.broadcast([self._ledger.slot(slot.slot_id)])
+
+    async def _settle_elsewhere(self, open_slots: Sequence[Slot]) -> None:
+        """Another process on the same store may have noted the end of what somebody here waits for."""
+        for slot_id in self._account.awaited - {slot.slot_id for slot in open_slots}:
+            slot = self._ledger.slot(slot_id)
+            if slot.state not in _SETTLED:
+                continue
+            receipt = None if slot.included is None else await self._chain.receipt(slot.included.transaction_hash)
+            if receipt is not None or slot.state is SlotState.TAKEN:
+                self._tell(slot, receipt)
+
+
+def _inclusion(receipt: Receipt) -> Inclusion:
+    block = BlockRef(receipt.block_number, receipt.block_hash)
+    return Inclusion(receipt.transaction_hash, block, receipt.succeeded)

@@ -1,0 +1,214 @@
+"""The composition root: the only place that knows which chains, GMPs and store stand behind the core."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from os import getpid
+from typing import TypeVar
+
+import structlog
+from pydantic import SecretStr
+
+from bridge.adapters import create_adapters
+from bridge.chains import open_chains
+from bridge.devnet import devnet_attesters
+from bridge.ports import Attester, Chain
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.recovery import Planner, Recovery, Retried
+from bridge.relay import Relay
+from bridge.sending import LocalSigner, Sender
+from bridge.settings import Settings, SettingsError
+from bridge.store import open_store
+from bridge.store.index_requests import IndexRequests
+from bridge.supervision import keep_doing
+
+_log = structlog.get_logger(__name__)
+_Result = TypeVar("_Result")
+
+_DEVNET = "devnet"
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> float:
+        """See `bridge.ports.Clock.now`."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `bridge.ports.Clock.sleep`."""
+        await asyncio.sleep(seconds)
+
+
+class Bridge:
+    """A relayer, put together."""
+
+    def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], store: Store, settings: Settings) -> None:
+        """Uses chains and a store that are open; `open_bridge` opens them.
+
+        Raises:
+            SettingsError: there is no key to deliver with, or nobody knows where this network's proofs come from.
+            InvalidKeyError: a key is none.
+        """
+        self.deployment = deployment
+        self.store = store
+        self._settings = settings
+        clock = SystemClock()
+        relayer = _signer(settings.relayer_key, "relayer_key")
+        signers = {signer.address.lower(): signer for signer in (relayer, *_signers(settings.retry_keys))}
+        self._senders = {
+            (deployed.chain_id, address): Sender(
+                chains[deployed.chain_id],
+                signer,
+                store.transactions,
+                clock,
+                final_height=partial(store.observations.final_height, deployed.chain_id),
+                settings=settings.sending(),
+            )
+            for deployed in deployment.chains
+            for address, signer in signers.items()
+        }
+        relaying = settings.relay()
+        self.relay = Relay(
+            worker=_worker_name(),
+            deployment=deployment,
+            chains=chains,
+            adapters=create_adapters(deployment, chains, _attesters(deployment, chains)),
+            senders={
+                deployed.chain_id: self._senders[deployed.chain_id, relayer.address.lower()]
+                for deployed in deployment.chains
+            },
+            store=store,
+            policies=settings.retry_policies(),
+            clock=clock,
+            random=random.random,
+            settings=relaying,
+        )
+        planner = Planner(
+            deployment=deployment,
+            chains=chains,
+            senders=self._senders,
+            store=store,
+            usable=relaying.claimable,
+            max_fee=settings.max_retry_fee,
+        )
+        requests = IndexRequests(settings.index_store) if settings.index_store else None
+        self.recovery = Recovery(planner, store, clock, settings.recovery(), requests)
+
+    async def run(self) -> None:
+        """Relays and retries until it is cancelled.
+
+        Raises:
+            StoreMismatchError: the store is of other chains.
+        """
+        try:
+            await self._with_upkeep(self._work)
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+    async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
+        """Retries one message; see `Recovery.retry`."""
+        return await self._with_upkeep(lambda: self.recovery.retry(message_id, gmps))
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.relay.run())
+            group.create_task(self.recovery.run())
+
+    async def _with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Does something while the transactions of all accounts are looked after."""
+        upkeep = [
+            asyncio.create_task(keep_doing(f"send on {chain_id}", sender.tick, every=self._settings.poll))
+            for (chain_id, _), sender in self._senders.items()
+        ]
+        try:
+            return await work()
+        finally:
+            for task in upkeep:
+                task.cancel()
+            await asyncio.gather(*upkeep, return_exceptions=True)
+            for sender in self._senders.values():
+                await sender.close()
+
+
+@asynccontextmanager
+async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterator[Bridge]:
+    """Connects to the chains, opens the store, and puts a relayer together.
+
+    Raises:
+        SettingsError: see `Bridge`.
+        StoreError: the store can't be opened, or is of a newer version.
+        WrongChainIdError: an endpoint is of another chain.
+        TransientError: a chain has no endpoint that answers.
+    """
+    async with open_chains(deployment) as chains:
+        store = open_store(settings.store)
+        try:
+            yield Bridge(deployment, chains, store, settings)
+        finally:
+            store.close()
+
+
+async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs something until it ends or the process gets SIGINT or SIGTERM, which stop it cleanly."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
+    stopped = False
+
+    def stop(name: str) -> None:
+        nonlocal stopped
+        stopped = True
+        _log.info("stopping", signal=name)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number.name)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended a group of tasks: the others only followed."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _signer(key: SecretStr | None, name: str) -> LocalSigner:
+    if key is None:
+        raise SettingsError(f"no {name}: set WAYBILL_{name.upper()} to the private key that pays for deliveries")
+    return LocalSigner.from_key(key.get_secret_value())
+
+
+def _signers(keys: Iterable[SecretStr]) -> list[LocalSigner]:
+    return [LocalSigner.from_key(key.get_secret_value()) for key in keys]
+
+
+def _attesters(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[Gmp, Attester]:
+    if deployment.network != _DEVNET:
+        raise SettingsError(
+            f"network {deployment.network!r}: proofs are made on the devnet only so far; fetching them from the GMPs'"
+            " own networks is not built yet"
+        )
+    return devnet_attesters(deployment, chains)
+
+
+def _worker_name() -> str:
+    """Unique for each run, so that a restarted worker never takes its predecessor's claims for its own."""
+    return f"{socket.gethostname()}:{getpid()}:{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,269 @@
+"""The contracts of a simulated chain, as far as the bridge can tell them from the real ones.
+
+The router speaks the real ABI. A GMP is one address: on the source it emits what it took; on the destination it takes the
+envelope with its proof. Some GMPs want two transactions for a delivery, as Axelar does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eth_abi.abi import decode, encode
+from eth_utils import keccak
+from eth_utils.abi import collapse_if_tuple
+from eth_utils.address import to_checksum_address
+
+from bridge.ports import Call
+from bridge.protocol.contracts import ADAPTER, ROUTER
+from bridge.protocol.events import SIGNATURES, MessageRetried, MessageRouted, load_abi, topic_of
+from bridge.protocol.gmps import Gmp, bits_from_gmps
+from bridge.protocol.message import Kind, Message, decode_envelope
+
+ROUTER_ADDRESS: Final = to_checksum_address("0x" + "70" * 20)
+GMPS: Final = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
+TWO_STEPS: Final = frozenset({Gmp.AXELAR})
+QUOTE: Final = 10  # wei
+
+DISPATCHED: Final = keccak(text="SimulatedDispatch(bytes)")
+APPROVE: Final = b"aprv"
+DELIVER: Final = b"dlvr"
+
+NOT_APPROVED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["not approved"])
+
+Emitted = tuple[str, tuple[bytes, ...], bytes]
+"""Address, topics and data of an event."""
+
+
+class RevertedError(Exception):
+    """A contract refused."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data.hex())
+        self.data = data
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that contracts and accounts of a chain hold; copied with each block, so that blocks can fall."""
+
+    chain_id: int
+    timestamp: int = 0
+    nonces: dict[str, int] = field(default_factory=dict)
+    balances: dict[str, int] = field(default_factory=dict)
+    lanes: dict[int, int] = field(default_factory=dict)  # messages created, by destination
+    sent: dict[bytes, tuple[str, int]] = field(default_factory=dict)  # retriable ones: sender and retries
+    receipts: dict[bytes, frozenset[Gmp]] = field(default_factory=dict)
+    executed: dict[bytes, int] = field(default_factory=dict)
+    approved: frozenset[tuple[Gmp, bytes]] = frozenset()
+    refusing: bool = False  # whether recipients revert
+
+    def copy(self) -> State:
+        """The same, to be changed."""
+        return State(
+            self.chain_id,
+            self.timestamp,
+            dict(self.nonces),
+            dict(self.balances),
+            dict(self.lanes),
+            dict(self.sent),
+            dict(self.receipts),
+            dict(self.executed),
+            self.approved,
+            self.refusing,
+        )
+
+
+def gmp_address(gmp: Gmp) -> str:
+    """Where a GMP is, on every chain."""
+    return to_checksum_address("0x" + f"{int(gmp):02x}" * 20)
+
+
+def proof_of(gmp: Gmp, envelope: bytes) -> bytes:
+    """What a GMP's contract on the destination wants to see."""
+    return keccak(bytes([gmp]) + envelope)
+
+
+def create_message(state: State, sender: str, destination: int, *, quorum: int, payload: bytes, kind: Kind) -> Message:
+    """The lane's next message, as `route` composes it."""
+    state.lanes[destination] = state.lanes.get(destination, 0) + 1
+    return Message(
+        source_chain=state.chain_id,
+        source_router=_word(ROUTER_ADDRESS),
+        sender=_word(sender),
+        nonce=state.lanes[destination],
+        destination_chain=destination,
+        destination_router=_word(ROUTER_ADDRESS),
+        recipient=_word("0x" + "1b" * 20),
+        gas_limit=100_000,
+        sent_at=state.timestamp,
+        ttl=0,
+        kind=kind,
+        quorum=quorum,
+        replaces=bytes(32),
+        payload=payload,
+    )
+
+
+def route(state: State, message: Message, sender: str, gmps: Sequence[Gmp], *, retriable: bool) -> list[Emitted]:
+    """Dispatches a new message over GMPs."""
+    if retriable:
+        state.sent[message.id] = (sender, 0)
+    event = MessageRouted(
+        message_id=message.id,
+        destination_chain=message.destination_chain,
+        retriable=retriable,
+        gmps=bits_from_gmps(gmps),
+        envelope=message.encode(),
+    )
+    return [*_dispatched(message, gmps), event_log(event)]
+
+
+def transact(state: State, sender: str, call: Call) -> list[Emitted]:
+    """Runs a transaction's call, and returns its events.
+
+    Raises:
+        RevertedError: a contract refused; the state must be thrown away.
+    """
+    selector = call.data[:4]
+    if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("retryRoute"):
+        return _retry(state, sender, call)
+    if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("execute"):
+        return _execute_by_hand(state, call.data)
+    for gmp in GMPS:
+        if call.to == gmp_address(gmp):
+            return _deliver(state, gmp, call.data)
+    return []  # an account without code
+
+
+def view(state: State, call: Call) -> bytes:
+    """What a call answers.
+
+    Raises:
+        RevertedError: a contract refuses.
+    """
+    if call.to == ROUTER_ADDRESS:
+        for function, answer in _VIEWS.items():
+            if call.data[:4] == ROUTER.selector(function):
+                types, values = answer(state, _arguments(function, call.data))
+                return encode(types, values)
+    if call.data[:4] == ADAPTER.selector("quote"):
+        return encode(["uint256"], [QUOTE])
+    transact(state.copy(), "0x" + "00" * 20, call)
+    return b""
+
+
+def _adapter_of(_state: State, arguments: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    return ["address"], [gmp_address(Gmp(arguments[0]))]
+
+
+def _receipts_of(state: State, arguments: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    message_id = arguments[0]
+    bits = bits_from_gmps(state.receipts.get(message_id, frozenset()))
+    return ["uint16", "uint8"], [bits, int(message_id in state.executed)]
+
+
+_VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[Any]]]]] = {
+    "hasReceived": lambda state, a: (["bool"], [Gmp(a[1]) in state.receipts.get(a[0], frozenset())]),
+    "receiptsOf": _receipts_of,
+    "sentMessage": lambda state, a: (["address", "uint32"], list(state.sent.get(a[0], ("0x" + "00" * 20, 0)))),
+    "retrierOf": lambda _state, _a: (["address"], ["0x" + "00" * 20]),
+    "enabledGmps": lambda _state, _a: (["uint16"], [bits_from_gmps(GMPS)]),
+    "adapterOf": _adapter_of,
+}
+
+
+def _retry(state: State, sender: str, call: Call) -> list[Emitted]:
+    (request,) = _arguments("retryRoute", call.data)
+    stated_id, fields, _, fees, _ = request
+    message = _message(fields)
+    if message.id != stated_id:
+        raise _refusal("MessageIdMismatch(bytes32,bytes32)", stated_id, message.id)
+    if message.id not in state.sent:
+        raise _refusal("NotRetriable(bytes32)", message.id)
+    owner, attempts = state.sent[message.id]
+    if owner.lower() != sender.lower():
+        raise _refusal("NotSenderOrRetrier(bytes32,address,address)", message.id, sender, owner)
+    if sum(fee for _, fee in fees) != call.value:
+        raise _refusal("FeesDifferFromValue(uint256,uint256)", sum(fee for _, fee in fees), call.value)
+    gmps = [Gmp(number) for number, _ in fees]
+    state.sent[message.id] = (owner, attempts + 1)
+    event = MessageRetried(
+        message_id=message.id,
+        destination_chain=message.destination_chain,
+        attempt=attempts + 1,
+        gmps=bits_from_gmps(gmps),
+    )
+    return [*_dispatched(message, gmps), event_log(event)]
+
+
+def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
+    action, proof, envelope = data[:4], data[4:36], data[36:]
+    if proof != proof_of(gmp, envelope):
+        raise _refusal("Error(string)", "bad proof")
+    if action == APPROVE:
+        state.approved |= {(gmp, keccak(envelope))}
+        return []
+    if gmp in TWO_STEPS and (gmp, keccak(envelope)) not in state.approved:
+        raise RevertedError(NOT_APPROVED)
+    message = decode_envelope(envelope).message
+    received = state.receipts.get(message.id, frozenset())
+    if gmp in received:
+        raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
+    state.receipts[message.id] = received | {gmp}
+    if len(received) + 1 >= message.quorum and message.id not in state.executed and not state.refusing:
+        state.executed[message.id] = 1
+    return []
+
+
+def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
+    (fields,) = _arguments("execute", data)
+    message = _message(fields)
+    received = state.receipts.get(message.id, frozenset())
+    if message.id in state.executed:
+        raise _refusal("AlreadyExecuted(bytes32)", message.id)
+    if len(received) < message.quorum:
+        raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, len(received), message.quorum)
+    if state.refusing:
+        raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, b"")
+    state.executed[message.id] = 1
+    return []
+
+
+def _dispatched(message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
+    return [(gmp_address(gmp), (DISPATCHED,), message.encode()) for gmp in gmps]
+
+
+def event_log(event: MessageRouted | MessageRetried) -> Emitted:
+    """A routing event as the router emits it."""
+    signature = SIGNATURES[topic_of(type(event))]
+    indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)
+    data = encode([kind for _, kind in signature.unindexed], [getattr(event, name) for name, _ in signature.unindexed])
+    return ROUTER_ADDRESS, (signature.topic, *indexed), data
+
+
+_INPUTS: Final = {
+    item["name"]: [collapse_if_tuple(field) for field in item["inputs"]]
+    for item in load_abi("Router")
+    if item["type"] == "function"
+}
+
+
+def _arguments(function: str, data: bytes) -> Sequence[Any]:
+    return decode(_INPUTS[function], data[4:])
+
+
+def _message(fields: Sequence[Any]) -> Message:
+    names = list(Message.__dataclass_fields__)
+    values = dict(zip(names, fields, strict=True))
+    return Message(**{**values, "kind": Kind(values["kind"])})
+
+
+def _refusal(signature: str, *values: Any) -> RevertedError:
+    types = signature[signature.index("(") + 1 : -1].split(",")
+    return RevertedError(keccak(text=signature)[:4] + encode(types, values))
+
+
+def _word(address: str) -> bytes:
+    return bytes(12) + bytes.fromhex(address[2:])

@@ -1,0 +1,233 @@
+"""A world to try the bridge in: chains, dApps, an index that asks for retries, and a bridge that may crash at any call."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from bridge.policies import DEFAULT_POLICIES, RetryPolicy
+from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.records import Store
+from bridge.recovery import Planner, Recovery, RecoverySettings
+from bridge.relay import Relay, RelaySettings
+from bridge.sending import LocalSigner, Sender, SendingSettings
+from bridge.simulation.adapter import SimulatedAdapter
+from bridge.simulation.chain import SimulatedChain
+from bridge.simulation.contracts import GMPS, ROUTER_ADDRESS, Emitted, State, create_message, route
+from bridge.simulation.power import Power, PowerCut, PoweredStore, powered_chain
+from bridge.simulation.time import VirtualClock
+from bridge.supervision import keep_doing
+
+RELAYER: Final = LocalSigner.from_key("0x" + "11" * 32)
+DAPP: Final = LocalSigner.from_key("0x" + "22" * 32)
+
+_FIRST_CHAIN: Final = 31337
+_ENOUGH: Final = 10**24  # wei
+_CONFIRMATIONS: Final = 2
+_POLL: Final = 0.5  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What a dApp asked for; a reorg may make another message of it."""
+
+    source: int
+    transaction_hash: bytes
+    created: list[Message]  # one for each time its transaction was executed
+
+    @property
+    def message(self) -> Message:
+        """The message as it was created last."""
+        return self.created[-1]
+
+
+class Requests:
+    """See `bridge.records.retries.RetryRequestSource`; an index in its simplest form."""
+
+    def __init__(self) -> None:
+        self.requests: list[RetryRequest] = []
+
+    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+        """See `RetryRequestSource.requests_after`."""
+        return [request for request in self.requests if request.sequence > sequence][:limit]
+
+    def highest_sequence(self) -> int:
+        """See `RetryRequestSource.highest_sequence`."""
+        return self.requests[-1].sequence if self.requests else 0
+
+
+class World:
+    """Chains and everybody on them but the bridge. The same seed gives the same world."""
+
+    def __init__(self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0) -> None:
+        self.random = random.Random(seed)  # noqa: S311  # a seeded world
+        self.clock = VirtualClock()
+        ids = [_FIRST_CHAIN + number for number in range(chains)]
+        self.chains = {chain_id: SimulatedChain(chain_id, self.random, now=self.clock.now) for chain_id in ids}
+        for chain in self.chains.values():
+            for signer in (RELAYER, DAPP):
+                chain.fund(signer.address, _ENOUGH)
+        self.down: set[Gmp] = set()  # GMPs that give no proofs
+        self.requests = Requests()
+        self.sent: list[Sent] = []
+        self._taken: dict[bytes, frozenset[Gmp]] = {}  # by message id: the GMPs of its route
+        self.block_time = block_time
+        self.deployment = Deployment(version=1, network="simulation", chains=tuple(_deployed(id_) for id_ in ids))
+        self._miner: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Lets blocks come."""
+        self._miner = asyncio.get_running_loop().create_task(self._mine())
+
+    async def stop(self) -> None:
+        """Lets no more blocks come."""
+        if self._miner is not None:
+            self._miner.cancel()
+            await asyncio.gather(self._miner, return_exceptions=True)
+
+    def send(
+        self,
+        source: int = _FIRST_CHAIN,
+        destination: int = _FIRST_CHAIN + 1,
+        *,
+        gmps: Sequence[Gmp] = (Gmp.HYPERLANE,),
+        quorum: int = 1,
+        retriable: bool = True,
+        kind: Kind = Kind.PLAIN,
+    ) -> Sent:
+        """A dApp's transaction goes into the source's pool."""
+        payload = b"%d" % len(self.sent)
+        created: list[Message] = []
+
+        def action(state: State) -> list[Emitted]:
+            message = create_message(state, DAPP.address, destination, quorum=quorum, payload=payload, kind=kind)
+            created.append(message)
+            self._taken[message.id] = frozenset(gmps)
+            return route(state, message, DAPP.address, gmps, retriable=retriable)
+
+        sent = Sent(source, self.chains[source].submit(action), created)
+        self.sent.append(sent)
+        return sent
+
+    def executions(self, message: Message) -> int:
+        """How often the destination's recipient has taken a message."""
+        return self.chains[message.destination_chain].state.executed.get(message.id, 0)
+
+    def receipts(self, message: Message) -> frozenset[Gmp]:
+        """The GMPs that have delivered a message."""
+        return self.chains[message.destination_chain].state.receipts.get(message.id, frozenset())
+
+    def request_retry(self, message: Message, attempt: int = 1, generation: int = 0) -> RetryRequest:
+        """The index asks for a retry."""
+        request = RetryRequest(
+            sequence=len(self.requests.requests) + 1,
+            message_id=message.id,
+            attempt=attempt,
+            generation=generation,
+            source_chain=message.source_chain,
+            destination_chain=message.destination_chain,
+            missing_gmps=self._taken[message.id] - self.receipts(message),
+            received_gmps=self.receipts(message),
+            reason="overdue",
+            cause_chain=message.source_chain,
+            cause_block=0,
+            cause_hash=bytes(32),
+            deadline=int(self.clock.now()),
+            requested_at=self.clock.now(),
+        )
+        self.requests.requests.append(request)
+        return request
+
+    async def _mine(self) -> None:
+        while True:
+            await asyncio.sleep(self.block_time)
+            for chain in self.chains.values():
+                chain.mine()
+
+
+class SimulatedBridge:
+    """One life of a bridge process: from its start to its stop or crash. What it remembers is in the store."""
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        *,
+        name: str = "bridge",
+        power: Power | None = None,
+        relaying: RelaySettings | None = None,
+        sending: SendingSettings | None = None,
+        policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
+    ) -> None:
+        self.power = power or Power()
+        chains = {chain_id: powered_chain(chain, self.power) for chain_id, chain in world.chains.items()}
+        guarded = PoweredStore(store, self.power)
+        relaying = replace(relaying or RelaySettings(), poll=_POLL)
+        self._poll = _POLL
+        self.senders = {
+            (deployed.chain_id, signer.address.lower()): Sender(
+                chains[deployed.chain_id],
+                signer,
+                guarded.transactions,
+                world.clock,
+                final_height=partial(guarded.observations.final_height, deployed.chain_id),
+                settings=sending or SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60),
+            )
+            for deployed in world.deployment.chains
+            for signer in (RELAYER, DAPP)
+        }
+        self.relay = Relay(
+            worker=name,
+            deployment=world.deployment,
+            chains=chains,
+            adapters={gmp: SimulatedAdapter(gmp, chains, world.down) for gmp in GMPS},
+            senders={chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains},
+            store=guarded,
+            policies=policies,
+            clock=world.clock,
+            random=world.random.random,
+            settings=relaying,
+        )
+        planner = Planner(
+            deployment=world.deployment,
+            chains=chains,
+            senders=self.senders,
+            store=guarded,
+            usable=relaying.claimable & frozenset(GMPS),
+            max_fee=None,
+        )
+        self.recovery = Recovery(planner, guarded, world.clock, RecoverySettings(poll=_POLL, put_off=2), world.requests)
+
+    async def run(self) -> None:
+        """Works until it is cancelled, or its power goes off."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.relay.run())
+                group.create_task(self.recovery.run())
+                for sender in self.senders.values():
+                    group.create_task(keep_doing("send", sender.tick, every=self._poll))
+        except* PowerCut:
+            pass
+        finally:
+            for sender in self.senders.values():
+                await sender.close()
+
+
+def _deployed(chain_id: int) -> ChainDeployment:
+    return ChainDeployment(
+        chain_id=chain_id,
+        name=f"chain-{chain_id}",
+        rpc_urls=("http://nowhere",),
+        start_block=0,
+        confirmations=_CONFIRMATIONS,
+        router=ROUTER_ADDRESS,
+        adapters={},
+        gmps=GmpContracts(),
+    )

@@ -1,0 +1,48 @@
+"""The indexer's retry requests, read from its own database and never written to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Select, column, create_engine, func, inspect, make_url, select, table
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import NullPool
+
+from bridge.protocol.retry_requests import COLUMNS, TABLE, RetryRequest
+from bridge.records.errors import StoreBusyError
+
+_REQUESTS = table(TABLE, *(column(name) for name in COLUMNS))
+
+
+class IndexRequests:
+    """See `bridge.records.retries.RetryRequestSource`. An index that does not exist yet has no requests."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is that of the indexer's store, such as ``sqlite:///index.db``."""
+        parsed = make_url(url)
+        self._file = None
+        if parsed.get_backend_name() == "sqlite" and parsed.database:
+            self._file = Path(parsed.database)
+            parsed = parsed.set(database=f"file:{self._file}", query={**parsed.query, "mode": "ro", "uri": "true"})
+        # No connection is kept: one to a file that was deleted and made anew would go on reading the old one.
+        self._engine = create_engine(parsed, poolclass=NullPool)
+
+    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+        query = select(_REQUESTS).where(_REQUESTS.c.sequence > sequence).order_by(_REQUESTS.c.sequence).limit(limit)
+        return [RetryRequest.from_row(row) for row in self._read(query)]
+
+    def highest_sequence(self) -> int:
+        found = self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
+        return (found[0]["highest"] or 0) if found else 0
+
+    def _read(self, query: Select[Any]) -> list[dict[str, Any]]:
+        if self._file is not None and not self._file.exists():
+            return []
+        try:
+            with self._engine.connect() as connection:
+                if not inspect(connection).has_table(TABLE):
+                    return []
+                return [dict(row) for row in connection.execute(query).mappings()]
+        except OperationalError as error:
+            raise StoreBusyError(f"the index's store can't be read: {error.orig}") from error

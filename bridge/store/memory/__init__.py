@@ -1,0 +1,23 @@
+"""The store in memory: for simulations and tests, and for a bridge that may forget."""
+
+from __future__ import annotations
+
+from bridge.store.memory.observations import MemoryObservations
+from bridge.store.memory.outbox import MemoryOutbox
+from bridge.store.memory.retries import MemoryRetryJobs
+from bridge.store.memory.transactions import MemoryTransactionLedger
+
+
+class MemoryStore:
+    """All that the bridge remembers, until the process ends. See `bridge.records.Store`."""
+
+    def __init__(self) -> None:
+        outbox = MemoryOutbox()
+        self.outbox = outbox
+        transactions = MemoryTransactionLedger(outbox)
+        self.transactions = transactions
+        self.observations = MemoryObservations(outbox, transactions)
+        self.retries = MemoryRetryJobs()
+
+    def close(self) -> None:
+        """Nothing to let go of."""

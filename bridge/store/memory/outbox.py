@@ -1,0 +1,170 @@
+"""The outbox in memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import (
+    Claim,
+    Delivered,
+    Delivery,
+    OutboxEntry,
+    OutboxState,
+    Outcome,
+    QueueCount,
+    RecordedFailure,
+    apply_outcome,
+    lease_expired,
+)
+
+
+class MemoryOutbox:
+    """See `bridge.records.outbox.Outbox`."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, OutboxEntry] = {}  # in the order of their creation
+        self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
+
+    def claim(
+        self, *, worker: str, destination_chain: int, gmps: Collection[Gmp], limit: int, now: float, lease: float
+    ) -> list[OutboxEntry]:
+        here = [entry for entry in self._entries.values() if entry.dispatch.destination_chain == destination_chain]
+        for entry in here:
+            if entry.state is OutboxState.CLAIMED and entry.lease_until is not None and entry.lease_until <= now:
+                self._finish(entry, lease_expired(entry, now), now)
+        due = [
+            entry
+            for entry in (self._entries[entry.event_id] for entry in here)
+            if entry.is_claimable(now) and entry.dispatch.gmp in gmps
+        ]
+        due.sort(key=lambda entry: entry.available_at)
+        claimed = [entry.claimed(worker, now, lease) for entry in due[:limit]]
+        for entry in claimed:
+            self._entries[entry.event_id] = entry
+        return claimed
+
+    def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
+        lost = set()
+        for claim in claims:
+            entry = self._entries.get(claim.event_id)
+            if entry is None or not entry.is_held_by(claim):
+                lost.add(claim)
+            else:
+                self._entries[claim.event_id] = replace(entry, lease_until=now + lease)
+        return lost
+
+    def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
+        lost = set()
+        for outcome in outcomes:
+            entry = self._entries.get(outcome.claim.event_id)
+            if entry is None or not entry.is_held_by(outcome.claim):
+                lost.add(outcome.claim)
+            else:
+                self._finish(entry, outcome, now)
+        return lost
+
+    def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
+        entry = self._entries[event_id].replayed(reason, now)
+        self._entries[event_id] = entry
+        return entry
+
+    def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
+        found = [
+            entry
+            for entry in self._entries.values()
+            if entry.dispatch.destination_chain == destination_chain
+            and entry.state is OutboxState.DELIVERED
+            and entry.confirmed_at is None
+        ]
+        return sorted(found, key=lambda entry: entry.delivery.block.number if entry.delivery else 0)
+
+    def confirm(self, event_ids: Collection[str], now: float) -> None:
+        self._change_delivered(event_ids, lambda entry: replace(entry, confirmed_at=now))
+
+    def repin(self, event_id: str, delivery: Delivery) -> None:
+        self._change_delivered([event_id], lambda entry: replace(entry, delivery=delivery))
+
+    def entry(self, event_id: str) -> OutboxEntry | None:
+        return self._entries.get(event_id)
+
+    def entries(self, message_id: bytes) -> list[OutboxEntry]:
+        found = [entry for entry in self._entries.values() if entry.dispatch.message_id == message_id]
+        return sorted(found, key=lambda entry: (entry.attempt, entry.dispatch.gmp))
+
+    def listed(
+        self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
+    ) -> list[OutboxEntry]:
+        found = [
+            entry
+            for entry in reversed(self._entries.values())
+            if entry.created_at >= since
+            and (until is None or entry.created_at <= until)
+            and (state is None or entry.state is state)
+        ]
+        return sorted(found, key=lambda entry: -entry.created_at)[:limit]
+
+    def failures(self, event_id: str) -> list[RecordedFailure]:
+        return list(self._failures[event_id])
+
+    def counts(self) -> list[QueueCount]:
+        groups = defaultdict(list)
+        for entry in self._entries.values():
+            dispatch = entry.dispatch
+            groups[dispatch.source_chain, dispatch.destination_chain, dispatch.gmp, entry.state].append(entry)
+        return [
+            QueueCount(
+                source_chain=source,
+                destination_chain=destination,
+                gmp=gmp,
+                state=state,
+                count=len(group),
+                failing=Counter(entry.attempts > 0 for entry in group)[True],
+                oldest=min(entry.created_at for entry in group),
+            )
+            for (source, destination, gmp, state), group in sorted(groups.items())
+        ]
+
+    def put(self, entry: OutboxEntry) -> None:
+        """Writes an entry as it is; for the observations, which share these entries."""
+        self._entries[entry.event_id] = entry
+
+    def fallen(self, source_chain: int, last_good: int) -> list[OutboxEntry]:
+        """Entries whose dispatch is above a block; for the observations."""
+        return [
+            entry
+            for entry in self._entries.values()
+            if entry.dispatch.source_chain == source_chain and entry.dispatch.block_number > last_good
+        ]
+
+    def unconfirm(self, destination_chain: int, last_good: int) -> int:
+        """Takes back the finality of deliveries above a block; for the observations."""
+        undone = [
+            entry
+            for entry in self._entries.values()
+            if entry.dispatch.destination_chain == destination_chain
+            and entry.delivery is not None
+            and entry.delivery.block.number > last_good
+            and entry.confirmed_at is not None
+        ]
+        for entry in undone:
+            self._entries[entry.event_id] = replace(entry, confirmed_at=None)
+        return len(undone)
+
+    def drop(self, event_id: str) -> None:
+        """Forgets an entry; for the observations."""
+        del self._entries[event_id]
+
+    def _finish(self, entry: OutboxEntry, outcome: Outcome, now: float) -> None:
+        self._entries[entry.event_id] = apply_outcome(entry, outcome, now)
+        if not isinstance(outcome, Delivered):
+            history = self._failures[entry.event_id]
+            history.append(RecordedFailure(len(history) + 1, outcome.claim.worker, outcome.failure))
+
+    def _change_delivered(self, event_ids: Collection[str], change: Callable[[OutboxEntry], OutboxEntry]) -> None:
+        for event_id in event_ids:
+            entry = self._entries.get(event_id)
+            if entry is not None and entry.state is OutboxState.DELIVERED:
+                self._entries[event_id] = change(entry)

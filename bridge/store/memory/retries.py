@@ -1,0 +1,53 @@
+"""Copied retry requests in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.records.retries import RetryJob, RetryState
+
+_UNFINISHED = (RetryState.OPEN, RetryState.SENDING)
+
+
+class MemoryRetryJobs:
+    """See `bridge.records.retries.RetryJobs`."""
+
+    def __init__(self) -> None:
+        self._cursor = 0
+        self._jobs: dict[tuple[bytes, int, int], RetryJob] = {}  # in the order of their arrival
+
+    def cursor(self) -> int:
+        return self._cursor
+
+    def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
+        before = len(self._jobs)
+        for request in requests:
+            job = RetryJob(request=request, available_at=now)
+            self._jobs.setdefault(job.key, job)
+        self._cursor = cursor
+        return len(self._jobs) - before
+
+    def due(self, now: float, limit: int) -> list[RetryJob]:
+        first_of: dict[bytes, RetryJob] = {}
+        for job in self._jobs.values():
+            if job.state in _UNFINISHED:
+                first_of.setdefault(job.request.message_id, job)
+        ready = [job for job in first_of.values() if job.state is RetryState.SENDING or job.available_at <= now]
+        return ready[:limit]
+
+    def save(self, job: RetryJob, *, expected: RetryState) -> bool:
+        if self._jobs[job.key].state is not expected:
+            return False
+        in_flight = {other.key for other in self.jobs(job.request.message_id) if other.state is RetryState.SENDING}
+        if job.state is RetryState.SENDING and in_flight - {job.key}:
+            return False
+        self._jobs[job.key] = job
+        return True
+
+    def jobs(self, message_id: bytes) -> list[RetryJob]:
+        return [job for job in self._jobs.values() if job.request.message_id == message_id]
+
+    def counts(self) -> dict[RetryState, int]:
+        return dict(Counter(job.state for job in self._jobs.values()))

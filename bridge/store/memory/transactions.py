@@ -1,0 +1,118 @@
+"""The nonce ledger in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from bridge.records.transactions import Inclusion, SignedVersion, Slot, SlotRequest, SlotState
+from bridge.store.memory.outbox import MemoryOutbox
+
+
+class MemoryTransactionLedger:
+    """See `bridge.records.transactions.TransactionLedger`."""
+
+    def __init__(self, outbox: MemoryOutbox) -> None:
+        self._outbox = outbox
+        self._slots: dict[int, Slot] = {}
+
+    def reserve(
+        self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
+    ) -> list[Slot | None]:
+        nonce = max([first_nonce, *(slot.nonce + 1 for slot in self._of(chain_id, account))])
+        given: list[Slot | None] = []
+        for request in requests:
+            if not self._claim_is_good(request):
+                given.append(None)
+                continue
+            slot = self.open_slot(chain_id, account, request.purpose)
+            if slot is None:
+                slot = self._new(chain_id, account, nonce, request, now)
+                nonce += 1
+            given.append(slot)
+        return given
+
+    def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
+        for slot in self._of(chain_id, account):
+            if slot.nonce == nonce:
+                return slot
+        return self._new(chain_id, account, nonce, None, now)
+
+    def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
+        slot = self._slots[slot_id]
+        latest = slot.latest and slot.latest.hash
+        if latest != replaces or not (slot.is_open or slot.state is SlotState.TAKEN):
+            return False
+        self._slots[slot_id] = slot.signed(version)
+        return True
+
+    def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
+        taken = {key for key, _ in versions if self._slots[key].state is SlotState.RESERVED}
+        for key, version in versions:
+            if key in taken:
+                self._slots[key] = self._slots[key].signed(version)
+        return taken
+
+    def broadcast(self, slot_ids: Collection[int], now: float) -> None:
+        for slot_id in slot_ids:
+            slot = self._slots[slot_id]
+            if slot.state in (SlotState.SIGNED, SlotState.BROADCAST):
+                self._slots[slot_id] = slot.broadcast(now)
+
+    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> None:
+        changed = {slot_id: self._slots[slot_id].in_block(inclusion) for slot_id, inclusion in inclusions}
+        self._slots.update(changed)
+
+    def orphan(self, slot_id: int) -> None:
+        self._slots[slot_id] = self._slots[slot_id].orphaned()
+
+    def finalise(self, slot_ids: Collection[int]) -> None:
+        for slot_id in slot_ids:
+            slot = self._slots[slot_id]
+            if slot.state is SlotState.INCLUDED:
+                self._slots[slot_id] = slot.became(SlotState.FINAL)
+
+    def take(self, slot_id: int) -> None:
+        self._slots[slot_id] = self._slots[slot_id].became(SlotState.TAKEN)
+
+    def slot(self, slot_id: int) -> Slot:
+        return self._slots[slot_id]
+
+    def open_slot(self, chain_id: int, account: str, purpose: str) -> Slot | None:
+        return next((slot for slot in self.open_slots(chain_id, account) if slot.purpose == purpose), None)
+
+    def open_slots(self, chain_id: int, account: str) -> list[Slot]:
+        return [slot for slot in self._of(chain_id, account) if slot.is_open]
+
+    def included_slots(self, chain_id: int, account: str) -> list[Slot]:
+        return [slot for slot in self._of(chain_id, account) if slot.state is SlotState.INCLUDED]
+
+    def slots(self, chain_id: int, account: str) -> list[Slot]:
+        return self._of(chain_id, account)
+
+    def slots_for(self, purpose: str) -> list[Slot]:
+        found = [slot for slot in self._slots.values() if slot.purpose == purpose]
+        return sorted(found, key=lambda slot: (slot.chain_id, slot.account, slot.nonce))
+
+    def unfinalise(self, chain_id: int, last_good: int) -> None:
+        """Takes back the finality of transactions above a block; for the observations."""
+        for slot in list(self._slots.values()):
+            is_above = slot.included is not None and slot.included.block.number > last_good
+            if slot.chain_id == chain_id and slot.state is SlotState.FINAL and is_above:
+                self._slots[slot.slot_id] = slot.became(SlotState.INCLUDED)
+
+    def _of(self, chain_id: int, account: str) -> list[Slot]:
+        found = [slot for slot in self._slots.values() if slot.chain_id == chain_id and slot.account == account]
+        return sorted(found, key=lambda slot: slot.nonce)
+
+    def _new(self, chain_id: int, account: str, nonce: int, request: SlotRequest | None, now: float) -> Slot:
+        slot = Slot.reserved(chain_id, account, nonce, request, now)
+        slot = replace(slot, slot_id=len(self._slots) + 1)
+        self._slots[slot.slot_id] = slot
+        return slot
+
+    def _claim_is_good(self, request: SlotRequest) -> bool:
+        if request.claim is None:
+            return True
+        entry = self._outbox.entry(request.claim.event_id)
+        return entry is not None and entry.is_held_by(request.claim) and entry.orphaned_at is None

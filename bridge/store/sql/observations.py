@@ -1,0 +1,202 @@
+"""Observations in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from bridge.records.errors import CursorMovedError, StoreMismatchError
+from bridge.records.observations import (
+    ANCESTORS_KEPT,
+    BlockRef,
+    Cursor,
+    NumberedDispatch,
+    ObservedAttempt,
+    ObservedMessage,
+    ObservedRange,
+    Rewound,
+)
+from bridge.records.outbox import OutboxEntry, event_id_of
+from bridge.records.transactions import SlotState
+from bridge.store.sql import rows
+from bridge.store.sql.database import Database
+from bridge.store.sql.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
+
+
+class SqlObservations:
+    """See `bridge.records.observations.Observations`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def identify(self, chain_id: int, genesis: bytes) -> None:
+        with self._database.transaction() as connection:
+            known = connection.execute(select(chains.c.genesis).where(chains.c.chain_id == chain_id)).scalar()
+            if known is None:
+                connection.execute(insert(chains).values(chain_id=chain_id, genesis=genesis))
+            elif known != genesis:
+                raise StoreMismatchError(
+                    f"the store knows chain {chain_id} with block 0 being 0x{known.hex()}, but the chain behind the"
+                    f" endpoints has 0x{genesis.hex()}: use the store of that chain, or a new one"
+                )
+
+    def cursor(self, chain_id: int) -> Cursor | None:
+        with self._database.reading() as connection:
+            row = connection.execute(select(cursors).where(cursors.c.chain_id == chain_id)).mappings().first()
+            if row is None:
+                return None
+            ancestors = connection.execute(
+                select(cursor_ancestors.c.number, cursor_ancestors.c.hash)
+                .where(cursor_ancestors.c.chain_id == chain_id)
+                .order_by(cursor_ancestors.c.number.desc())
+            )
+            return Cursor(
+                chain_id=chain_id,
+                position=BlockRef(row["number"], row["hash"]),
+                ancestors=tuple(BlockRef(number, block_hash) for number, block_hash in ancestors),
+                watched=row["watched"],
+            )
+
+    def record(self, observed: ObservedRange) -> set[str]:
+        with self._database.transaction() as connection:
+            _advance(connection, observed)
+            _add_messages(connection, observed.messages)
+            for attempt in observed.attempts:
+                _put_attempt(connection, attempt)
+            put = [_put_dispatch(connection, numbered, observed.observed_at) for numbered in observed.dispatches]
+        return {event_id for event_id in put if event_id is not None}
+
+    def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
+        last_good = ancestor.number if ancestor is not None else -1
+        with self._database.transaction() as connection:
+            fallen = (outbox.c.source_chain == chain_id) & (outbox.c.block_number > last_good)
+            dropped = connection.execute(delete(outbox).where(fallen, outbox.c.fence == 0)).rowcount
+            orphaned = connection.execute(
+                update(outbox).where(fallen, outbox.c.orphaned_at.is_(None)).values(orphaned_at=now)
+            ).rowcount
+            unconfirmed = connection.execute(
+                update(outbox)
+                .where(
+                    outbox.c.destination_chain == chain_id,
+                    outbox.c.delivery_block_number > last_good,
+                    outbox.c.confirmed_at.is_not(None),
+                )
+                .values(confirmed_at=None)
+            ).rowcount
+            connection.execute(
+                update(slots)
+                .where(
+                    slots.c.chain_id == chain_id,
+                    slots.c.state == SlotState.FINAL,
+                    slots.c.included_block_number > last_good,
+                )
+                .values(state=SlotState.INCLUDED.value)
+            )
+            connection.execute(
+                delete(attempts).where(attempts.c.source_chain == chain_id, attempts.c.block_number > last_good)
+            )
+            if ancestor is None:
+                _forget_cursor(connection, chain_id)
+            else:
+                connection.execute(
+                    update(cursors)
+                    .where(cursors.c.chain_id == chain_id)
+                    .values(number=ancestor.number, hash=ancestor.hash)
+                )
+                connection.execute(
+                    delete(cursor_ancestors).where(
+                        cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number >= ancestor.number
+                    )
+                )
+        return Rewound(dropped, orphaned, unconfirmed)
+
+    def reread(self, chain_id: int) -> None:
+        with self._database.transaction() as connection:
+            _forget_cursor(connection, chain_id)
+
+    def final_height(self, chain_id: int) -> int:
+        query = select(cursors.c.number).where(cursors.c.chain_id == chain_id)
+        with self._database.reading() as connection:
+            number = connection.execute(query).scalar()
+        return -1 if number is None else number
+
+    def message(self, message_id: bytes) -> ObservedMessage | None:
+        with self._database.reading() as connection:
+            row = connection.execute(select(messages).where(messages.c.message_id == message_id)).mappings().first()
+        return None if row is None else ObservedMessage(row["message_id"], row["envelope"], row["observed_at"])
+
+    def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
+        query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
+        with self._database.reading() as connection:
+            return [rows.attempt_from(row) for row in connection.execute(query).mappings()]
+
+    def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
+        query = select(messages).order_by(messages.c.sequence.desc()).limit(limit)
+        if source_chain is not None:
+            query = query.where(messages.c.source_chain == source_chain)
+        with self._database.reading() as connection:
+            return [
+                ObservedMessage(row["message_id"], row["envelope"], row["observed_at"])
+                for row in connection.execute(query).mappings()
+            ]
+
+
+def _advance(connection: Connection, observed: ObservedRange) -> None:
+    chain_id, position = observed.chain_id, observed.position
+    query = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == chain_id).with_for_update()
+    found = connection.execute(query).first()
+    stored = found and BlockRef(found.number, found.hash)
+    if stored != observed.previous:
+        raise CursorMovedError(f"the cursor of chain {chain_id} is at {stored}, not at {observed.previous}")
+    values = {"number": position.number, "hash": position.hash, "watched": observed.watched}
+    if stored is None:
+        connection.execute(insert(cursors).values(chain_id=chain_id, **values))
+        return
+    connection.execute(update(cursors).where(cursors.c.chain_id == chain_id).values(**values))
+    connection.execute(insert(cursor_ancestors).values(chain_id=chain_id, number=stored.number, hash=stored.hash))
+    oldest = (
+        select(cursor_ancestors.c.number)
+        .where(cursor_ancestors.c.chain_id == chain_id)
+        .order_by(cursor_ancestors.c.number.desc())
+        .offset(ANCESTORS_KEPT)
+        .limit(1)
+    )
+    cut = connection.execute(oldest).scalar()
+    if cut is not None:
+        connection.execute(
+            delete(cursor_ancestors).where(cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number <= cut)
+        )
+
+
+def _forget_cursor(connection: Connection, chain_id: int) -> None:
+    connection.execute(delete(cursors).where(cursors.c.chain_id == chain_id))
+    connection.execute(delete(cursor_ancestors).where(cursor_ancestors.c.chain_id == chain_id))
+
+
+def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -> None:
+    ids = [message.message_id for message in observed]
+    known = set(connection.execute(select(messages.c.message_id).where(messages.c.message_id.in_(ids))).scalars())
+    fresh = {message.message_id: rows.message_row(message) for message in observed if message.message_id not in known}
+    if fresh:
+        connection.execute(insert(messages), list(fresh.values()))
+
+
+def _put_attempt(connection: Connection, attempt: ObservedAttempt) -> None:
+    row = rows.attempt_row(attempt)
+    same = (attempts.c.message_id == attempt.message_id) & (attempts.c.attempt == attempt.attempt)
+    if connection.execute(update(attempts).where(same).values(**row)).rowcount == 0:
+        connection.execute(insert(attempts).values(**row))
+
+
+def _put_dispatch(connection: Connection, numbered: NumberedDispatch, now: float) -> str | None:
+    """Adds the entry of a dispatch, or moves it to where the dispatch is now; its id if it is new."""
+    dispatch = numbered.dispatch
+    event_id = event_id_of(dispatch.message_id, dispatch.gmp, numbered.attempt)
+    moved = {**rows.dispatch_columns(dispatch), "orphaned_at": None}
+    if connection.execute(update(outbox).where(outbox.c.event_id == event_id).values(**moved)).rowcount:
+        return None
+    kind = ObservedMessage(dispatch.message_id, dispatch.envelope, now).message.kind
+    entry = OutboxEntry.new(dispatch, numbered.attempt, kind, now)
+    connection.execute(insert(outbox).values(**rows.entry_row(entry)))
+    return event_id

@@ -1,0 +1,202 @@
+"""The outbox in SQL. Entries change by the records' own rules; SQL only finds and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import (
+    Claim,
+    Dead,
+    Delivery,
+    OutboxEntry,
+    OutboxState,
+    Outcome,
+    QueueCount,
+    RecordedFailure,
+    Retry,
+    apply_outcome,
+    lease_expired,
+)
+from bridge.store.sql import rows
+from bridge.store.sql.database import Database
+from bridge.store.sql.tables import messages, outbox, outbox_failures
+
+_ENTRIES = select(outbox, messages.c.envelope).join(messages, messages.c.message_id == outbox.c.message_id)
+
+
+class SqlOutbox:
+    """See `bridge.records.outbox.Outbox`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(
+        self, *, worker: str, destination_chain: int, gmps: Collection[Gmp], limit: int, now: float, lease: float
+    ) -> list[OutboxEntry]:
+        here = outbox.c.destination_chain == destination_chain
+        expired = _ENTRIES.where(here, outbox.c.state == OutboxState.CLAIMED, outbox.c.lease_until <= now)
+        due = (
+            _ENTRIES.where(
+                here,
+                outbox.c.state == OutboxState.PENDING,
+                outbox.c.available_at <= now,
+                outbox.c.orphaned_at.is_(None),
+                outbox.c.gmp.in_([int(gmp) for gmp in gmps]),
+            )
+            .order_by(outbox.c.available_at, outbox.c.sequence)
+            .limit(limit)
+        )
+        with self._database.transaction() as connection:
+            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in _locked(connection, expired)}, now)
+            claimed = [entry.claimed(worker, now, lease) for entry in _locked(connection, due)]
+            _write(connection, claimed)
+        return claimed
+
+    def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
+        with self._database.transaction() as connection:
+            held = [
+                claim
+                for claim in claims
+                if connection.execute(
+                    update(outbox).where(*_held(claim)).values(lease_until=now + lease),
+                ).rowcount
+            ]
+        return set(claims) - set(held)
+
+    def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
+        with self._database.transaction() as connection:
+            ids = [outcome.claim.event_id for outcome in outcomes]
+            found = {entry.event_id: entry for entry in _locked(connection, _ENTRIES.where(outbox.c.event_id.in_(ids)))}
+            good, lost = {}, set()
+            for outcome in outcomes:
+                entry = found.get(outcome.claim.event_id)
+                if entry is not None and entry.is_held_by(outcome.claim):
+                    good[entry.event_id] = (entry, outcome)
+                else:
+                    lost.add(outcome.claim)
+            _finish(connection, good, now)
+        return lost
+
+    def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
+        with self._database.transaction() as connection:
+            found = _locked(connection, _ENTRIES.where(outbox.c.event_id == event_id))
+            if not found:
+                raise KeyError(event_id)
+            entry = found[0].replayed(reason, now)
+            _write(connection, [entry])
+        return entry
+
+    def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
+        return self._read(
+            _ENTRIES.where(
+                outbox.c.destination_chain == destination_chain,
+                outbox.c.state == OutboxState.DELIVERED,
+                outbox.c.confirmed_at.is_(None),
+            ).order_by(outbox.c.delivery_block_number, outbox.c.sequence)
+        )
+
+    def confirm(self, event_ids: Collection[str], now: float) -> None:
+        delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)
+        with self._database.transaction() as connection:
+            connection.execute(update(outbox).where(delivered).values(confirmed_at=now))
+
+    def repin(self, event_id: str, delivery: Delivery) -> None:
+        values = {
+            "delivery_block_number": delivery.block.number,
+            "delivery_block_hash": delivery.block.hash,
+            "delivery_transaction_hash": delivery.transaction_hash,
+        }
+        delivered = (outbox.c.event_id == event_id) & (outbox.c.state == OutboxState.DELIVERED)
+        with self._database.transaction() as connection:
+            connection.execute(update(outbox).where(delivered).values(**values))
+
+    def entry(self, event_id: str) -> OutboxEntry | None:
+        found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))
+        return found[0] if found else None
+
+    def entries(self, message_id: bytes) -> list[OutboxEntry]:
+        return self._read(_ENTRIES.where(outbox.c.message_id == message_id).order_by(outbox.c.attempt, outbox.c.gmp))
+
+    def listed(
+        self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
+    ) -> list[OutboxEntry]:
+        query = _ENTRIES.where(outbox.c.created_at >= since)
+        if until is not None:
+            query = query.where(outbox.c.created_at <= until)
+        if state is not None:
+            query = query.where(outbox.c.state == state)
+        return self._read(query.order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc()).limit(limit))
+
+    def failures(self, event_id: str) -> list[RecordedFailure]:
+        query = select(outbox_failures).where(outbox_failures.c.event_id == event_id).order_by(outbox_failures.c.number)
+        with self._database.reading() as connection:
+            return [rows.failure_from(row) for row in connection.execute(query).mappings()]
+
+    def counts(self) -> list[QueueCount]:
+        key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)
+        query = (
+            select(
+                *key,
+                func.count().label("count"),
+                func.count().filter(outbox.c.attempts > 0).label("failing"),
+                func.min(outbox.c.created_at).label("oldest"),
+            )
+            .group_by(*key)
+            .order_by(*key)
+        )
+        with self._database.reading() as connection:
+            return [
+                QueueCount(**{**row, "gmp": Gmp(row["gmp"]), "state": OutboxState(row["state"])})
+                for row in connection.execute(query).mappings()
+            ]
+
+    def _read(self, query: Select[Any]) -> list[OutboxEntry]:
+        with self._database.reading() as connection:
+            return [rows.entry_from(row) for row in connection.execute(query).mappings()]
+
+
+def _held(claim: Claim) -> tuple[Any, ...]:
+    return (
+        outbox.c.event_id == claim.event_id,
+        outbox.c.state == OutboxState.CLAIMED,
+        outbox.c.claimed_by == claim.worker,
+        outbox.c.fence == claim.fence,
+    )
+
+
+def _locked(connection: Connection, query: Select[Any]) -> list[OutboxEntry]:
+    """Entries that nobody else changes before this transaction ends."""
+    query = query.with_for_update(of=outbox, skip_locked=True)
+    return [rows.entry_from(row) for row in connection.execute(query).mappings()]
+
+
+def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
+    values = [{"key": entry.event_id, **rows.state_columns(entry)} for entry in entries]
+    if values:
+        connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")), values)
+
+
+def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outcome]], now: float) -> None:
+    if not finished:
+        return
+    _write(connection, (apply_outcome(entry, outcome, now) for entry, outcome in finished.values()))
+    failed = {key: outcome for key, (_, outcome) in finished.items() if isinstance(outcome, Retry | Dead)}
+    if not failed:
+        return
+    query = (
+        select(outbox_failures.c.event_id, func.max(outbox_failures.c.number))
+        .where(outbox_failures.c.event_id.in_(list(failed)))
+        .group_by(outbox_failures.c.event_id)
+    )
+    last = {event_id: number for event_id, number in connection.execute(query)}  # noqa: C416  # rows are no pairs to mypy
+    connection.execute(
+        insert(outbox_failures),
+        [
+            rows.failure_row(key, RecordedFailure(last.get(key, 0) + 1, outcome.claim.worker, outcome.failure))
+            for key, outcome in failed.items()
+        ],
+    )

@@ -1,0 +1,271 @@
+"""Between rows and records."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from bridge.ports import Call, Dispatch, Fees
+from bridge.protocol.gmps import Gmp, bits_from_gmps, gmps_from_bits
+from bridge.protocol.message import Kind
+from bridge.protocol.retry_requests import COLUMNS, RetryRequest
+from bridge.records.observations import BlockRef, ObservedAttempt, ObservedMessage
+from bridge.records.outbox import Delivery, Failure, FailureKind, OutboxEntry, OutboxState, RecordedFailure
+from bridge.records.retries import RetryJob, RetryState
+from bridge.records.transactions import Inclusion, SignedVersion, Slot, SlotState
+
+
+def message_row(observed: ObservedMessage) -> dict[str, Any]:
+    """The columns of `messages`."""
+    message = observed.message
+    return {
+        "message_id": observed.message_id,
+        "envelope": observed.envelope,
+        "source_chain": message.source_chain,
+        "destination_chain": message.destination_chain,
+        "sender": message.sender,
+        "nonce": message.nonce,
+        "observed_at": observed.observed_at,
+    }
+
+
+def attempt_row(attempt: ObservedAttempt) -> dict[str, Any]:
+    """The columns of `attempts`."""
+    return {
+        "message_id": attempt.message_id,
+        "attempt": attempt.attempt,
+        "retriable": attempt.retriable,
+        "gmps": bits_from_gmps(attempt.gmps),
+        "source_chain": attempt.source_chain,
+        "block_number": attempt.block.number,
+        "block_hash": attempt.block.hash,
+        "transaction_hash": attempt.transaction_hash,
+    }
+
+
+def attempt_from(row: RowMapping) -> ObservedAttempt:
+    """An attempt from its row."""
+    return ObservedAttempt(
+        message_id=row["message_id"],
+        attempt=row["attempt"],
+        retriable=row["retriable"],
+        gmps=gmps_from_bits(row["gmps"]),
+        source_chain=row["source_chain"],
+        block=BlockRef(row["block_number"], row["block_hash"]),
+        transaction_hash=row["transaction_hash"],
+    )
+
+
+def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:
+    """The columns of `outbox` that a reorg may change."""
+    return {
+        "transport_id": dispatch.transport_id,
+        "block_number": dispatch.block_number,
+        "block_hash": dispatch.block_hash,
+        "transaction_hash": dispatch.transaction_hash,
+        "log_index": dispatch.log_index,
+        "evidence": json.dumps(dict(dispatch.evidence), sort_keys=True),
+    }
+
+
+def state_columns(entry: OutboxEntry) -> dict[str, Any]:
+    """The columns of `outbox` that say how far an entry is."""
+    delivery = entry.delivery
+    return {
+        "state": entry.state.value,
+        "available_at": entry.available_at,
+        "attempts": entry.attempts,
+        "last_error": entry.last_error,
+        "fence": entry.fence,
+        "claimed_at": entry.claimed_at,
+        "claimed_by": entry.claimed_by,
+        "lease_until": entry.lease_until,
+        "delivered_at": entry.delivered_at,
+        "delivery_block_number": delivery and delivery.block.number,
+        "delivery_block_hash": delivery and delivery.block.hash,
+        "delivery_transaction_hash": delivery and delivery.transaction_hash,
+        "confirmed_at": entry.confirmed_at,
+        "orphaned_at": entry.orphaned_at,
+    }
+
+
+def entry_row(entry: OutboxEntry) -> dict[str, Any]:
+    """The columns of `outbox`."""
+    dispatch = entry.dispatch
+    return {
+        "event_id": entry.event_id,
+        "message_id": dispatch.message_id,
+        "gmp": int(dispatch.gmp),
+        "attempt": entry.attempt,
+        "kind": int(entry.kind),
+        "source_chain": dispatch.source_chain,
+        "destination_chain": dispatch.destination_chain,
+        "ordering_key": entry.ordering_key,
+        "created_at": entry.created_at,
+        **dispatch_columns(dispatch),
+        **state_columns(entry),
+    }
+
+
+def entry_from(row: RowMapping) -> OutboxEntry:
+    """An entry from its row and the envelope of its message."""
+    delivery = None
+    if row["delivery_block_hash"] is not None:
+        block = BlockRef(row["delivery_block_number"], row["delivery_block_hash"])
+        delivery = Delivery(block, row["delivery_transaction_hash"])
+    dispatch = Dispatch(
+        gmp=Gmp(row["gmp"]),
+        message_id=row["message_id"],
+        source_chain=row["source_chain"],
+        destination_chain=row["destination_chain"],
+        envelope=row["envelope"],
+        transport_id=row["transport_id"],
+        block_number=row["block_number"],
+        block_hash=row["block_hash"],
+        transaction_hash=row["transaction_hash"],
+        log_index=row["log_index"],
+        evidence=json.loads(row["evidence"]),
+    )
+    return OutboxEntry(
+        event_id=row["event_id"],
+        attempt=row["attempt"],
+        kind=Kind(row["kind"]),
+        ordering_key=row["ordering_key"],
+        created_at=row["created_at"],
+        dispatch=dispatch,
+        state=OutboxState(row["state"]),
+        available_at=row["available_at"],
+        attempts=row["attempts"],
+        last_error=row["last_error"],
+        fence=row["fence"],
+        claimed_at=row["claimed_at"],
+        claimed_by=row["claimed_by"],
+        lease_until=row["lease_until"],
+        delivered_at=row["delivered_at"],
+        delivery=delivery,
+        confirmed_at=row["confirmed_at"],
+        orphaned_at=row["orphaned_at"],
+    )
+
+
+def failure_row(event_id: str, recorded: RecordedFailure) -> dict[str, Any]:
+    """The columns of `outbox_failures`."""
+    failure = recorded.failure
+    return {
+        "event_id": event_id,
+        "number": recorded.number,
+        "worker": recorded.worker,
+        "failed_at": failure.at,
+        "kind": failure.kind.value,
+        "code": failure.code,
+        "message": failure.message,
+    }
+
+
+def failure_from(row: RowMapping) -> RecordedFailure:
+    """A failure from its row."""
+    failure = Failure(at=row["failed_at"], kind=FailureKind(row["kind"]), code=row["code"], message=row["message"])
+    return RecordedFailure(row["number"], row["worker"], failure)
+
+
+def slot_columns(slot: Slot) -> dict[str, Any]:
+    """The columns of `slots`, but for its key."""
+    included = slot.included
+    return {
+        "chain_id": slot.chain_id,
+        "account": slot.account,
+        "nonce": slot.nonce,
+        "purpose": slot.purpose,
+        "call_to": slot.call and slot.call.to,
+        "call_data": slot.call and slot.call.data,
+        "call_value": slot.call and str(slot.call.value),
+        "call_gas": slot.call and slot.call.gas,
+        "state": slot.state.value,
+        "reserved_at": slot.reserved_at,
+        "broadcast_at": slot.broadcast_at,
+        "included_hash": included and included.transaction_hash,
+        "included_block_number": included and included.block.number,
+        "included_block_hash": included and included.block.hash,
+        "succeeded": included and included.succeeded,
+    }
+
+
+def slot_from(row: RowMapping, versions: tuple[SignedVersion, ...]) -> Slot:
+    """A slot from its row and what was signed for it."""
+    call = included = None
+    if row["call_to"] is not None:
+        call = Call(to=row["call_to"], data=row["call_data"], value=int(row["call_value"]), gas=row["call_gas"])
+    if row["included_hash"] is not None:
+        block = BlockRef(row["included_block_number"], row["included_block_hash"])
+        included = Inclusion(row["included_hash"], block, row["succeeded"])
+    return Slot(
+        slot_id=row["slot_id"],
+        chain_id=row["chain_id"],
+        account=row["account"],
+        nonce=row["nonce"],
+        purpose=row["purpose"],
+        call=call,
+        state=SlotState(row["state"]),
+        reserved_at=row["reserved_at"],
+        versions=versions,
+        broadcast_at=row["broadcast_at"],
+        included=included,
+    )
+
+
+def version_row(slot_id: int, number: int, version: SignedVersion) -> dict[str, Any]:
+    """The columns of `signed_versions`."""
+    return {
+        "slot_id": slot_id,
+        "number": number,
+        "hash": version.hash,
+        "raw": version.raw,
+        "max_fee": version.fees.max_fee,
+        "priority_fee": version.fees.priority_fee,
+        "signed_at": version.signed_at,
+        "is_noop": version.is_noop,
+    }
+
+
+def version_from(row: RowMapping) -> SignedVersion:
+    """A signed version from its row."""
+    return SignedVersion(
+        hash=row["hash"],
+        raw=row["raw"],
+        fees=Fees(row["max_fee"], row["priority_fee"]),
+        signed_at=row["signed_at"],
+        is_noop=row["is_noop"],
+    )
+
+
+def job_row(job: RetryJob) -> dict[str, Any]:
+    """The columns of `retry_jobs`, but for its key."""
+    request = {column: getattr(job.request, column) for column in COLUMNS}
+    request["missing_gmps"] = bits_from_gmps(job.request.missing_gmps)
+    request["received_gmps"] = bits_from_gmps(job.request.received_gmps)
+    return {
+        **request,
+        "state": job.state.value,
+        "available_at": job.available_at,
+        "tries": job.tries,
+        "outcome": job.outcome,
+        "gmps": bits_from_gmps(job.gmps),
+        "transaction_hash": job.transaction_hash,
+        "finished_at": job.finished_at,
+    }
+
+
+def job_from(row: RowMapping) -> RetryJob:
+    """A retry from its row."""
+    return RetryJob(
+        request=RetryRequest.from_row({column: row[column] for column in COLUMNS}),
+        state=RetryState(row["state"]),
+        available_at=row["available_at"],
+        tries=row["tries"],
+        outcome=row["outcome"],
+        gmps=gmps_from_bits(row["gmps"]),
+        transaction_hash=row["transaction_hash"],
+        finished_at=row["finished_at"],
+    )
