@@ -1,0 +1,1 @@
+"""Waybill's index: what was sent, what arrived, what has stalled, by Spark over the chains' events."""

@@ -1,0 +1,1 @@
+"""Answers of `eth_getLogs` to typed Arrow columns."""

@@ -1,0 +1,138 @@
+"""ABI-encoded event data of many logs at once, as strict as `eth_abi`: what that refuses is refused here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.decode.hexadecimal import Bytes, Integers
+
+Flags = NDArray[np.bool_]
+
+_BYTE_POWERS: Final = (1 << (8 * np.arange(7, -1, -1, dtype=np.uint64))).astype(np.uint64)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Some logs of one event on their way to columns.
+
+    Attributes:
+        errors: per row, what is wrong with it; empty while nothing is.
+    """
+
+    data: Bytes  # flat
+    starts: Integers  # (rows)
+    lengths: Integers  # (rows)
+    errors: NDArray[np.object_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.errors = np.full(len(self.starts), "", dtype=object)
+
+    def refuse(self, bad: Flags, why: str) -> None:
+        """Notes an error on rows that have none yet."""
+        self.errors[bad & (self.errors == "")] = why
+
+    def words(self, positions: Integers) -> Bytes:
+        """The 32-byte words at each row's own byte position; zeros, and an error, where the data ends before."""
+        whole = (positions >= 0) & (positions + 32 <= self.lengths)
+        self.refuse(~whole, "the data is too short")
+        return gather(self.data, np.where(whole, self.starts + positions, 0), 32, whole)
+
+
+def gather(data: Bytes, starts: Integers, width: int, valid: Flags) -> Bytes:
+    """Slices of one width at many places, shape (rows, width); zeros where not `valid`."""
+    out = np.zeros((len(starts), width), np.uint8)
+    if valid.any():
+        out[valid] = data[starts[valid][:, None] + np.arange(width)]
+    return out
+
+
+def has_bits(rows: Bytes) -> Flags:
+    """Per row, whether any byte is not zero."""
+    return np.asarray(rows.any(axis=1), np.bool_)
+
+
+def to_uint64(words: Bytes) -> NDArray[np.uint64]:
+    """The last eight bytes of each row, big-endian."""
+    result: NDArray[np.uint64] = words[:, -8:].astype(np.uint64) @ _BYTE_POWERS
+    return result
+
+
+def unsigned(rows: Rows, words: Bytes, bits: int, name: str) -> NDArray[np.uint64]:
+    """A ``uint8`` … ``uint64`` in each word; a word that holds more is an error."""
+    rows.refuse(has_bits(words[:, : 32 - bits // 8]), f"{name} is no uint{bits}")
+    return to_uint64(words)
+
+
+def boolean(rows: Rows, words: Bytes, name: str) -> Flags:
+    """A ``bool`` in each word."""
+    rows.refuse(has_bits(words[:, :31]) | (words[:, 31] > 1), f"{name} is no bool")
+    return np.asarray(words[:, 31] == 1)
+
+
+def address(rows: Rows, words: Bytes, name: str) -> Bytes:
+    """An ``address`` in each word, left-padded as messages carry it."""
+    rows.refuse(has_bits(words[:, :12]), f"{name} is no address")
+    return words
+
+
+def dynamic_bytes(rows: Rows, pointers: Bytes, head_length: int, name: str) -> tuple[Integers, Integers]:
+    """``bytes`` whose offset stands in the words `pointers`.
+
+    Args:
+        rows: the logs.
+        pointers: the words of this parameter.
+        head_length: bytes that the words of all parameters take; no content can begin before.
+        name: for errors.
+
+    Returns:
+        Per row, where the content begins in the flat data and how long it is; 0 and 0 where it is an error.
+    """
+    offsets = _size(rows, pointers, f"the offset of {name}")
+    rows.refuse(offsets < head_length, f"the offset of {name} points into the head")
+    lengths = _size(rows, rows.words(offsets), f"the length of {name}")
+    padded = -(-lengths // 32) * 32
+    rows.refuse(offsets + 32 + padded > rows.lengths, f"{name} reaches beyond the data")
+    good = rows.errors == ""
+    starts = np.where(good, rows.starts + offsets + 32, 0)
+    lengths = np.where(good, lengths, 0)
+    _check_padding(rows, starts, lengths, name)
+    return starts, lengths
+
+
+def _size(rows: Rows, words: Bytes, name: str) -> Integers:
+    """An offset or a length: it can't be meant to reach beyond the longest data there is."""
+    rows.refuse(has_bits(words[:, :28]), f"{name} is too large")
+    return np.where(rows.errors == "", to_uint64(words) & np.uint64(0xFFFFFFFF), 0).astype(np.int64)
+
+
+def _check_padding(rows: Rows, starts: Integers, lengths: Integers, name: str) -> None:
+    tails = -lengths % 32
+    for tail in np.unique(tails[tails > 0]):
+        chosen = tails == tail
+        padding = gather(rows.data, starts + lengths, int(tail), chosen)
+        rows.refuse(chosen & has_bits(padding), f"{name} is padded with other bytes than zeros")
+
+
+def binary_column(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
+    """Slices of flat data as a binary column."""
+    offsets = np.zeros(len(starts) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    total = int(offsets[-1])
+    source = np.repeat(starts - offsets[:-1], lengths) + np.arange(total)
+    return pa.Array.from_buffers(
+        pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(data[source].tobytes())]
+    )
+
+
+def fixed_column(values: Bytes) -> pa.Array:
+    """Shape (rows, width) as a binary column."""
+    rows, width = values.shape
+    offsets = np.arange(rows + 1, dtype=np.int32) * width
+    return pa.Array.from_buffers(
+        pa.binary(), rows, [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(values.tobytes())]
+    )

@@ -1,0 +1,201 @@
+"""Logs of Waybill's contracts to rows of the events table.
+
+Every log becomes exactly one row. One with an unknown event keeps its topics and data; one that carries Waybill's event but
+can't be right keeps them too, with the reason in `error`: nothing is dropped, and nothing stops the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from bridge.protocol.events import SIGNATURES, DuplicateAbsorbed, EventSignature, MessageRouted
+from indexer import schemas
+from indexer.decode import abi
+from indexer.decode.envelope import envelope_columns
+from indexer.decode.hexadecimal import Bytes, Integers
+from indexer.decode.logs import RawLogs
+
+_HIGHEST_GMP: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Emitters:
+    """Waybill's contracts on one chain: what others emit is not Waybill's, whatever its topics."""
+
+    chain_id: int
+    router: bytes  # 20 bytes
+    adapters: frozenset[bytes]
+
+    @property
+    def addresses(self) -> tuple[bytes, ...]:
+        """All of them, the router first."""
+        return (self.router, *sorted(self.adapters))
+
+
+def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
+    """The events that logs hold, in the order of the chain.
+
+    Args:
+        logs: logs of one chain, each with its block's time.
+        emitters: Waybill's contracts on that chain.
+
+    Returns:
+        A table of `schemas.EVENTS`, one row per log.
+    """
+    parts = [_rows_of_one_topic(logs, emitters, rows, signature) for rows, signature in _by_topic(logs)]
+    table = pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table()
+    return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+
+
+def _by_topic(logs: RawLogs) -> Iterable[tuple[Integers, EventSignature | None]]:
+    """Rows that share topic 0, with the event it stands for."""
+    topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
+    known = np.zeros(len(logs), bool)
+    for topic, signature in SIGNATURES.items():
+        rows = (topics == np.frombuffer(topic, "V32")[0]) & (logs.topic_count > 0)
+        known |= rows
+        if rows.any():
+            yield np.flatnonzero(rows), signature
+    if not known.all():
+        yield np.flatnonzero(~known), None
+
+
+def _rows_of_one_topic(logs: RawLogs, emitters: Emitters, rows: Integers, signature: EventSignature | None) -> pa.Table:
+    columns = _place(logs, emitters, rows)
+    if signature is None:
+        return _table(columns | _raw(logs, rows), len(rows))
+    work = abi.Rows(logs.data, logs.data_offsets[rows], np.diff(logs.data_offsets)[rows])
+    columns["event"] = pa.array([signature.name] * len(rows), pa.string())
+    decoded = columns | _decode(work, logs, emitters, rows, signature)
+    bad = np.flatnonzero(work.errors != "")
+    if not len(bad):
+        return _table(decoded, len(rows))
+    good = pa.array(work.errors == "")
+    quarantined = {name: column.take(pa.array(bad)) for name, column in columns.items()}
+    quarantined |= _raw(logs, rows[bad]) | {"error": pa.array(work.errors[bad].tolist(), pa.string())}
+    return pa.concat_tables([_table(decoded, len(rows)).filter(good), _table(quarantined, len(bad))])
+
+
+def _place(logs: RawLogs, emitters: Emitters, rows: Integers) -> dict[str, pa.Array]:
+    return {
+        "chain_id": pa.array(np.full(len(rows), emitters.chain_id, np.int64)),
+        "block_number": pa.array(logs.block_number[rows]),
+        "log_index": pa.array(logs.log_index[rows]),
+        "block_hash": abi.fixed_column(logs.block_hash[rows]),
+        "block_time": pa.array(logs.block_time[rows]),
+        "transaction_hash": abi.fixed_column(logs.transaction_hash[rows]),
+        "address": abi.fixed_column(logs.address[rows]),
+    }
+
+
+def _raw(logs: RawLogs, rows: Integers) -> dict[str, pa.Array]:
+    lengths = np.diff(logs.data_offsets)[rows]
+    return {
+        "topics": pa.array([logs.topics[row, : logs.topic_count[row]].tobytes() for row in rows.tolist()], pa.binary()),
+        "data": abi.binary_column(logs.data, logs.data_offsets[rows], lengths),
+    }
+
+
+def _table(columns: Mapping[str, pa.Array], length: int) -> pa.Table:
+    return pa.table(
+        [
+            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(length, field.type)
+            for field in schemas.EVENTS
+        ],
+        schema=schemas.EVENTS,
+    )
+
+
+def _decode(
+    work: abi.Rows, logs: RawLogs, emitters: Emitters, rows: Integers, signature: EventSignature
+) -> dict[str, pa.Array]:
+    """The columns of one event; rows that can't be right get their error in `work`."""
+    _check_emitter(work, logs.address[rows], emitters, signature)
+    work.refuse(logs.topic_count[rows] != len(signature.indexed) + 1, "the number of topics is wrong")
+    head_length = 32 * len(signature.unindexed)
+    words = {
+        name: (kind, logs.topics[rows, position]) for position, (name, kind) in enumerate(signature.indexed, start=1)
+    }
+    words |= {
+        name: (kind, work.words(np.full(len(rows), 32 * position, np.int64)))
+        for position, (name, kind) in enumerate(signature.unindexed)
+    }
+    columns: dict[str, pa.Array] = {}
+    for name, (kind, word) in words.items():
+        if kind == "bytes":
+            starts, lengths = abi.dynamic_bytes(work, word, head_length, name)
+            columns[name] = abi.binary_column(work.data, starts, lengths)
+            if signature.name == MessageRouted.__name__:
+                columns |= _routed_columns(work, starts, lengths, words, emitters)
+        else:
+            columns[name] = _static_column(work, word, kind, name)
+    return {name: _fitting(work, name, column) for name, column in columns.items()}
+
+
+def _check_emitter(work: abi.Rows, addresses: Bytes, emitters: Emitters, signature: EventSignature) -> None:
+    allowed = emitters.adapters if signature.name == DuplicateAbsorbed.__name__ else {emitters.router}
+    emitted = np.zeros(len(addresses), bool)
+    for address in allowed:
+        emitted |= (addresses == np.frombuffer(address, np.uint8)).all(axis=1)
+    role = "one of Waybill's adapters" if signature.name == DuplicateAbsorbed.__name__ else "Waybill's router"
+    work.refuse(~emitted, f"the emitter is not {role}")
+
+
+def _static_column(work: abi.Rows, words: Bytes, kind: str, name: str) -> pa.Array:
+    if kind == "bytes32":
+        return abi.fixed_column(words)
+    if kind == "address":
+        return abi.fixed_column(abi.address(work, words, name))
+    if kind == "bool":
+        return pa.array(abi.boolean(work, words, name))
+    values = abi.unsigned(work, words, int(kind.removeprefix("uint")), name)
+    if name == "gmp":
+        work.refuse((values == 0) | (values > _HIGHEST_GMP), f"gmp is not 1…{_HIGHEST_GMP}")
+    return pa.array(values)
+
+
+def _routed_columns(
+    work: abi.Rows,
+    starts: Integers,
+    lengths: Integers,
+    words: Mapping[str, tuple[str, Bytes]],
+    emitters: Emitters,
+) -> dict[str, pa.Array]:
+    """The envelope's fields; what the log states besides must be the same."""
+    count = len(starts)
+    expected = {
+        "message_id": words["message_id"][1],
+        "destination_chain": words["destination_chain"][1],
+        "source_chain": _repeated(emitters.chain_id.to_bytes(32, "big"), count),
+        "source_router": _repeated(emitters.router.rjust(32, b"\0"), count),
+    }
+    columns = envelope_columns(work, starts, lengths, expected)
+    return columns | {
+        "source_chain": pa.array(np.full(count, emitters.chain_id, np.int64)),
+        "source_router": abi.fixed_column(expected["source_router"]),
+    }
+
+
+def _repeated(word: bytes, count: int) -> Bytes:
+    return np.tile(np.frombuffer(word, np.uint8), (count, 1))
+
+
+@cache
+def _column_type(name: str) -> pa.DataType:
+    return schemas.EVENTS.field(name).type
+
+
+def _fitting(work: abi.Rows, name: str, column: pa.Array) -> pa.Array:
+    """The column in its table's type; a uint64 that does not fit there is an error."""
+    if not pa.types.is_unsigned_integer(column.type) or _column_type(name) == schemas.UINT64:
+        return column
+    values = column.to_numpy()
+    limit = np.uint64(np.iinfo(_column_type(name).to_pandas_dtype()).max)
+    work.refuse(values > limit, f"{name} is larger than {limit}")
+    return pa.array(np.minimum(values, limit))

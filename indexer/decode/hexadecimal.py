@@ -1,0 +1,111 @@
+"""Hexadecimal text to bytes and integers, a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+
+_NO_DIGIT: Final = 255
+
+
+class HexError(ValueError):
+    """Text that is not the hexadecimal that was expected."""
+
+
+def _nibbles() -> Bytes:
+    table = np.full(256, _NO_DIGIT, np.uint8)
+    for value, digit in enumerate("0123456789abcdef"):
+        table[ord(digit)] = table[ord(digit.upper())] = value
+    return table
+
+
+_NIBBLES: Final = _nibbles()
+
+
+def _unhex(digits: bytes) -> Bytes:
+    nibbles = _NIBBLES[np.frombuffer(digits, np.uint8)]
+    if (nibbles == _NO_DIGIT).any():
+        raise HexError("a character that is no hexadecimal digit")
+    pairs = nibbles.reshape(-1, 2)
+    return np.asarray(pairs[:, 0] * 16 + pairs[:, 1], np.uint8)
+
+
+def fixed_width(values: Sequence[str], width: int) -> Bytes:
+    """Columns such as hashes and addresses.
+
+    Args:
+        values: texts ``0x…`` of `width` bytes each.
+        width: bytes per value.
+
+    Returns:
+        Shape (len(values), width).
+
+    Raises:
+        HexError: a value has another length, no ``0x``, or a character that is no digit.
+    """
+    joined = "".join(values)
+    length = 2 + 2 * width
+    if len(joined) != len(values) * length or any(len(value) != length for value in values):
+        raise HexError(f"a value is not 0x and {2 * width} digits")
+    try:
+        characters = np.frombuffer(joined.encode("ascii"), np.uint8).reshape(-1, length)
+    except UnicodeEncodeError:
+        raise HexError("a character that is no hexadecimal digit") from None
+    if not ((characters[:, 0] == ord("0")) & (characters[:, 1] == ord("x"))).all():
+        raise HexError("a value does not begin with 0x")
+    return _unhex(characters[:, 2:].tobytes()).reshape(-1, width)
+
+
+def variable_width(values: Sequence[str]) -> tuple[Bytes, Integers]:
+    """Columns such as a log's data.
+
+    Returns:
+        The bytes of all values one after another, and len(values) + 1 offsets into them.
+
+    Raises:
+        HexError: as for `fixed_width`, or an odd number of digits.
+    """
+    lengths = np.fromiter((len(value) for value in values), np.int64, len(values)) - 2
+    if (lengths < 0).any() or (lengths % 2).any():
+        raise HexError("a value is not 0x and an even number of digits")
+    if not all(value.startswith("0x") for value in values):
+        raise HexError("a value does not begin with 0x")
+    try:
+        digits = "".join([value[2:] for value in values]).encode("ascii")
+    except UnicodeEncodeError:
+        raise HexError("a character that is no hexadecimal digit") from None
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(lengths // 2, out=offsets[1:])
+    return _unhex(digits), offsets
+
+
+def quantity(value: object) -> int:
+    """A JSON-RPC quantity, such as ``0x1a``.
+
+    Raises:
+        HexError: it is not one, or does not fit into 63 bits.
+    """
+    if not isinstance(value, str) or not value.startswith("0x"):
+        raise HexError(f"{value!r} is no quantity")
+    try:
+        number = int(value, 16)
+    except ValueError:
+        raise HexError(f"{value!r} is no quantity") from None
+    if number >= 1 << 63:
+        raise HexError(f"{value!r} does not fit into 63 bits")
+    return number
+
+
+def quantities(values: Sequence[str]) -> Integers:
+    """A column of JSON-RPC quantities.
+
+    Raises:
+        HexError: one of them is none, or does not fit into 63 bits.
+    """
+    return np.fromiter((quantity(value) for value in values), np.int64, len(values))

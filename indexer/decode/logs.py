@@ -1,0 +1,72 @@
+"""The logs of one `eth_getLogs` answer as columns, before anything is made of what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from indexer.decode.hexadecimal import Bytes, HexError, Integers, fixed_width, quantities, variable_width
+
+MAX_TOPICS: Final = 4
+_NO_TOPIC: Final = "0x" + "00" * 32
+
+
+class MalformedLogsError(ValueError):
+    """An endpoint's answer that holds something that is no log. It says nothing about the chain: ask again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawLogs:
+    """Logs as columns; every array has one row per log, except `data`."""
+
+    block_number: Integers
+    block_hash: Bytes  # (logs, 32)
+    block_time: Integers  # Unix seconds; -1 where the endpoint does not say
+    transaction_hash: Bytes  # (logs, 32)
+    log_index: Integers
+    address: Bytes  # (logs, 20)
+    topics: Bytes  # (logs, 4, 32); zeros beyond `topic_count`
+    topic_count: Integers
+    data: Bytes  # of all logs, one after another
+    data_offsets: Integers  # (logs + 1)
+
+    def __len__(self) -> int:
+        return len(self.block_number)
+
+
+def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
+    """The logs of an answer's `result`.
+
+    Raises:
+        MalformedLogsError: one of them lacks a field, or has a wrong one.
+    """
+    try:
+        topics = [log["topics"] for log in logs]
+        if any(len(row) > MAX_TOPICS for row in topics):
+            raise MalformedLogsError(f"a log has more than {MAX_TOPICS} topics")
+        padded = [topic for row in topics for topic in (*row, *[_NO_TOPIC] * (MAX_TOPICS - len(row)))]
+        data, data_offsets = variable_width([log["data"] for log in logs])
+        return RawLogs(
+            block_number=quantities([log["blockNumber"] for log in logs]),
+            block_hash=fixed_width([log["blockHash"] for log in logs], 32),
+            block_time=quantities_or(-1, [log.get("blockTimestamp") for log in logs]),
+            transaction_hash=fixed_width([log["transactionHash"] for log in logs], 32),
+            log_index=quantities([log["logIndex"] for log in logs]),
+            address=fixed_width([log["address"] for log in logs], 20),
+            topics=fixed_width(padded, 32).reshape(len(logs), MAX_TOPICS, 32),
+            topic_count=np.fromiter((len(row) for row in topics), np.int64, len(logs)),
+            data=data,
+            data_offsets=data_offsets,
+        )
+    except (HexError, KeyError, TypeError, AttributeError) as error:
+        raise MalformedLogsError(f"a log has a missing or wrong field: {error}") from error
+
+
+def quantities_or(default: int, values: Sequence[str | None]) -> Integers:
+    """Quantities of which some may be missing."""
+    if all(value is None for value in values):
+        return np.full(len(values), default, np.int64)
+    return quantities([hex(default) if value is None else value for value in values])

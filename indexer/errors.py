@@ -1,0 +1,31 @@
+"""What can go wrong in the index, as far as its user can do something about it.
+
+IndexerError
+├── SettingsError           a setting that makes no sense
+├── RpcError                an endpoint's answer (`indexer.sources.answers`)
+├── FinalityViolatedError   a chain took back what it had called final
+├── StoreVersionError       the store was written by a newer Waybill
+└── RangeGapError           a block range that does not follow what is stored
+"""
+
+from __future__ import annotations
+
+
+class IndexerError(Exception):
+    """The index can't go on; the text says why and what to do."""
+
+
+class SettingsError(IndexerError, ValueError):
+    """A setting that makes no sense."""
+
+
+class FinalityViolatedError(IndexerError):
+    """A chain no longer has a block that it had called final."""
+
+
+class StoreVersionError(IndexerError):
+    """A store that a newer Waybill wrote."""
+
+
+class RangeGapError(IndexerError):
+    """A block range that does not follow what is stored: reading must start again from the store's own offsets."""

@@ -1,0 +1,1 @@
+"""What runs: source, transforms and sinks wired together, and nothing else."""

@@ -1,0 +1,111 @@
+"""Long final ranges: Spark reads them in parallel straight into the lake, and the store is filled from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+import structlog
+from pyspark.sql import SparkSession
+
+from indexer import schemas
+from indexer.errors import FinalityViolatedError
+from indexer.settings import IndexSettings, SourceLimits
+from indexer.sinks import lake_format
+from indexer.sinks.blocks import BlockRange
+from indexer.sinks.lake import FinalBlocks, Lake
+from indexer.sinks.store import Store
+from indexer.sources import evm, options
+from indexer.sources.chain import ChainConfig, ChainReader
+from indexer.sources.position import HASH_PREFIX, ChainPosition
+
+log = structlog.get_logger(__name__)
+
+_BLOCKS_IN_A_COMMIT: Final = 200_000
+_BLOCKS_IN_A_TASK: Final = 10_000
+_BLOCKS_IN_A_FILL: Final = 50_000
+
+
+def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: IndexSettings, lake: Lake) -> None:
+    """Brings the lake up to the last final block of each chain that is far behind it.
+
+    Executors fetch, decode and write Parquet; the driver makes one commit per chain and 200,000 blocks.
+    """
+    for chain in chains:
+        with ChainReader(chain, settings.limits) as reader:
+            final = reader.final()
+            there = lake.last_block(chain.chain_id)
+            first = chain.start_block if there is None else there + 1
+            if final is None or final.number - first < settings.backfill_blocks:
+                continue
+            for start in range(first, final.number + 1, _BLOCKS_IN_A_COMMIT):
+                last = min(start + _BLOCKS_IN_A_COMMIT - 1, final.number)
+                blocks = FinalBlocks(start, last, reader.header(last).hash)
+                _read_into_lake(spark, chain, settings.limits, lake, blocks)
+                log.info("read final blocks", chain=chain.chain_id, block=last, of=final.number)
+
+
+def _read_into_lake(
+    spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
+) -> None:
+    ranges = [
+        (chain.chain_id, start, min(start + _BLOCKS_IN_A_TASK - 1, blocks.last))
+        for start in range(blocks.first, blocks.last + 1, _BLOCKS_IN_A_TASK)
+    ]
+    events = (
+        spark.read.format(evm.FORMAT)
+        .option(options.CHAINS, options.encode_chains([chain]))
+        .option(options.LIMITS, options.encode_limits(limits))
+        .option(options.RANGES, orjson.dumps(ranges).decode())
+        .load()
+        .select(*schemas.EVENTS.names)
+    )
+    (
+        events.write.format(lake_format.FORMAT)
+        .mode("append")
+        .option(lake_format.FOLDER, str(lake.path))
+        .option(lake_format.BLOCKS, lake_format.encode_blocks({chain.chain_id: blocks}))
+        .save()
+    )
+
+
+def fill_store(chains: Sequence[ChainConfig], limits: SourceLimits, store: Store, lake: Lake) -> None:
+    """Brings the store up to where the lake is.
+
+    Raises:
+        FinalityViolatedError: a chain no longer has the last block that is in the lake.
+    """
+    positions = store.positions()
+    for chain in chains:
+        last = lake.last_block(chain.chain_id)
+        position = positions.get(chain.chain_id, ChainPosition.before(chain.start_block))
+        if last is None or last <= position.block:
+            continue
+        with ChainReader(chain, limits) as reader:
+            _check_lake(lake, chain.chain_id, reader, last)
+            for start in range(position.block + 1, last + 1, _BLOCKS_IN_A_FILL):
+                end = min(start + _BLOCKS_IN_A_FILL - 1, last)
+                range_ = _final_range(reader, start, end, last)
+                store.apply(lake.events(chain.chain_id, start, end), {chain.chain_id: range_})
+                log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
+
+
+def _check_lake(lake: Lake, chain: int, reader: ChainReader, last: int) -> None:
+    known, found = lake.last_hash(chain), reader.header(last).hash
+    if known != found:
+        raise FinalityViolatedError(
+            f"chain {chain} has block {last} with hash 0x{found.hex()}, but the lake was filled when it was "
+            f"0x{known.hex()} and final. If this is a devnet that was started anew, delete the index's folder"
+        )
+
+
+def _final_range(reader: ChainReader, first: int, last: int, head: int) -> BlockRange:
+    header = reader.header(last)
+    return BlockRange(
+        first=first,
+        position=ChainPosition(block=last, hashes=header.hash[:HASH_PREFIX], final_block=last, final_hash=header.hash),
+        block_hash=header.hash,
+        block_time=header.time,
+        head_block=head,
+    )

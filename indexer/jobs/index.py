@@ -1,0 +1,137 @@
+"""Runs the index: catches up, then follows the chains until it is stopped, or stops at their heads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from pyspark.sql import SparkSession
+
+from bridge.protocol.deployment import Deployment
+from indexer.jobs.backfill import backfill, fill_store
+from indexer.jobs.stream import Stream
+from indexer.session import spark_session
+from indexer.settings import IndexSettings
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.retries import request_retries
+from indexer.sinks.store import Store
+from indexer.sources.chain import ChainConfig, ChainReader
+from indexer.sources.options import chain_config
+
+log = structlog.get_logger(__name__)
+
+
+class Index:
+    """Store, lake and chains of one deployment, with a Spark session to run on. Use it as a context manager."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        settings: IndexSettings,
+        spark: SparkSession,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Opens store and lake.
+
+        Args:
+            deployment: the chains.
+            settings: how to run.
+            spark: a session that knows the `evm` source.
+            clock: Unix seconds.
+
+        Raises:
+            IndexerError: the store can't be used.
+        """
+        self._chains = [chain_config(chain) for chain in deployment.chains]
+        self._settings = settings
+        self._spark = spark
+        self._clock = clock
+        self._store = Store(settings.folder.store_url)
+        self._store.save_policy(settings.stall)
+        self._lake = Lake(settings.folder.lake)
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._store.close()
+
+    def run_once(self) -> None:
+        """Reads up to what are the chains' heads now.
+
+        Raises:
+            IndexerError: a chain can't be read.
+        """
+        self._catch_up()
+        self._stream().run_to_heads()
+        self._finish()
+
+    def run(self, stop: threading.Event) -> None:
+        """Follows the chains until `stop` is set.
+
+        Raises:
+            IndexerError: the index can't go on.
+        """
+        self._catch_up()
+        self._stream().follow(stop)
+        self._finish()
+
+    def _stream(self) -> Stream:
+        return Stream(self._spark, self._chains, self._settings, store=self._store, lake=self._lake, clock=self._clock)
+
+    def _catch_up(self) -> None:
+        """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
+        self._store.halt({chain.chain_id: None for chain in self._chains})
+        promote(self._store, self._lake, start_blocks(self._chains))
+        backfill(self._spark, self._chains, self._settings, self._lake)
+        fill_store(self._chains, self._settings.limits, self._store, self._lake)
+
+    def _finish(self) -> None:
+        promote(self._store, self._lake, start_blocks(self._chains))
+        request_retries(self._store.engine, self._settings.stall, self._clock())
+
+
+def start_blocks(chains: list[ChainConfig]) -> dict[int, int]:
+    """By chain, the first block to read."""
+    return {chain.chain_id: chain.start_block for chain in chains}
+
+
+def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
+    """Looks at each chain once, so that a wrong URL is told before Spark takes its time to start.
+
+    Raises:
+        WrongChainError: an endpoint serves another chain.
+        RpcError: a chain can't be reached.
+    """
+    for chain in deployment.chains:
+        with ChainReader(chain_config(chain), settings.limits) as reader:
+            head = reader.head()
+        log.info("chain reached", chain=chain.name, chain_id=chain.chain_id, head=head.number)
+
+
+def run_index(
+    deployment: Deployment, settings: IndexSettings, *, once: bool = False, stop: threading.Event | None = None
+) -> None:
+    """Runs the index in a Spark session of its own.
+
+    Args:
+        deployment: the chains.
+        settings: how to run.
+        once: stop at the chains' heads.
+        stop: ends it; without one it runs for ever.
+
+    Raises:
+        IndexerError: the index can't start or go on.
+    """
+    check_chains(deployment, settings)
+    log.info("starting Spark", folder=str(settings.folder.path))
+    with spark_session() as spark:
+        index = Index(deployment, settings, spark)
+        try:
+            if once:
+                index.run_once()
+            else:
+                index.run(stop or threading.Event())
+        finally:
+            index.close()

@@ -1,0 +1,151 @@
+"""The stream: source to store and lake, batch by batch, and retry requests by the second."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import orjson
+import structlog
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from indexer.errors import FinalityViolatedError, IndexerError, RangeGapError
+from indexer.settings import IndexSettings
+from indexer.sinks.blocks import Batch
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.retries import request_retries
+from indexer.sinks.store import Store
+from indexer.sources import evm, options
+from indexer.sources.chain import ChainConfig
+from indexer.sources.position import ChainPosition
+
+log = structlog.get_logger(__name__)
+
+_TICK: Final = 1.0  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
+_MOST_RESTARTS: Final = 5  # in a row without a batch in between
+
+
+class Stream:
+    """One run of the stream."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        chains: Sequence[ChainConfig],
+        settings: IndexSettings,
+        *,
+        store: Store,
+        lake: Lake,
+        clock: Callable[[], float],
+    ) -> None:
+        """Prepares; `clock` gives Unix seconds."""
+        self._spark = spark
+        self._chains = chains
+        self._settings = settings
+        self._store = store
+        self._lake = lake
+        self._clock = clock
+        self._promoted_at = time.monotonic()
+        self._failure: IndexerError | None = None
+        self._restarts = 0
+        self._halted: dict[int, str] = {}
+
+    def follow(self, stop: threading.Event) -> None:
+        """Runs until `stop` is set.
+
+        Raises:
+            IndexerError: the index can't go on.
+        """
+        query = self._start()
+        try:
+            while not stop.wait(_TICK):
+                request_retries(self._store.engine, self._settings.stall, self._clock())
+                if not query.isActive:
+                    query = self._restarted(query)
+        finally:
+            query.stop()
+
+    def run_to_heads(self) -> None:
+        """Runs until the blocks that are the chains' heads now have been read.
+
+        Raises:
+            FinalityViolatedError: a chain took back what it had called final; the others have been read.
+            IndexerError: a chain can't be read.
+        """
+        query = self._start(once=True)
+        while True:
+            try:
+                query.awaitTermination()
+            except StreamingQueryException:
+                query = self._restarted(query, once=True)
+            else:
+                break
+        if self._halted:
+            raise FinalityViolatedError("\n".join(self._halted.values()))
+
+    def _start(self, *, once: bool = False) -> StreamingQuery:
+        """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
+        shutil.rmtree(self._settings.folder.checkpoint, ignore_errors=True)
+        start = {chain.chain_id: ChainPosition.before(chain.start_block) for chain in self._chains}
+        known = {chain: position for chain, position in self._store.positions().items() if chain in start}
+        positions = options.encode_positions(start | known)
+        rows = (
+            self._spark.readStream.format(evm.FORMAT)
+            .option(options.CHAINS, options.encode_chains(self._chains))
+            .option(options.LIMITS, options.encode_limits(self._settings.limits))
+            .option(options.POSITIONS, orjson.dumps(positions).decode())
+            .load()
+        )
+        writer: DataStreamWriter = rows.writeStream.foreachBatch(self._apply).option(
+            "checkpointLocation", str(self._settings.folder.checkpoint)
+        )
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+        return writer.start()
+
+    def _restarted(self, query: StreamingQuery, *, once: bool = False) -> StreamingQuery:
+        """A new query in place of one that failed, if a new start from the store's offsets can help."""
+        failure = self._failure or _told_by_source(query.exception()) or query.exception()
+        if isinstance(failure, IndexerError) and not isinstance(failure, RangeGapError):
+            raise failure
+        self._restarts += 1
+        if self._restarts > _MOST_RESTARTS:
+            raise IndexerError(f"the stream failed {self._restarts} times in a row, at last with: {failure}")
+        log.warning("the stream starts again from the store's offsets", reason=str(failure))
+        self._failure = None
+        return self._start(once=once)
+
+    def _apply(self, rows: DataFrame, _batch: int) -> None:
+        try:
+            batch = Batch.from_source(rows.toArrow())
+            self._store.apply(batch.events, batch.ranges)
+            self._store.halt(batch.halted)
+            self._halted |= batch.halted
+            request_retries(self._store.engine, self._settings.stall, self._clock())
+            self._promote_now_and_then()
+        except IndexerError as error:
+            self._failure = error
+            raise
+        self._restarts = 0
+
+    def _promote_now_and_then(self) -> None:
+        """Few and larger files: the lake lags behind the store by some seconds, and what is served is both."""
+        if time.monotonic() - self._promoted_at >= self._settings.lake_interval:
+            promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
+            self._promoted_at = time.monotonic()
+
+
+def _told_by_source(error: StreamingQueryException | None) -> IndexerError | None:
+    """The error of ours that ended the data source's process: Spark passes on no more than its traceback's text."""
+    lines = re.findall(r"^indexer\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
+    if not lines:
+        return None
+    name, text = lines[-1]
+    return RangeGapError(text) if name == RangeGapError.__name__ else IndexerError(text)

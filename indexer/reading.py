@@ -1,0 +1,272 @@
+"""Reads the operational store. Needs no Spark; the index may be running."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import func, select, text
+
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.message import Kind
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.protocol.status import Status
+from indexer.records import (
+    ChainRecord,
+    DivergenceRecord,
+    DuplicateRecord,
+    MessageRecord,
+    QuarantinedLog,
+    ReceiptRecord,
+)
+from indexer.settings import StallPolicy
+from indexer.sinks import tables
+from indexer.sinks.engine import reading_engine
+from indexer.transforms.queries import query
+
+Row = Mapping[str, Any]
+
+_SHOWN = query("shown_status", messages="messages", chains="chains")
+_DIVERGENCES = query("divergences", messages="messages", receipts="receipts", chains="chains", text="varchar")
+
+
+class IndexReader:
+    """Answers about messages and chains. Use it as a context manager."""
+
+    def __init__(self, url: str, policy: StallPolicy | None = None, clock: Callable[[], float] = time.time) -> None:
+        """Opens the store.
+
+        Args:
+            url: of the store, such as `IndexFolder.store_url`.
+            policy: when a message counts as stalled; that of the index's last run if not given.
+            clock: Unix seconds.
+
+        Raises:
+            IndexerError: there is no store, or a newer Waybill wrote it.
+        """
+        self._engine = reading_engine(url)
+        self._policy = policy or self._saved_policy()
+        self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._engine.dispose()
+
+    def messages(self, *, status: Status | None = None, limit: int = 100, offset: int = 0) -> list[MessageRecord]:
+        """Messages, the newest first, those taken back by a reorg left out unless `status` asks for them."""
+        if status is Status.ORPHANED:
+            return self._orphans("order by block_time desc, message_id limit :limit offset :offset", limit, offset)
+        wanted = "where shown_status = :status" if status else ""
+        order = "order by coalesce(source_time, received_time) desc, source_block desc, nonce desc, message_id"
+        rows = self._rows(
+            f"select * from ({_SHOWN}) {wanted} {order} limit :limit offset :offset",  # noqa: S608  our own texts
+            status=status.value if status else None,
+            limit=limit,
+            offset=offset,
+        )
+        return [_message(row) for row in rows]
+
+    def message(self, message_id: bytes) -> MessageRecord | None:
+        """One message, or None if the index has never seen it."""
+        rows = self._rows(f"select * from ({_SHOWN}) where message_id = :id", id=message_id)  # noqa: S608
+        found = [_message(row) for row in rows if row["source_block"] is not None]
+        orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
+        return next(iter(found or orphans or [_message(row) for row in rows]), None)
+
+    def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
+        """What each GMP did for a message, by GMP number."""
+        rows = self._rows("select * from receipts where message_id = :id order by gmp", id=message_id)
+        return [ReceiptRecord(**_fields_of(ReceiptRecord, row)) for row in rows]
+
+    def chains(self) -> list[ChainRecord]:
+        """How far each chain has been read, by chain id."""
+        rows = self._rows(
+            """
+            select c.*, :now - c.block_time as lag_seconds,
+              (select count(*) from events e where e.chain_id = c.chain_id and e.error is not null) as quarantined
+            from chains c order by c.chain_id
+            """
+        )
+        return [ChainRecord(**_fields_of(ChainRecord, row)) for row in rows]
+
+    def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
+        """Deliveries that changed nothing, the newest first."""
+        rows = self._rows(
+            """
+            select * from events where event = 'DuplicateAbsorbed' and error is null
+            order by block_time desc, chain_id, block_number desc, log_index desc limit :limit
+            """,
+            limit=limit,
+        )
+        return [DuplicateRecord(**_fields_of(DuplicateRecord, row)) for row in rows]
+
+    def divergences(self) -> list[DivergenceRecord]:
+        """Facts that contradict one another: none is to be expected."""
+        rows = self._rows(f"select * from ({_DIVERGENCES}) order by kind, message_id")  # noqa: S608  our own text
+        return [DivergenceRecord(**_fields_of(DivergenceRecord, row)) for row in rows]
+
+    def quarantined(self, *, limit: int = 1_000) -> list[QuarantinedLog]:
+        """Logs that carry one of Waybill's events but can't be right, with the reason."""
+        rows = self._rows(
+            "select * from events where error is not null order by chain_id, block_number, log_index limit :limit",
+            limit=limit,
+        )
+        return [QuarantinedLog(**_fields_of(QuarantinedLog, row)) for row in rows]
+
+    def retry_requests(self, message_id: bytes | None = None) -> list[RetryRequest]:
+        """Requests in the order they were written, of one message or of all."""
+        chosen = select(tables.retry_requests).order_by(tables.retry_requests.c.sequence)
+        if message_id is not None:
+            chosen = chosen.where(tables.retry_requests.c.message_id == message_id)
+        with self._engine.connect() as connection:
+            return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
+
+    def counts_by_status(self) -> dict[Status, int]:
+        """How many routed messages are in each state."""
+        rows = self._rows(
+            f"select shown_status, count(*) as number from ({_SHOWN}) "  # noqa: S608  our own text
+            "where source_block is not null group by shown_status"
+        )
+        return {Status(row["shown_status"]): row["number"] for row in rows}
+
+    def totals(self) -> Mapping[str, Any]:
+        """Sums over all routed messages; see `indexer.jobs.report`."""
+        message = tables.messages.c
+        executed = message.executions > 0
+        chosen = select(
+            func.count().label("messages"),
+            func.count().filter(executed).label("executed"),
+            func.count().filter(message.executions > 1).label("executed_twice"),
+            func.coalesce(func.sum(message.attempts), 0).label("retries_sent"),
+            func.count().filter(executed, message.attempts > 0).label("retries_executed"),
+            func.coalesce(func.sum(message.duplicates), 0).label("duplicates"),
+            func.count().filter(executed, message.failures > 0).label("recovered"),
+        ).where(message.source_block.is_not(None))
+        requested = select(func.count()).select_from(tables.retry_requests)
+        with self._engine.connect() as connection:
+            sums = dict(connection.execute(chosen).mappings().one())
+            return sums | {"retries_requested": connection.scalar(requested)}
+
+    def late_receipts(self) -> int:
+        """How many GMPs delivered a message that was executed already."""
+        rows = self._rows(
+            """
+            select count(*) as number from receipts r join messages m on m.message_id = r.message_id
+            where m.executions > 0
+              and (r.received_block > m.executed_block
+                   or (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index))
+            """
+        )
+        return int(rows[0]["number"])
+
+    def gmp_totals(self) -> dict[Gmp, Mapping[str, int]]:
+        """Sums over all messages, by GMP."""
+        rows = self._rows(
+            """
+            select gmp, sum(dispatches) as dispatched, sum(dispatch_failures) as dispatch_failures,
+              count(received_block) as received, sum(duplicates) as duplicates
+            from receipts group by gmp order by gmp
+            """
+        )
+        known = {gmp.value for gmp in Gmp}
+        return {Gmp(row["gmp"]): row for row in rows if row["gmp"] in known}
+
+    def latencies(self) -> list[int]:
+        """Seconds of block time from route to execution, of every executed message, ascending."""
+        rows = self._rows(
+            """
+            select executed_time - source_time as seconds from messages
+            where executions > 0 and source_time is not null order by 1
+            """
+        )
+        return [row["seconds"] for row in rows]
+
+    def _saved_policy(self) -> StallPolicy:
+        chosen = select(tables.facts.c.name, tables.facts.c.value).where(
+            tables.facts.c.name.in_(["stall_after", "max_lag"])
+        )
+        with self._engine.connect() as connection:
+            return StallPolicy(**{row.name: row.value for row in connection.execute(chosen)})
+
+    def _orphans(self, rest: str, limit: int = 1, offset: int = 0, **arguments: Any) -> list[MessageRecord]:
+        rows = self._rows(
+            f"""
+            select o.*,
+              (select m.message_id from messages m
+               where m.source_chain = o.chain_id and m.source_transaction = o.transaction_hash
+                 and m.recipient = o.recipient and m.payload_hash = o.payload_hash
+               order by m.message_id limit 1) as replaced_by
+            from orphans o {rest}
+            """,  # noqa: S608  our own texts
+            limit=limit,
+            offset=offset,
+            **arguments,
+        )
+        return [_orphan(row) for row in rows]
+
+    def _rows(self, statement: str, **arguments: Any) -> list[Row]:
+        policy = {
+            "now": int(self._clock()),
+            "stall_after": self._policy.stall_after,
+            "max_lag": self._policy.max_lag,
+        }
+        with self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(text(statement), policy | arguments).mappings()]
+
+
+def _fields_of(record: type[Any], row: Row) -> dict[str, Any]:
+    return {field.name: row[field.name] for field in fields(record)}
+
+
+def _message(row: Row) -> MessageRecord:
+    values = {field.name: row[field.name] for field in fields(MessageRecord) if field.name in row}
+    gas_limit = row["gas_limit"]
+    return MessageRecord(
+        **values
+        | {
+            "status": Status(row["shown_status"]),
+            "kind": None if row["kind"] is None else Kind(row["kind"]),
+            "gas_limit": None if gas_limit is None else gas_limit % (1 << 64),
+            "retriable": bool(row["retriable"]),
+            "dispatched": gmps_from_bits(row["dispatched"]),
+            "received": gmps_from_bits(row["received"]),
+        }
+    )
+
+
+def _orphan(row: Row) -> MessageRecord:
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(MessageRecord))
+    return MessageRecord(
+        **unknown
+        | {
+            "message_id": row["message_id"],
+            "status": Status.ORPHANED,
+            "source_chain": row["chain_id"],
+            "destination_chain": row["destination_chain"],
+            "sender": row["sender"],
+            "recipient": row["recipient"],
+            "payload_hash": row["payload_hash"],
+            "source_block": row["block_number"],
+            "source_time": row["block_time"],
+            "source_transaction": row["transaction_hash"],
+            "retriable": False,
+            "dispatched": frozenset(),
+            "received": frozenset(),
+            "receipts": 0,
+            "executions": 0,
+            "failures": 0,
+            "duplicates": 0,
+            "replaced_by": row["replaced_by"],
+        }
+    )

@@ -1,0 +1,165 @@
+"""Every table of the index, once: as Arrow and as Spark schemas; `indexer.sinks.tables` derives the store's from these."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
+
+UINT64: Final = pa.decimal128(20, 0)
+"""For what a sender may set to anything up to 2^64 - 1; there is no unsigned type in Spark or Delta."""
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+EVENTS: Final = _schema(
+    # Where the log stands. (chain_id, block_number, log_index) is the key.
+    chain_id=pa.int64(),
+    block_number=pa.int64(),
+    log_index=pa.int64(),
+    block_hash=pa.binary(),
+    block_time=pa.int64(),  # Unix seconds
+    transaction_hash=pa.binary(),
+    address=pa.binary(),  # 20 bytes
+    # What it says: the event's name (docs/formats.md), null for one that Waybill does not know.
+    event=pa.string(),
+    message_id=pa.binary(),
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    gmp=pa.int32(),
+    gmps=pa.int32(),  # set: bit n - 1 stands for GMP n
+    attempt=pa.int64(),
+    retriable=pa.bool_(),
+    receipts=pa.int32(),
+    quorum=pa.int32(),
+    payload_hash=pa.binary(),
+    reason=pa.binary(),
+    cancellation_id=pa.binary(),  # the message that cancelled this one
+    # From the envelope of MessageRouted; `sender`, `nonce`, `recipient` and `gas_limit` also from other events.
+    source_router=pa.binary(),  # 32 bytes, as all addresses below
+    sender=pa.binary(),
+    nonce=pa.int64(),
+    destination_router=pa.binary(),
+    recipient=pa.binary(),
+    gas_limit=UINT64,
+    sent_at=pa.int64(),  # Unix seconds
+    ttl=pa.int64(),  # seconds
+    kind=pa.int32(),
+    replaces=pa.binary(),
+    envelope=pa.binary(),
+    # The log as it was, where it is unknown or malformed; `error` says what is wrong with it (quarantine).
+    topics=pa.binary(),  # the topics, 32 bytes each, one after the other
+    data=pa.binary(),
+    error=pa.string(),
+)
+
+RANGE: Final = _schema(
+    range_first=pa.int64(),  # not null: this row is no event, but says that blocks first…block_number were read
+    range_hashes=pa.binary(),  # of the last blocks, up to block_number (`indexer.sources.position`)
+    final_block=pa.int64(),
+    final_hash=pa.binary(),
+    head_block=pa.int64(),
+    halted=pa.string(),  # why the chain is read no further
+)
+
+SOURCE: Final = pa.schema([*EVENTS, *RANGE])
+"""Rows of the `evm` data source: events, and one row per chain and batch that says which blocks they are of."""
+
+MESSAGES: Final = _schema(
+    message_id=pa.binary(),
+    status=pa.string(),  # by the message's own events; `transforms/shown_status.sql` adds what time tells
+    source_chain=pa.int64(),
+    source_router=pa.binary(),
+    source_block=pa.int64(),
+    source_time=pa.int64(),  # Unix seconds, as all times here: of the block
+    source_transaction=pa.binary(),
+    destination_chain=pa.int64(),
+    destination_router=pa.binary(),
+    sender=pa.binary(),
+    recipient=pa.binary(),
+    nonce=pa.int64(),
+    gas_limit=UINT64,
+    sent_at=pa.int64(),
+    ttl=pa.int64(),
+    kind=pa.int32(),
+    quorum=pa.int32(),
+    replaces=pa.binary(),
+    payload_hash=pa.binary(),
+    payload_differs=pa.bool_(),  # the payload hashes on the two chains are not all the same
+    retriable=pa.bool_(),
+    attempts=pa.int64(),  # number of the last attempt; 0 is the route
+    attempted_block=pa.int64(),
+    attempted_hash=pa.binary(),
+    attempted_time=pa.int64(),
+    dispatched=pa.int32(),  # set of GMPs that took it, over all attempts
+    received=pa.int32(),  # set of GMPs whose receipt is there
+    receipts=pa.int32(),  # how many those are
+    received_time=pa.int64(),  # of the first receipt
+    executions=pa.int64(),
+    executed_block=pa.int64(),
+    executed_log_index=pa.int64(),
+    executed_time=pa.int64(),
+    executed_transaction=pa.binary(),
+    failures=pa.int64(),  # of the recipient, deferrals included
+    failure_reason=pa.binary(),  # of the last one
+    failed_time=pa.int64(),
+    duplicates=pa.int64(),
+)
+
+RECEIPTS: Final = _schema(
+    message_id=pa.binary(),
+    gmp=pa.int32(),
+    dispatches=pa.int64(),  # attempts in which the GMP took the message
+    last_attempt=pa.int64(),
+    dispatch_failures=pa.int64(),
+    received_chain=pa.int64(),
+    received_block=pa.int64(),
+    received_log_index=pa.int64(),
+    received_time=pa.int64(),
+    received_transaction=pa.binary(),
+    duplicates=pa.int64(),
+    last_duplicate_time=pa.int64(),
+)
+
+DIVERGENCES: Final = _schema(
+    kind=pa.string(),
+    message_id=pa.binary(),  # null: the lane as a whole
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    evidence=pa.string(),
+)
+
+_SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    UINT64: DecimalType(20, 0),
+}
+
+
+def as_source(events: pa.Table) -> pa.Table:
+    """Events as rows of the data source."""
+    nulls = [pa.nulls(len(events), field.type) for field in RANGE]
+    return pa.table([*events.combine_chunks().columns, *nulls], schema=SOURCE)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The same table for Spark."""
+    table = StructType()
+    for field in schema:
+        table.add(field.name, _SPARK_TYPES[field.type])
+    return table

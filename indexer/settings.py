@@ -1,0 +1,76 @@
+"""What a user can set about the index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallPolicy:
+    """When a message counts as stalled, and how often a retry may be asked for."""
+
+    stall_after: int = 900  # seconds from an attempt's block time until the message is overdue
+    max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
+    max_retries: int = 10  # attempts of one message, the first one not counted
+    requests_per_lane_minute: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLimits:
+    """How the chains are read."""
+
+    poll_interval: float = 0.1  # seconds between two looks at a chain's head
+    rpc_timeout: float = 10.0  # seconds for one request
+    hash_window: int = 128  # recent blocks whose hashes are remembered: the deepest reorg found without a re-read
+    max_blocks_per_batch: int = 20_000
+    max_logs_per_batch: int = 10_000
+    finality_depth: int = 64  # blocks; for nodes that do not know the tag `finalized`
+    rollback_patience: float = 2.0  # seconds that a lower head must stay before it is taken for a rollback
+
+    def __post_init__(self) -> None:
+        if self.hash_window < 2:
+            raise SettingsError(f"hash_window is {self.hash_window}; it must be at least 2")
+        for name in ("poll_interval", "rpc_timeout", "max_blocks_per_batch", "max_logs_per_batch"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFolder:
+    """Where the index keeps its files."""
+
+    path: Path
+
+    @property
+    def store_url(self) -> str:
+        """The operational store."""
+        return f"sqlite:///{self.path / 'index.db'}"
+
+    @property
+    def lake(self) -> Path:
+        """The Delta tables."""
+        return self.path / "lake"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's scratch: the store and the lake own the offsets, so it is made new at every start."""
+        return self.path / "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSettings:
+    """Everything that a run of the index needs besides the deployment."""
+
+    folder: IndexFolder
+    stall: StallPolicy = StallPolicy()
+    limits: SourceLimits = SourceLimits()
+    lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
+    backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake

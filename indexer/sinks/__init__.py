@@ -1,0 +1,1 @@
+"""Where the index is kept: the Delta lake and the operational store."""

@@ -1,0 +1,112 @@
+"""The Delta lake: events of final blocks, append-only. Parquet by whoever has the rows, one commit by the driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+
+from indexer import schemas
+from indexer.errors import RangeGapError
+from indexer.sinks.parquet import write_files
+
+
+@dataclass(frozen=True, slots=True)
+class FinalBlocks:
+    """Blocks `first`…`last` of a chain, all of them final; `last_hash` is the hash of the last."""
+
+    first: int
+    last: int
+    last_hash: bytes
+
+
+class Lake:
+    """The table `events`. Delta's own transaction versions say up to which block each chain is in it.
+
+    A commit names the blocks that it is of, and counts only if they follow those that are there: whoever repeats one, or
+    comes with a range that leaves something out, changes nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Opens the lake in that folder, and makes it if it is not there.
+
+        Attributes:
+            path: the lake's folder.
+            folder: that of its table `events`.
+        """
+        self.path = folder
+        self.folder = folder / "events"
+        if not DeltaTable.is_deltatable(str(self.folder)):
+            DeltaTable.create(self.folder, schema=schemas.EVENTS, mode="ignore", name="events")
+
+    def last_block(self, chain: int) -> int | None:
+        """The block up to which the chain's events are in the lake, or None if none are."""
+        return self._table().transaction_version(str(chain))
+
+    def last_hash(self, chain: int) -> bytes:
+        """The hash of that block; empty if nothing is in the lake."""
+        for commit in self._table().history():
+            if found := commit.get(f"hash-{chain}"):
+                return bytes.fromhex(found)
+        return b""
+
+    def commit(self, manifests: Iterable[Mapping[str, Any]], blocks: Mapping[int, FinalBlocks]) -> None:
+        """Adds files to the table, in one commit.
+
+        Args:
+            manifests: of the files, as `indexer.sinks.parquet.write_files` yields them.
+            blocks: by chain, the blocks whose events the files hold.
+
+        Raises:
+            RangeGapError: a chain's blocks do not begin behind those that are in the lake.
+        """
+        table = self._table()
+        for chain, range_ in blocks.items():
+            there = table.transaction_version(str(chain))
+            if there is not None and range_.first != there + 1:
+                raise RangeGapError(
+                    f"the lake has chain {chain} up to block {there}, and the blocks to add begin with {range_.first}"
+                )
+        now = int(time.time() * 1000)
+        files: list[AddAction | RemoveAction] = [
+            AddAction(
+                path=manifest["path"],
+                size=manifest["size"],
+                partition_values={},
+                modification_time=now,
+                data_change=True,
+                stats=manifest["stats"],
+            )
+            for manifest in manifests
+        ]
+        properties = CommitProperties(
+            custom_metadata={f"hash-{chain}": range_.last_hash.hex() for chain, range_ in blocks.items()},
+            app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
+        )
+        table.create_write_transaction(files, mode="append", schema=schemas.EVENTS, commit_properties=properties)
+
+    def append(self, events: pa.Table, blocks: Mapping[int, FinalBlocks]) -> None:
+        """Writes events and commits them; see `commit`."""
+        self.commit(list(write_files(self.folder, events.combine_chunks().to_batches())), blocks)
+
+    def files(self) -> list[str]:
+        """The files of the table's newest version. Others in the folder were never committed."""
+        return self._table().file_uris()
+
+    def events(self, chain: int, first: int, last: int) -> pa.Table:
+        """The events of a range of blocks, in order, as `schemas.EVENTS`."""
+        place = (
+            (pc.field("chain_id") == chain) & (pc.field("block_number") >= first) & (pc.field("block_number") <= last)
+        )
+        found = self._table().to_pyarrow_dataset().to_table(filter=place)
+        return found.cast(schemas.EVENTS).sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+
+    def _table(self) -> DeltaTable:
+        return DeltaTable(self.folder)

@@ -1,0 +1,61 @@
+"""Parquet files of the lake, written by whoever has the rows: Spark's executors or the driver."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from indexer import schemas
+
+_ROWS_IN_A_FILE: Final = 1_000_000
+_STATISTICS_OF: Final = ("chain_id", "block_number")
+_REPETITIVE: Final = ("chain_id", "event", "source_chain", "destination_chain", "gmp", "gmps", "kind")
+
+
+def write_files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """Writes rows to new files.
+
+    Args:
+        folder: of the Delta table.
+        batches: `schemas.EVENTS`.
+
+    Yields:
+        Per file, once its content is on disk: `path` in the folder, `size` in bytes, and `stats`, Delta's statistics as
+        JSON. No file counts until a commit names it.
+    """
+    rows: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        rows.append(batch)
+        count += batch.num_rows
+        if count >= _ROWS_IN_A_FILE:
+            yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS))
+            rows, count = [], 0
+    if rows:
+        yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS))
+
+
+def _write(folder: Path, table: pa.Table) -> dict[str, Any]:
+    name = f"part-{uuid.uuid4().hex}.parquet"
+    path = folder / name
+    pq.write_table(table, path, compression="zstd", use_dictionary=list(_REPETITIVE))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    ranges = {column: pc.min_max(table[column]).as_py() for column in _STATISTICS_OF}
+    stats = {
+        "numRecords": table.num_rows,
+        "minValues": {column: range_["min"] for column, range_ in ranges.items()},
+        "maxValues": {column: range_["max"] for column, range_ in ranges.items()},
+        "nullCount": dict.fromkeys(ranges, 0),
+    }
+    return {"path": name, "size": path.stat().st_size, "stats": json.dumps(stats)}

@@ -1,0 +1,39 @@
+"""Events whose blocks have become final go from the store to the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from indexer.sinks.lake import FinalBlocks, Lake
+from indexer.sinks.store import Store
+
+
+def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, int]:
+    """Appends to the lake what is final in the store and not yet there.
+
+    Parquet first, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself says
+    up to which block it has each chain, and the store drops no event.
+
+    Args:
+        store: where the events are.
+        lake: where they go.
+        start_blocks: by chain, the first block that was read.
+
+    Returns:
+        By chain, the block up to which its events are in the lake now; chains with nothing new are left out.
+    """
+    blocks: dict[int, FinalBlocks] = {}
+    for chain, position in store.positions().items():
+        there = lake.last_block(chain)
+        first = start_blocks[chain] if there is None else there + 1
+        if position.final_hash and position.final_block >= first:
+            blocks[chain] = FinalBlocks(first, position.final_block, position.final_hash)
+    if not blocks:
+        return {}
+    events = [store.events_between(chain, final.first, final.last) for chain, final in blocks.items()]
+    lake.append(pa.concat_tables(events), blocks)
+    reached = {chain: final.last for chain, final in blocks.items()}
+    store.note_lake(reached)
+    return reached

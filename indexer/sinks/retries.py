@@ -1,0 +1,135 @@
+"""Retry requests: the one thing that the index asks of the bridge (docs/formats.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, text
+
+from bridge.protocol.gmps import gmps_from_bits
+from indexer.settings import StallPolicy
+from indexer.sinks import tables
+from indexer.transforms.queries import query
+
+log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 500  # requests written in one transaction
+
+# A request stands as long as its cause is still the message's last attempt and nothing has ever answered it: then no other
+# is written. If it was answered and the message is overdue at the same attempt all the same, a reorg took the answer back.
+_OVERDUE: Final = text(
+    f"""
+    select o.*
+    from ({query("shown_status", messages="messages", chains="chains")}) o
+    where o.status in ('ROUTED', 'RECEIVED') and o.shown_status = 'STALLED' and o.retriable and o.attempts < :max_retries
+      and not exists (
+        select 1 from retry_requests r
+        where r.message_id = o.message_id and r.attempt = o.attempts + 1 and r.cause_chain = o.source_chain
+          and r.cause_block = o.attempted_block and r.cause_hash = o.attempted_hash
+          and r.sequence not in (select sequence from retry_closures)
+      )
+    order by o.deadline, o.message_id
+    limit :at_once
+    """  # noqa: S608  no text of a user's in it
+)
+
+
+def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
+    """Writes a request for every message that is overdue, may be retried and has none that still stands.
+
+    Args:
+        engine: the store, for its writer.
+        policy: what overdue means, and how many requests a lane may get in a minute.
+        now: Unix seconds.
+
+    Returns:
+        How many requests were written.
+    """
+    arguments = {
+        "stall_after": policy.stall_after,
+        "max_lag": policy.max_lag,
+        "max_retries": policy.max_retries,
+        "now": int(now),
+        "at_once": _AT_ONCE,
+    }
+    with engine.connect() as connection:
+        if connection.execute(_OVERDUE, arguments | {"at_once": 1}).first() is None:
+            return 0
+    with engine.begin() as connection:
+        overdue = connection.execute(_OVERDUE, arguments).mappings().all()
+        return _write(connection, overdue, policy, now)
+
+
+def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
+    requests = tables.retry_requests
+    sequence = _next_sequence(connection)
+    left: dict[tuple[int, int], int] = {}
+    written = 0
+    for message in overdue:
+        lane = message["source_chain"], message["destination_chain"]
+        if lane not in left:
+            left[lane] = policy.requests_per_lane_minute - _written_lately(connection, lane, now)
+        if left[lane] <= 0:
+            log.warning("retry requests of this lane have reached their ceiling for the minute", lane=lane)
+            continue
+        left[lane] -= 1
+        connection.execute(insert(requests).values(sequence=sequence, **_request(connection, message, policy, now)))
+        log.info("retry requested", message=f"0x{message['message_id'].hex()}", attempt=message["attempts"] + 1)
+        sequence += 1
+        written += 1
+    return written
+
+
+def _next_sequence(connection: Connection) -> int:
+    highest = connection.scalar(select(func.max(tables.retry_requests.c.sequence)))
+    if highest is not None:
+        return int(highest) + 1
+    first = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == "first_sequence"))
+    assert first is not None
+    return int(first)
+
+
+def _written_lately(connection: Connection, lane: tuple[int, int], now: float) -> int:
+    request = tables.retry_requests.c
+    return (
+        connection.scalar(
+            select(func.count()).where(
+                request.source_chain == lane[0],
+                request.destination_chain == lane[1],
+                request.requested_at > now - 60,
+            )
+        )
+        or 0
+    )
+
+
+def _request(connection: Connection, message: RowMapping, policy: StallPolicy, now: float) -> dict[str, object]:
+    attempt = message["attempts"] + 1
+    request = tables.retry_requests.c
+    generation = connection.scalar(
+        select(func.max(request.generation)).where(
+            request.message_id == message["message_id"], request.attempt == attempt
+        )
+    )
+    missing = message["dispatched"] & ~message["received"]
+    silent = ", ".join(sorted(gmp.label for gmp in gmps_from_bits(missing))) or "none"
+    return {
+        "message_id": message["message_id"],
+        "attempt": attempt,
+        "generation": 0 if generation is None else generation + 1,
+        "source_chain": message["source_chain"],
+        "destination_chain": message["destination_chain"],
+        "missing_gmps": missing,
+        "received_gmps": message["received"],
+        "reason": (
+            f"{message['receipts']} of {message['quorum']} receipts {policy.stall_after} s after attempt "
+            f"{message['attempts']}; silent: {silent}"
+        ),
+        "cause_chain": message["source_chain"],
+        "cause_block": message["attempted_block"],
+        "cause_hash": message["attempted_hash"],
+        "deadline": message["deadline"],
+        "requested_at": now,
+    }

@@ -1,0 +1,216 @@
+"""The operational store: what is known of the present, and how far each chain has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Connection, Engine, TextClause, bindparam, delete, insert, select, text, update
+from sqlalchemy.engine import RowMapping
+
+from indexer import schemas
+from indexer.errors import RangeGapError
+from indexer.settings import StallPolicy
+from indexer.sinks import tables
+from indexer.sinks.blocks import MAX_ROWS, BlockRange, in_pieces
+from indexer.sinks.engine import writing_engine
+from indexer.sources.position import ChainPosition
+from indexer.transforms.queries import query
+
+_IDS_IN_A_STATEMENT: Final = 500
+
+_EVENTS_OF_IDS: Final = "(select * from events where message_id in :ids)"
+
+
+def _of_ids(statement: str) -> TextClause:
+    return text(statement).bindparams(bindparam("ids", expanding=True))
+
+
+_INSERT_MESSAGES: Final = _of_ids(
+    f"insert into messages ({', '.join(schemas.MESSAGES.names)}) {query('lifecycle', events=_EVENTS_OF_IDS)}"
+)
+_INSERT_RECEIPTS: Final = _of_ids(
+    f"insert into receipts ({', '.join(schemas.RECEIPTS.names)}) {query('receipts', events=_EVENTS_OF_IDS)}"
+)
+_CLOSE_REQUESTS: Final = _of_ids(
+    """
+    insert into retry_closures (sequence)
+    select r.sequence from retry_requests r join messages m on m.message_id = r.message_id
+    where r.message_id in :ids and (m.attempts >= r.attempt or m.executions > 0)
+      and r.sequence not in (select sequence from retry_closures)
+    """
+)
+
+
+class Store:
+    """The one writer of the store's tables."""
+
+    def __init__(self, url: str, max_rows: int = MAX_ROWS) -> None:
+        """Opens the store, and makes it if it is not there.
+
+        Args:
+            url: of the database.
+            max_rows: events in one transaction; a single block with more is not split.
+
+        Raises:
+            StoreVersionError: a newer Waybill wrote it.
+            IndexerError: it is no store at all.
+        """
+        self.engine: Engine = writing_engine(url)
+        self._max_rows = max_rows
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.engine.dispose()
+
+    def save_policy(self, policy: StallPolicy) -> None:
+        """Notes what the running index takes for stalled, so that whoever reads the store takes the same."""
+        values = {"stall_after": policy.stall_after, "max_lag": policy.max_lag}
+        with self.engine.begin() as connection:
+            connection.execute(delete(tables.facts).where(tables.facts.c.name.in_(values)))
+            connection.execute(insert(tables.facts), [{"name": name, "value": value} for name, value in values.items()])
+
+    def positions(self) -> dict[int, ChainPosition]:
+        """How far each chain has been read."""
+        with self.engine.connect() as connection:
+            return {row["chain_id"]: _position(row) for row in connection.execute(select(tables.chains)).mappings()}
+
+    def apply(self, events: pa.Table, ranges: Mapping[int, BlockRange]) -> None:
+        """Replaces ranges of blocks; the same call again changes nothing.
+
+        Everything known of a chain from the range's first block on gives way to `events`: replay, recovery from a crash
+        and reorg are this one operation. Messages and receipts follow from their events. A long range takes several
+        transactions, each of which leaves the store as it is when the chain has been read up to some block.
+
+        Args:
+            events: `schemas.EVENTS`, all events of the ranges.
+            ranges: by chain.
+
+        Raises:
+            RangeGapError: a range does not follow what is stored.
+        """
+        for chain, range_ in ranges.items():
+            of_chain = events.filter(pc.equal(events["chain_id"], chain))
+            ordered = of_chain.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+            for piece, part in in_pieces(ordered, range_, self._max_rows):
+                with self.engine.begin() as connection:
+                    _replace(connection, chain, piece, part)
+
+    def halt(self, reasons: Mapping[int, str | None]) -> None:
+        """Notes why chains are read no further, or with None that they are."""
+        with self.engine.begin() as connection:
+            for chain, reason in reasons.items():
+                connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=reason))
+
+    def events_between(self, chain: int, first: int, last: int) -> pa.Table:
+        """The events of a range of blocks, in order, as `schemas.EVENTS`."""
+        place = tables.events.c
+        chosen = (
+            select(tables.events)
+            .where(place.chain_id == chain, place.block_number.between(first, last))
+            .order_by(place.block_number, place.log_index)
+        )
+        with self.engine.connect() as connection:
+            rows = [dict(row) for row in connection.execute(chosen).mappings()]
+        return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
+
+    def lake_block(self, chain: int) -> int | None:
+        """The block up to which the chain's events were in the lake when this was last noted."""
+        with self.engine.connect() as connection:
+            chosen = select(tables.chains.c.lake_block).where(tables.chains.c.chain_id == chain)
+            block: int | None = connection.scalar(chosen)
+            return block
+
+    def note_lake(self, blocks: Mapping[int, int]) -> None:
+        """Notes up to which block each chain's events are in the lake."""
+        with self.engine.begin() as connection:
+            for chain, block in blocks.items():
+                connection.execute(
+                    update(tables.chains).where(tables.chains.c.chain_id == chain).values(lake_block=block)
+                )
+
+
+def _position(row: RowMapping) -> ChainPosition:
+    return ChainPosition(
+        block=row["block"], hashes=row["hashes"], final_block=row["final_block"], final_hash=row["final_hash"]
+    )
+
+
+def _replace(connection: Connection, chain: int, events: pa.Table, range_: BlockRange) -> None:
+    stored = connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
+    if stored is not None:
+        _check_follows(chain, _position(stored), range_)
+    place = tables.events.c
+    replaced = (place.chain_id == chain) & (place.block_number >= range_.first)
+    gone = connection.execute(
+        select(tables.events).where(replaced, place.event == "MessageRouted", place.error.is_(None))
+    ).mappings()
+    gone_routes = {row["message_id"]: row for row in gone}
+    touched = set(connection.scalars(select(place.message_id).where(replaced).distinct()))
+    connection.execute(delete(tables.events).where(replaced))
+    rows = events.to_pylist()
+    if rows:
+        connection.execute(insert(tables.events), rows)
+    touched |= {row["message_id"] for row in rows}
+    touched.discard(None)
+    _recompute(connection, touched)
+    _note_orphans(connection, gone_routes, rows)
+    _save_position(connection, chain, range_, is_new=stored is None)
+
+
+def _check_follows(chain: int, position: ChainPosition, range_: BlockRange) -> None:
+    before = range_.first - 1
+    if before > position.block:
+        raise RangeGapError(
+            f"chain {chain} is stored up to block {position.block}, and the blocks read begin with {range_.first}"
+        )
+    ours, theirs = position.hash_at(before), range_.position.hash_at(before)
+    if None not in (ours, theirs) and ours != theirs:
+        raise RangeGapError(f"the blocks read of chain {chain} do not follow the block {before} that is stored")
+
+
+def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
+    """Makes messages and receipts anew from all events of these messages."""
+    for part in _parts(ids):
+        connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
+        connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
+        for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS, _CLOSE_REQUESTS):
+            connection.execute(statement, {"ids": part})
+
+
+def _parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Ids, as many at a time as a statement takes."""
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _IDS_IN_A_STATEMENT):
+        yield ordered[start : start + _IDS_IN_A_STATEMENT]
+
+
+def _note_orphans(
+    connection: Connection, gone_routes: Mapping[bytes, RowMapping], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    back = {row["message_id"] for row in rows if row["event"] == "MessageRouted" and row["error"] is None}
+    orphaned = [row for message_id, row in gone_routes.items() if message_id not in back]
+    for part in _parts(back | gone_routes.keys()):
+        connection.execute(delete(tables.orphans).where(tables.orphans.c.message_id.in_(part)))
+    if orphaned:
+        names = [column.name for column in tables.orphans.c]
+        connection.execute(insert(tables.orphans), [{name: row[name] for name in names} for row in orphaned])
+
+
+def _save_position(connection: Connection, chain: int, range_: BlockRange, *, is_new: bool) -> None:
+    position = range_.position
+    values = {
+        "block": position.block,
+        "block_hash": range_.block_hash,
+        "block_time": range_.block_time,
+        "hashes": position.hashes,
+        "final_block": position.final_block,
+        "final_hash": position.final_hash,
+        "head_block": range_.head_block,
+    }
+    if is_new:
+        connection.execute(insert(tables.chains).values(chain_id=chain, **values))
+    else:
+        connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(**values))

@@ -1,0 +1,149 @@
+"""The operational store's tables."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+)
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from bridge.protocol import retry_requests as format_
+from indexer import schemas
+
+SCHEMA_VERSION: Final = 1
+
+
+class Uint64(TypeDecorator[int]):
+    """A ``uint64`` in a signed column: no database has unsigned ones, and gas limits may be anything."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | Decimal | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        """To two's complement."""
+        if value is None:
+            return None
+        number = int(value)
+        return number - (1 << 64) if number >= 1 << 63 else number
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        """From two's complement."""
+        return None if value is None else value % (1 << 64)
+
+
+_TYPES: Final[dict[pa.DataType, type[TypeEngine[Any]]]] = {
+    pa.int64(): BigInteger,
+    pa.int32(): Integer,
+    pa.bool_(): Boolean,
+    pa.string(): String,
+    pa.binary(): LargeBinary,
+    schemas.UINT64: Uint64,
+}
+
+metadata: Final = MetaData()
+
+
+def _table(name: str, schema: pa.Schema, key: tuple[str, ...], *indexes: Index) -> Table:
+    columns = [
+        Column(field.name, _TYPES[field.type], primary_key=field.name in key, autoincrement=False) for field in schema
+    ]
+    return Table(name, metadata, *columns, *indexes, sqlite_with_rowid=False)
+
+
+events: Final = _table(
+    "events",
+    schemas.EVENTS,
+    ("chain_id", "block_number", "log_index"),
+    Index("events_of_message", "message_id"),
+)
+
+messages: Final = _table(
+    "messages",
+    schemas.MESSAGES,
+    ("message_id",),
+    Index("messages_by_time", "source_time"),
+    Index("messages_of_transaction", "source_chain", "source_transaction"),
+)
+Index("messages_waiting", messages.c.attempted_time, sqlite_where=messages.c.status.in_(("ROUTED", "RECEIVED")))
+
+receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
+
+orphans: Final = Table(
+    "orphans",  # messages whose MessageRouted a reorg took back, and which have not come again
+    metadata,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("block_number", BigInteger, nullable=False),
+    Column("block_hash", LargeBinary, nullable=False),
+    Column("block_time", BigInteger, nullable=False),
+    Column("transaction_hash", LargeBinary, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("sender", LargeBinary, nullable=False),
+    Column("recipient", LargeBinary, nullable=False),
+    Column("payload_hash", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+chains: Final = Table(
+    "chains",  # how far each chain has been read, and how far it is in the lake
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("block", BigInteger, nullable=False),
+    Column("block_hash", LargeBinary, nullable=False),
+    Column("block_time", BigInteger, nullable=False),
+    Column("hashes", LargeBinary, nullable=False),
+    Column("final_block", BigInteger, nullable=False),
+    Column("final_hash", LargeBinary, nullable=False),
+    Column("head_block", BigInteger, nullable=False),
+    Column("lake_block", BigInteger),
+    Column("halted", String),
+)
+
+retry_requests: Final = Table(
+    format_.TABLE,  # append-only; docs/formats.md
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("message_id", LargeBinary, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("missing_gmps", Integer, nullable=False),
+    Column("received_gmps", Integer, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("cause_chain", BigInteger, nullable=False),
+    Column("cause_block", BigInteger, nullable=False),
+    Column("cause_hash", LargeBinary, nullable=False),
+    Column("deadline", BigInteger, nullable=False),
+    Column("requested_at", Float, nullable=False),
+    UniqueConstraint("message_id", "attempt", "generation"),
+    Index("retry_requests_of_lane", "source_chain", "destination_chain", "requested_at"),
+)
+
+retry_closures: Final = Table(
+    "retry_closures",  # requests that a retry or an execution has answered at some time
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+)
+
+facts: Final = Table(
+    "store",  # one row per fact about the store itself
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)

@@ -1,0 +1,234 @@
+"""Reads one chain's events so that what comes back is of one history: that of the block it ends with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import httpx
+import pyarrow as pa
+
+from indexer import schemas
+from indexer.decode.events import Emitters
+from indexer.errors import FinalityViolatedError
+from indexer.settings import SourceLimits
+from indexer.sources.answers import TransientRpcError, UnknownBlockError
+from indexer.sources.headers import Headers
+from indexer.sources.logs import EventReader
+from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
+from indexer.sources.rpc import ChainRpc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainConfig:
+    """One chain as the source is told of it."""
+
+    chain_id: int
+    urls: tuple[str, ...]
+    start_block: int
+    emitters: Emitters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """What a look at a chain brought: blocks `first`…`position.block` and their events replace all from `first` on."""
+
+    first: int
+    position: ChainPosition
+    last: Header
+    head_block: int
+    events: pa.Table
+
+
+class ChainReader:
+    """Follows one chain. Use it from one thread at a time."""
+
+    def __init__(
+        self,
+        config: ChainConfig,
+        limits: SourceLimits,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Connects lazily.
+
+        Args:
+            config: the chain.
+            limits: how to read it.
+            clock: measures how long a lower head has lasted, in seconds.
+            transport: what stands in for the network.
+        """
+        self.config = config
+        self._limits = limits
+        self._clock = clock
+        self._rpc = ChainRpc(config.chain_id, config.urls, limits.rpc_timeout, transport)
+        self._headers = Headers(self._rpc, limits.finality_depth)
+        self._events = EventReader(self._rpc, self._headers, config.emitters)
+        self._lower_head_since: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._rpc.close()
+
+    def head(self) -> Header:
+        """The newest block.
+
+        Raises:
+            RpcError: no endpoint says which it is.
+        """
+        return self._headers.head()
+
+    def final(self) -> Header | None:
+        """The last block that the chain calls final, or None if there is none."""
+        return self._headers.final(self._headers.head())
+
+    def header(self, number: int) -> Header:
+        """The block at that height on the chain as it is now.
+
+        Raises:
+            UnknownBlockError: there is none.
+        """
+        return self._headers.at(number)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the last look found a head below ours, and waits to see whether it stays there."""
+        return self._lower_head_since is not None
+
+    def advance(self, position: ChainPosition, target: int | None = None) -> Advance | None:
+        """What is new since `position`, or None if nothing is.
+
+        Args:
+            position: how far the chain has been read.
+            target: a block beyond which nothing is read.
+
+        Raises:
+            RpcError: no usable answer, or the chain changed while it was read: try again.
+            FinalityViolatedError: the chain no longer has a block that it had called final.
+        """
+        head = self._headers.head()
+        if self._lags(position, head):
+            return None
+        fork = self._fork(position, head)
+        last = head.number if target is None else min(head.number, max(target, fork))
+        if fork == position.block and last <= fork:
+            return None
+        last = min(last, fork + self._limits.max_blocks_per_batch)
+        return self._read(position.back_to(fork), last, head)
+
+    def read_final(self, first: int, last: int) -> Iterator[pa.Table]:
+        """The events of a range of blocks that the chain calls final, piece by piece.
+
+        Raises:
+            RpcError: no usable answer.
+        """
+        for _, events in self._events.read(first, last, []):
+            yield events
+
+    def _lags(self, position: ChainPosition, head: Header) -> bool:
+        """Whether a head below ours is that of an endpoint that lags: one that stays there is a rollback.
+
+        To take a laggard's word for it would forget deliveries, and ask for retries that cost money.
+        """
+        if head.number >= position.block:
+            self._lower_head_since = None
+            return False
+        if position.final_hash and head.number < position.final_block:
+            raise TransientRpcError(
+                f"chain {self.config.chain_id}: the endpoint's newest block is {head.number}, below block "
+                f"{position.final_block} that the chain had called final: it lags behind"
+            )
+        now = self._clock()
+        if self._lower_head_since is None:
+            self._lower_head_since = now
+        return now - self._lower_head_since < self._limits.rollback_patience
+
+    def _fork(self, position: ChainPosition, head: Header) -> int:
+        """The last block of ours that the chain still has."""
+        if not position.hashes:
+            return position.block
+        if head.number == position.block + 1 and head.parent_hash[:HASH_PREFIX] == position.hash_at(position.block):
+            return position.block
+        highest = min(position.block, head.number)
+        bottom = max(position.first_remembered, position.final_block if position.final_hash else 0)
+        reach = 1
+        while highest >= bottom:
+            lowest = max(bottom, highest - reach + 1)
+            for header in reversed(self._headers.of(range(lowest, highest + 1))):
+                if position.has(header):
+                    return header.number
+            highest, reach = lowest - 1, reach * 8
+        return self._final_fork(position, head)
+
+    def _final_fork(self, position: ChainPosition, head: Header) -> int:
+        """The final block, where no block remembered is left: all that is not final may be read again."""
+        number = position.final_block
+        if not position.final_hash:
+            return number
+        if number <= head.number and self._headers.at(number).hash == position.final_hash:
+            return number
+        raise FinalityViolatedError(
+            f"chain {self.config.chain_id} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
+            "had called final: it was rewritten, or the endpoint now serves another chain with the same id. If this is a "
+            "devnet that was started anew, delete the index's folder"
+        )
+
+    def _read(self, base: ChainPosition, last: int, head: Header) -> Advance:
+        first = base.block + 1
+        if last < first:
+            return self._taken_back(base, head)
+        tail = self._headers.between(max(first, last - self._limits.hash_window + 1), last)
+        parts: list[pa.Table] = []
+        count = 0
+        for end, events in self._events.read(first, last, tail):
+            parts.append(events)
+            count += len(events)
+            if count >= self._limits.max_logs_per_batch and end < last:
+                tail = [header for header in tail if header.number <= end] or [self._headers.at(end)]
+                break
+        self._check_base(base, tail[0])
+        position = base.extended(tail, self._limits.hash_window)
+        return Advance(
+            first=first,
+            position=self._finalised(position, tail[-1], head),
+            last=tail[-1],
+            head_block=head.number,
+            events=pa.concat_tables(parts),
+        )
+
+    def _taken_back(self, base: ChainPosition, head: Header) -> Advance:
+        """Blocks fell away, and none has taken their place yet."""
+        return Advance(
+            first=base.block + 1,
+            position=base,
+            last=self._headers.at(base.block),
+            head_block=head.number,
+            events=schemas.EVENTS.empty_table(),
+        )
+
+    def _check_base(self, base: ChainPosition, next_header: Header) -> None:
+        """What was read now must follow what was read before, also after the time that reading took."""
+        if not base.hashes:
+            return
+        adjoins = next_header.number == base.block + 1
+        hash_now = next_header.parent_hash if adjoins else self._headers.at(base.block).hash
+        if hash_now[:HASH_PREFIX] != base.hash_at(base.block):
+            raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
+
+    def _finalised(self, position: ChainPosition, last: Header, head: Header) -> ChainPosition:
+        final = self._headers.final(head)
+        if final is None or final.number <= position.final_block:
+            return position
+        reached = final if final.number <= last.number else last
+        if position.hash_at(reached.number) not in (None, reached.hash[:HASH_PREFIX]):
+            raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
+        return replace(position, final_block=reached.number, final_hash=reached.hash)

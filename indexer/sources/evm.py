@@ -1,0 +1,119 @@
+"""The Spark data source `evm`: events of Waybill's contracts on many chains.
+
+As a stream, one reader in the driver follows all chains: an offset says what has really been read, so that a chain that
+reorganises, hangs or fails while it is read simply does not move on. As a batch, executors read ranges that are final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from indexer import schemas
+from indexer.errors import RangeGapError
+from indexer.sources import options
+from indexer.sources.chain import ChainReader
+from indexer.sources.tail import ChainTail
+
+FORMAT: Final = "evm"
+
+
+class EvmDataSource(DataSource):
+    """Reads events; see `indexer.sources.options` for its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `spark.read.format` takes."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """`schemas.SOURCE`: events, and the ranges of blocks that they are of."""
+        return schemas.spark_schema(schemas.SOURCE)
+
+    def simpleStreamReader(self, schema: StructType) -> EvmTail:  # noqa: ARG002, N802  Spark's interface
+        """Follows the chains from the option `positions` on."""
+        return EvmTail(dict(self.options))
+
+    def reader(self, schema: StructType) -> EvmRanges:  # noqa: ARG002  Spark's interface
+        """Reads the option `ranges`."""
+        return EvmRanges(dict(self.options))
+
+
+class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The stream."""
+
+    def __init__(self, told: dict[str, str]) -> None:
+        """Makes no connection: Spark also pickles the reader, for processes that do not read with it."""
+        self._told = told
+
+    @cached_property
+    def _tail(self) -> ChainTail:
+        chains = options.decode_chains(self._told[options.CHAINS])
+        return ChainTail(chains, options.decode_limits(self._told[options.LIMITS]))
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's interface
+        """Where the store says that reading ended."""
+        positions: dict[str, Any] = orjson.loads(self._told[options.POSITIONS])
+        return positions
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  Spark's interface
+        """Makes the heads of now the end."""
+        self._tail.stop_at_heads()
+
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
+        """What is new since `start`, and the offset after it; see `ChainTail.read`."""
+        positions, batches = self._tail.read(options.decode_positions(start))
+        return iter(batches), options.encode_positions(positions)
+
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802
+        """Spark asks for this when there was nothing new at the start, or when it has lost what `read` gave it.
+
+        Raises:
+            RangeGapError: it has lost rows. The chain may have changed since, so reading starts again from the store.
+        """
+        if start != end:
+            raise RangeGapError("Spark lost rows that it had been given")
+        return iter(())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: store and lake own the offsets."""
+
+
+class BlockRange(InputPartition):
+    """Final blocks of one chain, read by one task."""
+
+    def __init__(self, chain_id: int, first: int, last: int) -> None:
+        """Blocks `first`…`last` of a chain."""
+        super().__init__((chain_id, first, last))
+        self.chain_id = chain_id
+        self.first = first
+        self.last = last
+
+
+class EvmRanges(DataSourceReader):
+    """The batch."""
+
+    def __init__(self, told: dict[str, str]) -> None:
+        """Connects when it reads."""
+        self._told = told
+
+    def partitions(self) -> list[InputPartition]:
+        """One per range."""
+        ranges: options.Ranges = orjson.loads(self._told[options.RANGES])
+        return [BlockRange(*chosen) for chosen in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of one range."""
+        assert isinstance(partition, BlockRange)
+        chains = {chain.chain_id: chain for chain in options.decode_chains(self._told[options.CHAINS])}
+        limits = options.decode_limits(self._told[options.LIMITS])
+        with ChainReader(chains[partition.chain_id], limits) as reader:
+            for events in reader.read_final(partition.first, partition.last):
+                yield from schemas.as_source(events).to_batches()

@@ -1,0 +1,90 @@
+"""Block headers of one chain, and the last block that it calls final."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from indexer.decode.hexadecimal import HexError, fixed_width, quantity
+from indexer.sources.answers import RefusedError, TransientRpcError, UnknownBlockError
+from indexer.sources.position import Header
+from indexer.sources.rpc import ChainRpc
+
+
+class Headers:
+    """Asks a chain for headers; every answer is checked to be the block that was asked for."""
+
+    def __init__(self, rpc: ChainRpc, finality_depth: int) -> None:
+        """Reads through `rpc`; `finality_depth` blocks stand for finality where a node does not know the tag."""
+        self._rpc = rpc
+        self._finality_depth = finality_depth
+        self._knows_finalized = True
+
+    def head(self) -> Header:
+        """The newest block.
+
+        Raises:
+            RpcError: no endpoint says which it is.
+        """
+        return _header(self._rpc.call("eth_getBlockByNumber", "latest", False))
+
+    def at(self, number: int) -> Header:
+        """The block at that height on the chain as it is now.
+
+        Raises:
+            UnknownBlockError: there is none.
+        """
+        return self.of([number])[0]
+
+    def between(self, first: int, last: int) -> list[Header]:
+        """Blocks `first`…`last` on the chain as it is now.
+
+        Raises:
+            UnknownBlockError: one of them is not there, or they do not follow one another: the chain is changing.
+        """
+        headers = self.of(range(first, last + 1))
+        for parent, child in itertools.pairwise(headers):
+            if child.parent_hash != parent.hash:
+                raise UnknownBlockError(f"block {child.number} does not follow the block {parent.number} read with it")
+        return headers
+
+    def of(self, numbers: Sequence[int]) -> list[Header]:
+        """The blocks at those heights.
+
+        Raises:
+            UnknownBlockError: one of them is not there.
+        """
+        blocks = self._rpc.batch("eth_getBlockByNumber", [[hex(number), False] for number in numbers])
+        headers = [_header(block) for block in blocks]
+        for number, header in zip(numbers, headers, strict=True):
+            if header.number != number:
+                raise TransientRpcError(f"asked for block {number} and got block {header.number}")
+        return headers
+
+    def final(self, head: Header) -> Header | None:
+        """The last block that the chain calls final, or None if there is none."""
+        if self._knows_finalized:
+            try:
+                return _header(self._rpc.call("eth_getBlockByNumber", "finalized", False))
+            except UnknownBlockError:
+                return None
+            except RefusedError:
+                self._knows_finalized = False
+        number = head.number - self._finality_depth
+        return self.at(number) if number >= 0 else None
+
+
+def _header(block: Any) -> Header:
+    if block is None:
+        raise UnknownBlockError("the endpoint does not have the block asked for")
+    try:
+        hash_, parent = fixed_width([block["hash"], block["parentHash"]], 32)
+        return Header(
+            number=quantity(block["number"]),
+            hash=hash_.tobytes(),
+            parent_hash=parent.tobytes(),
+            time=quantity(block["timestamp"]),
+        )
+    except (HexError, KeyError, TypeError) as error:
+        raise TransientRpcError(f"a block header has a missing or wrong field: {error}") from error

@@ -1,0 +1,109 @@
+"""The events of a range of blocks; an answer that holds anything but the logs asked for is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from indexer.decode.events import Emitters, events_table
+from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
+from indexer.sources.answers import TransientRpcError, UnknownBlockError
+from indexer.sources.headers import Headers
+from indexer.sources.position import Header
+from indexer.sources.ranges import AdaptiveRanges
+from indexer.sources.rpc import ChainRpc
+
+_TAIL: Final = 8
+"""Newest blocks of a range whose logs are asked for by block hash: an endpoint whose other half lags behind answers a range
+of numbers with the logs it has, but refuses a hash that it does not know."""
+
+
+class EventReader:
+    """Reads events of Waybill's contracts on one chain."""
+
+    def __init__(self, rpc: ChainRpc, headers: Headers, emitters: Emitters) -> None:
+        """Reads logs of `emitters` through `rpc`."""
+        self._rpc = rpc
+        self._headers = headers
+        self._emitters = emitters
+        self._addresses = ["0x" + address.hex() for address in emitters.addresses]
+        self._ranges = AdaptiveRanges()
+
+    def read(self, first: int, last: int, headers: Sequence[Header]) -> Iterator[tuple[int, pa.Table]]:
+        """The events of blocks `first`…`last`.
+
+        Args:
+            first: the first block.
+            last: the last block, included.
+            headers: of the newest blocks of the range, up to `last`; logs of other blocks of that height are refused.
+
+        Yields:
+            Up to which block has been read, and the events since the last pair.
+
+        Raises:
+            UnknownBlockError: the chain changed while it was read.
+            RpcError: no usable answer.
+        """
+        by_number = {header.number: header for header in headers}
+        by_hash = headers[-_TAIL:]
+        last_in_ranges = by_hash[0].number - 1 if by_hash else last
+        for end, logs in self._ranges.read(first, last_in_ranges, self._logs_between):
+            known = by_number.get(end)
+            if known is not None and self._headers.at(end).hash != known.hash:
+                raise self._changed(end)
+            yield end, self._events(logs, by_number)
+        for header in by_hash:
+            logs = self._logs({"blockHash": "0x" + header.hash.hex()}, header.number, header.number)
+            yield header.number, self._events(logs, by_number)
+
+    def _changed(self, number: int) -> UnknownBlockError:
+        return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
+
+    def _logs_between(self, first: int, last: int) -> RawLogs:
+        return self._logs({"fromBlock": hex(first), "toBlock": hex(last)}, first, last)
+
+    def _logs(self, blocks: Mapping[str, str], first: int, last: int) -> RawLogs:
+        logs: Any = self._rpc.call("eth_getLogs", {**blocks, "address": self._addresses})
+        where = f"chain {self._emitters.chain_id}: eth_getLogs {first}…{last}"
+        if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
+            raise TransientRpcError(f"{where}: the result is no list of logs")
+        if any(log.get("removed") for log in logs):
+            raise self._changed(last)
+        try:
+            raw = raw_logs(logs)
+        except MalformedLogsError as error:
+            raise TransientRpcError(f"{where}: {error}") from error
+        if wrong := self._not_asked_for(raw, first, last):
+            raise TransientRpcError(f"{where}: the result holds {wrong}")
+        return raw
+
+    def _not_asked_for(self, raw: RawLogs, first: int, last: int) -> str | None:
+        if ((raw.block_number < first) | (raw.block_number > last)).any():
+            return "logs of other blocks"
+        if len(raw) and not set(map(bytes, raw.address)) <= set(self._emitters.addresses):
+            return "logs of other contracts"
+        places = set(zip(raw.block_number.tolist(), raw.log_index.tolist(), strict=True))
+        return None if len(places) == len(raw) else "a log twice"
+
+    def _events(self, raw: RawLogs, headers: Mapping[int, Header]) -> pa.Table:
+        for number, block_hash in set(zip(raw.block_number.tolist(), map(bytes, raw.block_hash), strict=True)):
+            if number in headers and headers[number].hash != block_hash:
+                raise self._changed(number)
+        return events_table(self._with_times(raw, headers), self._emitters)
+
+    def _with_times(self, raw: RawLogs, headers: Mapping[int, Header]) -> RawLogs:
+        """Fills in block times where the endpoint leaves them out of its logs."""
+        missing = raw.block_time < 0
+        if not missing.any():
+            return raw
+        numbers = np.unique(raw.block_number[missing]).tolist()
+        asked = self._headers.of([number for number in numbers if number not in headers])
+        known = {**headers, **{header.number: header for header in asked}}
+        times = raw.block_time.copy()
+        for number in numbers:
+            times[missing & (raw.block_number == number)] = known[number].time
+        return replace(raw, block_time=times)

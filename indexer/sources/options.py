@@ -1,0 +1,89 @@
+"""What the `evm` data source is told, as the texts that Spark hands to its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from bridge.protocol.deployment import ChainDeployment
+from indexer.decode.events import Emitters
+from indexer.settings import SourceLimits
+from indexer.sources.chain import ChainConfig
+from indexer.sources.position import ChainPosition
+
+CHAINS = "chains"
+LIMITS = "limits"
+POSITIONS = "positions"
+RANGES = "ranges"
+
+Ranges = Sequence[tuple[int, int, int]]
+"""Chain, first block, last block."""
+
+
+def chain_config(chain: ChainDeployment) -> ChainConfig:
+    """What the source needs to know of a chain of the deployment."""
+    return ChainConfig(
+        chain_id=chain.chain_id,
+        urls=chain.rpc_urls,
+        start_block=chain.start_block,
+        emitters=Emitters(
+            chain_id=chain.chain_id,
+            router=bytes.fromhex(chain.router[2:]),
+            adapters=frozenset(bytes.fromhex(address[2:]) for address in chain.adapters.values()),
+        ),
+    )
+
+
+def encode_chains(chains: Sequence[ChainConfig]) -> str:
+    """Chains as an option's text."""
+    documents = [
+        {
+            "chainId": chain.chain_id,
+            "urls": chain.urls,
+            "startBlock": chain.start_block,
+            "router": chain.emitters.router.hex(),
+            "adapters": sorted(address.hex() for address in chain.emitters.adapters),
+        }
+        for chain in chains
+    ]
+    return orjson.dumps(documents).decode()
+
+
+def decode_chains(text: str) -> list[ChainConfig]:
+    """What `encode_chains` wrote."""
+    return [
+        ChainConfig(
+            chain_id=document["chainId"],
+            urls=tuple(document["urls"]),
+            start_block=document["startBlock"],
+            emitters=Emitters(
+                chain_id=document["chainId"],
+                router=bytes.fromhex(document["router"]),
+                adapters=frozenset(map(bytes.fromhex, document["adapters"])),
+            ),
+        )
+        for document in orjson.loads(text)
+    ]
+
+
+def encode_limits(limits: SourceLimits) -> str:
+    """Limits as an option's text."""
+    return orjson.dumps(asdict(limits)).decode()
+
+
+def decode_limits(text: str) -> SourceLimits:
+    """What `encode_limits` wrote."""
+    return SourceLimits(**orjson.loads(text))
+
+
+def encode_positions(positions: Mapping[int, ChainPosition]) -> dict[str, Any]:
+    """Positions of all chains as Spark's offset."""
+    return {str(chain): position.to_json() for chain, position in positions.items()}
+
+
+def decode_positions(document: Mapping[str, Any]) -> dict[int, ChainPosition]:
+    """What `encode_positions` made."""
+    return {int(chain): ChainPosition.from_json(position) for chain, position in document.items()}

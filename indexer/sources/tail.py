@@ -1,0 +1,144 @@
+"""Follows many chains at once; one that hangs or fails does not hold up the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+import structlog
+
+from indexer import schemas
+from indexer.errors import FinalityViolatedError
+from indexer.settings import SourceLimits
+from indexer.sources.answers import RpcError
+from indexer.sources.chain import Advance, ChainConfig, ChainReader
+from indexer.sources.position import ChainPosition
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_ROUND: Final = 1.0
+"""Seconds after which `read` returns though nothing is new, so that whoever waits for it can stop."""
+
+_RETRY_AFTER: Final = 1.0  # seconds before a chain that failed is looked at again
+_MOST_FAILURES: Final = 3  # in a row, after which whoever waits for the heads is told
+
+Positions = dict[int, ChainPosition]
+
+
+class ChainTail:
+    """Reads what is new on each chain. Use it from one thread."""
+
+    def __init__(self, chains: Sequence[ChainConfig], limits: SourceLimits) -> None:
+        """Connects lazily."""
+        self._limits = limits
+        self._readers = {chain.chain_id: ChainReader(chain, limits) for chain in chains}
+        self._targets: dict[int, int] | None = None
+        self._pool = ThreadPoolExecutor(max_workers=max(1, len(chains)), thread_name_prefix="chain")
+        self._looks: dict[int, Future[Advance | None]] = {}
+        self._not_before: dict[int, float] = {}
+        self._failures: dict[int, int] = {}
+        self._at_target: set[int] = set()
+
+    def close(self) -> None:
+        """Closes the connections; looks still under way end with their request's timeout."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for reader in self._readers.values():
+            reader.close()
+
+    def stop_at_heads(self) -> None:
+        """From now on reads nothing beyond the blocks that are the heads now.
+
+        Raises:
+            RpcError: a chain does not say which block is its head.
+        """
+        self._targets = {chain: reader.head().number for chain, reader in self._readers.items()}
+
+    def read(self, positions: Mapping[int, ChainPosition]) -> tuple[Positions, list[pa.RecordBatch]]:
+        """What is new since `positions`: rows of `schemas.SOURCE`, and the positions after them.
+
+        Returns soon after the first chain has something, or after a second without anything; when told to stop at the
+        heads, only with something new or at the heads.
+
+        Raises:
+            RpcError: told to stop at the heads, and a chain can't be read.
+        """
+        after = dict(positions)
+        batches: list[pa.RecordBatch] = []
+        round_ends = time.monotonic() + _LONGEST_ROUND
+        while not batches:
+            self._look(after)
+            wait(self._looks.values(), timeout=self._limits.poll_interval, return_when=FIRST_COMPLETED)
+            for chain in [chain for chain, look in self._looks.items() if look.done()]:
+                after[chain], rows = self._outcome(chain, after[chain], self._looks.pop(chain))
+                batches += rows
+            if not batches and self._is_over(after, round_ends):
+                break
+        return after, batches
+
+    def _is_over(self, positions: Positions, round_ends: float) -> bool:
+        if self._targets is None:
+            return time.monotonic() >= round_ends
+        return self._at_target | {chain for chain in positions if positions[chain].halted} >= positions.keys()
+
+    def _look(self, positions: Positions) -> None:
+        now = time.monotonic()
+        for chain, reader in self._readers.items():
+            position = positions[chain]
+            if chain in self._looks or position.halted or now < self._not_before.get(chain, 0.0):
+                continue
+            target = None if self._targets is None else self._targets[chain]
+            self._not_before[chain] = now + self._limits.poll_interval
+            self._looks[chain] = self._pool.submit(reader.advance, position, target)
+
+    def _outcome(
+        self, chain: int, position: ChainPosition, look: Future[Advance | None]
+    ) -> tuple[ChainPosition, list[pa.RecordBatch]]:
+        self._at_target.discard(chain)
+        try:
+            advance = look.result()
+            self._failures[chain] = 0
+        except RpcError as error:
+            self._note_failure(chain, error)
+            return position, []
+        except FinalityViolatedError as error:
+            log.error("chain is read no further", chain=chain, error=str(error))  # noqa: TRY400  the text says it all
+            halted = replace(position, halted=str(error))
+            return halted, [_halt_row(chain, halted)]
+        if advance is None:
+            if not self._readers[chain].waits:
+                self._at_target.add(chain)
+            return position, []
+        return advance.position, _rows(chain, advance)
+
+    def _note_failure(self, chain: int, error: RpcError) -> None:
+        log.warning("chain can't be read", chain=chain, error=str(error))
+        self._not_before[chain] = time.monotonic() + _RETRY_AFTER
+        self._failures[chain] = self._failures.get(chain, 0) + 1
+        if self._targets is not None and self._failures[chain] >= _MOST_FAILURES:
+            raise error
+
+
+def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
+    position = advance.position
+    marker = {
+        "chain_id": chain,
+        "block_number": position.block,
+        "block_hash": advance.last.hash,
+        "block_time": advance.last.time,
+        "range_first": advance.first,
+        "range_hashes": position.hashes,
+        "final_block": position.final_block,
+        "final_hash": position.final_hash,
+        "head_block": advance.head_block,
+    }
+    ranges = pa.RecordBatch.from_pylist([marker], schema=schemas.SOURCE)
+    return [ranges, *schemas.as_source(advance.events).to_batches()]
+
+
+def _halt_row(chain: int, position: ChainPosition) -> pa.RecordBatch:
+    row = {"chain_id": chain, "block_number": position.block, "halted": position.halted}
+    return pa.RecordBatch.from_pylist([row], schema=schemas.SOURCE)

@@ -1,0 +1,1 @@
+"""Pure functions from DataFrames to DataFrames. Their SQL also runs in the store."""

@@ -1,0 +1,37 @@
+"""The transforms' SQL, which runs unchanged on Spark and in the store: one definition of a message's life."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Final
+
+_GMPS: Final = range(1, 17)
+
+_COLUMNS: Final = {
+    "dispatched_bits": " + ".join(f"coalesce(max(gmps & {1 << (gmp - 1)}), 0)" for gmp in _GMPS),
+    "received_bits": " + ".join(
+        f"max(case when stage = 'received' and gmp = {gmp} then {1 << (gmp - 1)} else 0 end)" for gmp in _GMPS
+    ),
+    "received_count": " + ".join(
+        f"max(case when stage = 'received' and gmp = {gmp} then 1 else 0 end)" for gmp in _GMPS
+    ),
+    "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
+}
+"""Sets of GMPs are bits, and no two engines have the same function for them."""
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((files("indexer.transforms") / "sql" / f"{name}.sql").read_text())
+
+
+def query(name: str, **tables: str) -> str:
+    """A query's text.
+
+    Args:
+        name: of a file in `transforms/sql`.
+        tables: what stands for the tables that it reads, and `text`, the engine's word for a string.
+    """
+    return _template(name).substitute(_COLUMNS | tables)

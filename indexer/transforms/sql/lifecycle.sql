@@ -1,0 +1,137 @@
+-- One row per message: what its events say, in whatever order they were read. The columns are those of schemas.MESSAGES.
+with staged as (
+  select
+    e.*,
+    case event
+      when 'MessageRouted' then 'routed'
+      when 'MessageRetried' then 'retried'
+      when 'MessageReceived' then 'received'
+      when 'MessageExecuted' then 'executed'
+      when 'ExecutionFailed' then 'failed'
+      when 'ExecutionDeferred' then 'failed'
+      when 'MessageExpired' then 'expired'
+      when 'MessageCancelled' then 'cancelled'
+      when 'DuplicateAbsorbed' then 'duplicate'
+    end as stage
+  from $events e
+  where message_id is not null and error is null
+),
+ranked as (
+  select
+    staged.*,
+    row_number() over (partition by message_id, stage order by block_number, log_index, chain_id) as nth,
+    row_number() over (partition by message_id, stage order by block_number desc, log_index desc, chain_id desc) as nth_from_last
+  from staged
+),
+-- `pick` marks the one event per message and stage whose details are shown: the first route, receipt and execution, the
+-- last retry and failure.
+picked as (
+  select
+    ranked.*,
+    case
+      when stage in ('routed', 'received', 'executed') and nth = 1 then stage
+      when stage in ('retried', 'failed') and nth_from_last = 1 then stage
+    end as pick
+  from ranked
+),
+facts as (
+  select
+    message_id,
+    max(case pick when 'routed' then chain_id end) as routed_chain,
+    max(case pick when 'received' then source_chain end) as received_source,
+    max(case pick when 'received' then chain_id end) as received_chain,
+    max(case pick when 'executed' then chain_id end) as executed_chain,
+    max(case pick when 'failed' then event end) as last_failure,
+    max(case pick when 'routed' then source_router end) as source_router,
+    max(case pick when 'routed' then block_number end) as source_block,
+    max(case pick when 'routed' then block_hash end) as source_hash,
+    max(case pick when 'routed' then block_time end) as source_time,
+    max(case pick when 'routed' then transaction_hash end) as source_transaction,
+    max(case pick when 'routed' then destination_chain end) as destination_chain,
+    max(case pick when 'routed' then destination_router end) as destination_router,
+    max(case pick when 'routed' then sender end) as sender,
+    max(case pick when 'routed' then recipient end) as recipient,
+    max(case pick when 'routed' then nonce end) as nonce,
+    max(case pick when 'routed' then gas_limit end) as gas_limit,
+    max(case pick when 'routed' then sent_at end) as sent_at,
+    max(case pick when 'routed' then ttl end) as ttl,
+    max(case pick when 'routed' then kind end) as kind,
+    max(case pick when 'routed' then quorum end) as asked_quorum,
+    max(case stage when 'received' then quorum end) as applied_quorum,
+    max(case pick when 'routed' then replaces end) as replaces,
+    max(case pick when 'routed' then payload_hash end) as payload_hash,
+    min(payload_hash) as lowest_payload_hash,
+    max(payload_hash) as highest_payload_hash,
+    max(case when pick = 'routed' and retriable then 1 else 0 end) as retriable,
+    max(case stage when 'routed' then 0 when 'retried' then attempt end) as attempts,
+    max(case pick when 'retried' then block_number end) as retried_block,
+    max(case pick when 'retried' then block_hash end) as retried_hash,
+    max(case pick when 'retried' then block_time end) as retried_time,
+    $dispatched_bits as dispatched,
+    $received_bits as received,
+    $received_count as receipts,
+    max(case pick when 'received' then block_time end) as received_time,
+    count(case stage when 'executed' then 1 end) as executions,
+    max(case pick when 'executed' then block_number end) as executed_block,
+    max(case pick when 'executed' then log_index end) as executed_log_index,
+    max(case pick when 'executed' then block_time end) as executed_time,
+    max(case pick when 'executed' then transaction_hash end) as executed_transaction,
+    count(case stage when 'failed' then 1 end) as failures,
+    max(case pick when 'failed' then reason end) as failure_reason,
+    max(case pick when 'failed' then block_time end) as failed_time,
+    count(case stage when 'expired' then 1 end) as expirations,
+    count(case stage when 'cancelled' then 1 end) as cancellations,
+    count(case stage when 'duplicate' then 1 end) as duplicates
+  from picked
+  group by message_id
+)
+select
+  message_id,
+  case
+    when executions > 1 or lowest_payload_hash <> highest_payload_hash then 'DIVERGED'
+    when executions = 1 then 'EXECUTED'
+    when expirations > 0 then 'EXPIRED'
+    when cancellations > 0 then 'CANCELLED'
+    when routed_chain is null then 'UNKNOWN'
+    when last_failure = 'ExecutionFailed' then 'EXECUTION_FAILED'
+    when last_failure = 'ExecutionDeferred' then 'EXECUTION_DEFERRED'
+    when received <> 0 then 'RECEIVED'
+    else 'ROUTED'
+  end as status,
+  coalesce(routed_chain, received_source) as source_chain,
+  source_router,
+  source_block,
+  source_time,
+  source_transaction,
+  coalesce(destination_chain, received_chain, executed_chain) as destination_chain,
+  destination_router,
+  sender,
+  recipient,
+  nonce,
+  gas_limit,
+  sent_at,
+  ttl,
+  kind,
+  coalesce(applied_quorum, asked_quorum) as quorum,
+  replaces,
+  payload_hash,
+  coalesce(lowest_payload_hash <> highest_payload_hash, false) as payload_differs,
+  retriable = 1 as retriable,
+  attempts,
+  coalesce(retried_block, source_block) as attempted_block,
+  coalesce(retried_hash, source_hash) as attempted_hash,
+  coalesce(retried_time, source_time) as attempted_time,
+  dispatched,
+  received,
+  receipts,
+  received_time,
+  executions,
+  executed_block,
+  executed_log_index,
+  executed_time,
+  executed_transaction,
+  failures,
+  failure_reason,
+  failed_time,
+  duplicates
+from facts
