@@ -1,0 +1,5 @@
+"""The `waybill` command: one module per group of commands."""
+
+from bridge.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,99 @@
+"""`waybill demo`: everything at once, with a report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bridge import devnet
+from bridge.cli import options
+from bridge.cli.devnet import FIRST_PORT
+from bridge.cli.output import CliError, progress, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.demo.processes import ProcessFailedError
+from bridge.demo.report import DisagreementError, Report
+from bridge.demo.run import demonstrate
+
+
+def demo(
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running until Ctrl-C.")] = False,
+    port: Annotated[
+        int, typer.Option(help="Port of the first chain.", envvar="WAYBILL_PORT", min=1, max=65_535)
+    ] = FIRST_PORT,
+    as_json: options.Json = False,
+) -> None:
+    """Route messages over three GMPs, stall one, retry, execute, and prove what arrived.
+
+    Ends with a report that chains and index agree on, also in build/demo/report.json.
+
+    Example: waybill demo --keep
+    """
+    # Ended by whatever asks for it, also where a shell had Ctrl-C ignored: the processes below must end with this one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    workspace = Workspace.of(DEVNET)
+    folder = workspace.root / "build" / "demo"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        progress(f"{time.monotonic() - started:5.1f} s  {text}")
+
+    if devnet.status(home=workspace.root):
+        raise CliError("a devnet is up; the demonstration needs one of its own", next_step="waybill devnet down")
+
+    async def finished(report: Report) -> None:
+        (folder / "report.json").write_text(json.dumps(report.to_json(), indent=2) + "\n")
+        result(report.to_json(), as_json=as_json, render=lambda console: _draw(console, report))
+        progress(f"\nthe report is in {folder / 'report.json'}")
+        progress(_LOOK_AROUND if keep else "next: make demo KEEP=1, and look around")
+        if keep:
+            await asyncio.Event().wait()
+
+    try:
+        found = asyncio.run(devnet.up(home=workspace.root, first_port=port, progress=say))
+        shutil.rmtree(workspace.state, ignore_errors=True)
+        asyncio.run(demonstrate(found.deployment, folder, say, finished))
+    except (ProcessFailedError, DisagreementError) as error:
+        raise CliError(str(error), next_step=f"look at the logs in {folder}") from error
+    finally:
+        devnet.down(home=workspace.root)
+
+
+_LOOK_AROUND = """the chains, the relayer and the indexer are still running; look around from another terminal:
+  .venv/bin/waybill status
+  .venv/bin/waybill message list
+  .venv/bin/waybill send --payload hello --gmps hyperlane,wormhole --wait
+Ctrl-C here stops it all"""
+
+
+def _draw(console: Console, report: Report) -> None:
+    repeated = report.repeated_deliveries
+    outcome = [
+        ["messages", str(report.messages)],
+        ["executed", str(report.executed)],
+        ["executed twice", str(report.executed_twice)],
+        ["lost", str(report.lost)],
+        ["retries requested / sent / executed", " / ".join(str(report.retries[key]) for key in report.retries)],
+        ["duplicates absorbed", f"{report.duplicates_absorbed}: {report.late_receipts} late, {repeated} repeated"],
+        ["refused by the recipient, executed later", str(report.execution_failures_recovered)],
+        ["divergences", str(len(report.divergences))],
+        ["latency p50 / p95, from block to block", f"{report.latency_ms['p50']} / {report.latency_ms['p95']} ms"],
+        ["seconds", str(report.seconds)],
+    ]
+    console.print(table("What became of them: chains and index agree", ["", ""], outcome))
+    rows = [
+        [gmp, *(str(counts.get(what, 0)) for what in ("dispatched", "received", "duplicates"))]
+        for gmp, counts in report.per_gmp.items()
+    ]
+    console.print()
+    console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))

@@ -1,0 +1,127 @@
+"""`waybill index`: the Spark job that finds what is stalled, and what it found."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bridge.cli import options
+from bridge.cli.output import facts, result, table
+from bridge.cli.reading import open_index
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.logs import configure_logging
+from indexer.jobs.report import make_report
+from indexer.records import Report
+from indexer.settings import IndexFolder, IndexSettings, StallPolicy
+
+app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
+
+
+@app.command()
+def run(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Catch up with the chains, then stop.")] = False,
+    stall_after: Annotated[
+        int,
+        typer.Option(
+            envvar="WAYBILL_STALL_AFTER", help="Seconds after which a message without its quorum is stalled.", min=1
+        ),
+    ] = StallPolicy().stall_after,
+    network: options.Network = DEVNET,
+    as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
+) -> None:
+    """Follow the chains, keep what happened, and ask for retries of what is stalled, until Ctrl-C.
+
+    Killed at any point, it goes on where it was when it is started again.
+
+    Example: waybill index run --stall-after 60
+    """
+    # Spark takes a second to import, which no other command has to wait for.
+    from indexer.jobs.index import run_index  # noqa: PLC0415
+
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    settings = IndexSettings(folder=IndexFolder(path=workspace.state), stall=StallPolicy(stall_after=stall_after))
+    configure_logging(as_json=as_json)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    run_index(deployment, settings, once=once, stop=stop)
+
+
+@app.command()
+def report(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Print what the index adds up to: messages, retries, duplicates, divergences, latencies.
+
+    Example: waybill index report --json
+    """
+    workspace = Workspace.of(network)
+    with open_index(workspace) as index:
+        found = make_report(index)
+        requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
+    value = _value(found, requested)
+    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+
+
+def _value(found: Report, requested: list[str]) -> dict[str, Any]:
+    return {
+        "messages": found.messages,
+        "executed": found.executed,
+        "executed_twice": found.executed_twice,
+        "lost": found.lost,
+        "by_status": {status.value: count for status, count in sorted(found.by_status.items())},
+        "retries_requested": found.retries.requested,
+        "retries_requested_for": requested,
+        "retries_sent": found.retries.sent,
+        "retries_executed": found.retries.executed,
+        "duplicates_absorbed": found.duplicates_absorbed,
+        "late_receipts": found.late_receipts,
+        "execution_failures_recovered": found.execution_failures_recovered,
+        "divergences": [
+            {
+                "kind": item.kind,
+                "message_id": f"0x{item.message_id.hex()}" if item.message_id else None,
+                "source_chain": item.source_chain,
+                "destination_chain": item.destination_chain,
+                "evidence": item.evidence,
+            }
+            for item in found.divergences
+        ],
+        "per_gmp": {
+            gmp.label: {
+                "dispatched": counts.dispatched,
+                "received": counts.received,
+                "duplicates": counts.duplicates,
+            }
+            for gmp, counts in sorted(found.per_gmp.items())
+        },
+        "latency_ms": {"p50": round(found.latency_p50_ms or 0), "p95": round(found.latency_p95_ms or 0)},
+    }
+
+
+def _draw(console: Console, value: dict[str, Any]) -> None:
+    retries = " / ".join(str(value[f"retries_{what}"]) for what in ("requested", "sent", "executed"))
+    console.print(
+        facts(
+            {
+                "messages": str(value["messages"]),
+                "by state": ", ".join(f"{count} {status}" for status, count in value["by_status"].items()),
+                "executed twice": str(value["executed_twice"]),
+                "retries requested / sent / executed": retries,
+                "late receipts": str(value["late_receipts"]),
+                "duplicates absorbed": str(value["duplicates_absorbed"]),
+                "refused by the recipient, executed later": str(value["execution_failures_recovered"]),
+                "latency p50 / p95 (block time)": f"{value['latency_ms']['p50']} / {value['latency_ms']['p95']} ms",
+            }
+        )
+    )
+    rows = [[gmp, *(str(count) for count in counts.values())] for gmp, counts in value["per_gmp"].items()]
+    if rows:
+        console.print()
+        console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
+    for item in value["divergences"]:
+        console.print(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}")

@@ -1,0 +1,71 @@
+"""Finds a message wherever it is known: in the relayer's store, or on the chains."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from bridge.chains import open_chains
+from bridge.cli.reading import open_bridge_store, open_index
+from bridge.cli.workspace import Workspace
+from bridge.client import Client
+from bridge.explanation import Explanation, IndexView, explain
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import Message
+from bridge.records.outbox import OutboxEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A message, and where it is."""
+
+    deployment: Deployment
+    message: Message
+    explanation: Explanation
+    id_matches: bool
+
+
+async def look_up(workspace: Workspace, message_id: bytes) -> Found:
+    """Asks chains, relayer and index about a message. Relayer and index need not run, nor have run.
+
+    Raises:
+        UnknownMessageError: no chain of the network has created it.
+    """
+    deployment = workspace.deployment()
+    known, entries = _from_relayer(workspace, message_id)
+    async with open_chains(deployment) as chains:
+        client = Client(deployment, chains)
+        message = known or await client.find(message_id)
+        reached = await client.progress(message)
+    explanation = explain(
+        message,
+        receipts=reached.receipts,
+        executed=reached.executed,
+        index=_from_index(workspace, message_id),
+        entries=entries,
+        now=time.time(),
+    )
+    return Found(deployment, message, explanation, id_matches=message.id == message_id)
+
+
+def _from_relayer(workspace: Workspace, message_id: bytes) -> tuple[Message | None, list[OutboxEntry]]:
+    with open_bridge_store(workspace) as store:
+        if store is None:
+            return None, []
+        observed = store.observations.message(message_id)
+        return observed.message if observed else None, store.outbox.entries(message_id)
+
+
+def _from_index(workspace: Workspace, message_id: bytes) -> IndexView | None:
+    if not workspace.index_store.exists():
+        return None
+    with open_index(workspace) as index:
+        record = index.message(message_id)
+    if record is None:
+        return None
+    return IndexView(
+        status=record.status,
+        dispatched=record.dispatched,
+        attempts=record.attempts or 0,
+        failure_reason=record.failure_reason or b"",
+    )

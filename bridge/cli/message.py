@@ -1,0 +1,288 @@
+"""`waybill message`: find messages, understand them, help them along."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bridge.chains import open_chains
+from bridge.cli import options
+from bridge.cli.lookup import Found, look_up
+from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
+from bridge.cli.reading import open_index
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.client import Client, Sent
+from bridge.explanation import GmpProgress, Stage
+from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.protocol.status import Status
+from indexer.records import MessageRecord
+
+app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_messages(
+    *,
+    status: Annotated[str | None, typer.Option(help="Only those in this state, such as STALLED.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 20,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """List messages, the newest first, as the index knows them.
+
+    Example: waybill message list --status STALLED
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    with open_index(workspace) as index:
+        found = index.messages(status=_status(status), limit=limit)
+    value = [_record(record, deployment) for record in found]
+    rows = [
+        [row["messageId"], row["lane"], row["status"], f"{row['receipts']} of {row['quorum']}", row["sentAt"] or ""]
+        for row in value
+    ]
+    drawn = table(None, ["message", "lane", "state", "received", "sent (UTC)"], rows)
+    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no messages"))
+
+
+@app.command()
+def show(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Show a message: its state, the reason, what to do next, and what each GMP did.
+
+    Example: waybill message show 0x…
+    """
+    workspace = Workspace.of(network)
+    found = asyncio.run(look_up(workspace, options.message_id(message)))
+    result(_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
+
+
+@app.command()
+def explain(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Say where a message is, why, and what to do next. Ends with 4 while it is on its way.
+
+    Example: waybill message explain 0x…
+    """
+    workspace = Workspace.of(network)
+    found = asyncio.run(look_up(workspace, options.message_id(message)))
+    result(_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
+    if not found.explanation.status.is_final:
+        raise SystemExit(ExitCode.PENDING)
+
+
+@app.command()
+def retry(
+    message: options.MessageId,
+    *,
+    gmps: Annotated[
+        str | None,
+        typer.Option(
+            help="GMPs to retry over. If not given, those that have not tried yet, else those that are silent."
+        ),
+    ] = None,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Send a message again over other GMPs, as its sender or the retrier its sender appointed.
+
+    Example: waybill message retry 0x… --gmps wormhole
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    message_id = options.message_id(message)
+    named = None if gmps is None else options.gmps(gmps)
+    account = workspace.account(key)
+
+    async def run() -> Sent:
+        found = await look_up(workspace, message_id)
+        chosen = named or _choose(found, deployment)
+        async with open_chains(deployment, [found.message.source_chain]) as chains:
+            return await Client(deployment, chains, account).retry(found.message, chosen)
+
+    sent = asyncio.run(run())
+    over = ", ".join(sorted(gmp.label for gmp in sent.gmps))
+    value = {
+        "messageId": message_id,
+        "attempt": sent.attempt,
+        "gmps": sorted(gmp.label for gmp in sent.gmps),
+        "failed": sorted(gmp.label for gmp in sent.failed),
+        "fee": sent.fee,
+        "transaction": sent.receipt.transaction_hash,
+    }
+    result(
+        value,
+        as_json=as_json,
+        render=lambda console: console.print(f"attempt {sent.attempt} is on its way over {over}"),
+    )
+    progress(f"next: waybill message explain 0x{message_id.hex()}")
+
+
+@app.command()
+def execute(
+    message: options.MessageId,
+    *,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Execute a message whose quorum is reached, after its recipient had refused it or its gas was too little.
+
+    Example: waybill message execute 0x…
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    message_id = options.message_id(message)
+    account = workspace.account(key)
+
+    async def run() -> bytes | None:
+        found = await look_up(workspace, message_id)
+        async with open_chains(deployment, [found.message.destination_chain]) as chains:
+            client = Client(deployment, chains, account)
+            if (await client.progress(found.message)).executed:
+                return None
+            return (await client.execute(found.message)).transaction_hash
+
+    transaction = asyncio.run(run())
+    text = "executed" if transaction else "nothing to do: it was executed before"
+    value = {"messageId": message_id, "executed": True, "transaction": transaction}
+    result(value, as_json=as_json, render=lambda console: console.print(text))
+
+
+def _status(text: str | None) -> Status | None:
+    if text is None:
+        return None
+    try:
+        return Status(text.upper())
+    except ValueError:
+        raise UsageError(f"unknown state {text!r}; the states are {', '.join(Status)}") from None
+
+
+def _choose(found: Found, deployment: Deployment) -> tuple[Gmp, ...]:
+    """Those that were not tried, else those that are silent; all must be able to reach the destination."""
+    source = deployment.chain(found.message.source_chain)
+    destination = deployment.chain(found.message.destination_chain)
+    usable = source.gmp_numbers & destination.gmp_numbers - found.explanation.receipts
+    tried = {progress.gmp for progress in found.explanation.gmps}
+    chosen = tuple(sorted(usable - tried)) or tuple(sorted(usable))
+    if not chosen:
+        raise CliError("every GMP of this lane has delivered; there is nothing to retry")
+    return chosen
+
+
+def _record(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
+    return {
+        "messageId": f"0x{record.message_id.hex()}",
+        "lane": _lane(deployment, record.source_chain, record.destination_chain),
+        "status": record.status.value,
+        "receipts": record.receipts,
+        "quorum": record.quorum,
+        "attempts": record.attempts,
+        "dispatched": sorted(gmp.label for gmp in record.dispatched),
+        "received": sorted(gmp.label for gmp in record.received),
+        "sentAt": _utc(record.sent_at),
+        "executedAt": _utc(record.executed_time),
+        "duplicates": record.duplicates,
+    }
+
+
+def _lane(deployment: Deployment, source: int | None, destination: int | None) -> str:
+    names = {chain.chain_id: chain.name for chain in deployment.chains}
+    ends = ("?" if end is None else names.get(end, str(end)) for end in (source, destination))
+    return " → ".join(ends)
+
+
+def _utc(seconds: int | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _value(found: Found) -> dict[str, Any]:
+    message, explanation = found.message, found.explanation
+    return {
+        "messageId": message.id,
+        "status": explanation.status.value,
+        "reason": explanation.reason,
+        "next": explanation.next_action,
+        "message": _message_value(message),
+        "gmps": [
+            {
+                "gmp": progress.gmp.label,
+                "stage": progress.stage.value,
+                "attempts": list(progress.attempts),
+                "tries": progress.tries,
+                "lastError": progress.last_error,
+                "nextTryAt": progress.next_try_at,
+            }
+            for progress in explanation.gmps
+        ],
+    }
+
+
+def _message_value(message: Message) -> dict[str, Any]:
+    return {
+        "sourceChain": message.source_chain,
+        "sender": from_bytes32(message.sender),
+        "nonce": message.nonce,
+        "destinationChain": message.destination_chain,
+        "recipient": from_bytes32(message.recipient),
+        "gasLimit": message.gas_limit,
+        "sentAt": message.sent_at,
+        "ttl": message.ttl,
+        "kind": message.kind.name,
+        "quorum": message.quorum,
+        "payload": message.payload,
+    }
+
+
+def _draw(console: Console, found: Found, *, whole: bool) -> None:
+    message, explanation = found.message, found.explanation
+    console.print(
+        facts(
+            {
+                "message": f"0x{message.id.hex()}",
+                "state": explanation.status.value,
+                "reason": explanation.reason,
+                "next": explanation.next_action,
+            }
+        )
+    )
+    if whole:
+        console.print()
+        console.print(
+            facts(
+                {
+                    "lane": f"{_lane(found.deployment, message.source_chain, message.destination_chain)},"
+                    f" nonce {message.nonce}",
+                    "sender": from_bytes32(message.sender),
+                    "recipient": from_bytes32(message.recipient),
+                    "sent": f"{_utc(message.sent_at)} UTC",
+                    "expires": f"{_utc(message.expires_at)} UTC" if message.expires_at else "never",
+                    "kind": message.kind.name,
+                    "payload": _payload(message.payload),
+                    "id recomputed": "matches" if found.id_matches else "DIFFERS",
+                }
+            )
+        )
+    if explanation.gmps:
+        console.print()
+        rows = [_row(progress) for progress in explanation.gmps]
+        console.print(table(None, ["GMP", "stage", "attempts", "failed tries", "last error"], rows))
+
+
+def _row(progress: GmpProgress) -> list[str]:
+    attempts = ", ".join(map(str, progress.attempts)) or ("" if progress.stage is Stage.RECEIVED else "?")
+    return [progress.gmp.label, progress.stage.value, attempts, str(progress.tries), progress.last_error or ""]
+
+
+def _payload(payload: bytes) -> str:
+    try:
+        return f"{payload.decode()!r} ({len(payload)} bytes)"
+    except UnicodeDecodeError:
+        shown = payload[:64].hex()
+        return f"0x{shown}{'…' if len(payload) > 64 else ''} ({len(payload)} bytes)"

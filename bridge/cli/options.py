@@ -1,0 +1,63 @@
+"""Options that many commands share: the same name, environment variable and meaning everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bridge.cli.output import UsageError
+from bridge.protocol.gmps import Gmp, UnknownGmpError
+
+Network = Annotated[
+    str,
+    typer.Option("--network", envvar="WAYBILL_NETWORK", help="Network: the name of its file in deployments/."),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
+
+Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        envvar="WAYBILL_KEY",
+        help="Private key to sign with. On the devnet the example dApp's by default.",
+        show_default=False,
+    ),
+]
+
+MessageId = Annotated[str, typer.Argument(help="The message's id: 0x and 64 hex digits.", metavar="ID")]
+
+
+def gmps(text: str) -> tuple[Gmp, ...]:
+    """The GMPs in a comma-separated list, in its order.
+
+    Raises:
+        UsageError: an unknown name, the same one twice, or none at all.
+    """
+    try:
+        named = tuple(Gmp.parse(name) for name in text.split(",") if name.strip())
+    except UnknownGmpError as error:
+        raise UsageError(str(error)) from error
+    twice = sorted({gmp.label for gmp in named if named.count(gmp) > 1})
+    if twice:
+        raise UsageError(f"{', '.join(twice)} is named twice in {text!r}; each GMP carries a message once per attempt")
+    if not named:
+        raise UsageError("no GMP named", next_step=f"name some of {', '.join(gmp.label for gmp in Gmp)}")
+    return named
+
+
+def message_id(text: str) -> bytes:
+    """The 32 bytes of a message id.
+
+    Raises:
+        UsageError: not 0x and 64 hex digits.
+    """
+    digits = text.removeprefix("0x")
+    try:
+        value = bytes.fromhex(digits)
+    except ValueError:
+        value = b""
+    if len(value) != 32:
+        raise UsageError(f"{text!r} is not a message id (0x and 64 hex digits)", next_step="waybill message list")
+    return value

@@ -1,0 +1,98 @@
+"""How the command speaks: results on stdout, everything else on stderr, one exit code per kind of end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+
+
+class ExitCode(IntEnum):
+    """What the shell gets."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    UNKNOWN_ID = 3
+    PENDING = 4
+
+
+class CliError(Exception):
+    """An end that is not success: what failed, and what to do about it."""
+
+    def __init__(self, message: str, *, code: ExitCode = ExitCode.FAILED, next_step: str | None = None) -> None:
+        """Keeps the text for people, the exit code, and the next command if there is one."""
+        super().__init__(message)
+        self.code = code
+        self.next_step = next_step
+
+
+class UsageError(CliError):
+    """The caller gave something that can't be used."""
+
+    def __init__(self, message: str, *, next_step: str | None = None) -> None:
+        """An error of exit code 2."""
+        super().__init__(message, code=ExitCode.USAGE, next_step=next_step)
+
+
+def result(value: Any, *, as_json: bool, render: Callable[[Console], None]) -> None:
+    """Prints a result: as one JSON document, or drawn by `render`."""
+    if as_json:
+        sys.stdout.write(json.dumps(value, indent=2, default=_plain) + "\n")
+    else:
+        render(Console(file=sys.stdout, highlight=False, soft_wrap=True))
+
+
+def progress(text: str) -> None:
+    """Says what is being done; never part of the result."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text)
+
+
+def fail(error: CliError, *, as_json: bool) -> NoReturn:
+    """Prints an error, and ends the process with its code."""
+    if as_json:
+        document = {"error": {"code": error.code.name, "message": str(error), "next": error.next_step}}
+        sys.stderr.write(json.dumps(document) + "\n")
+    else:
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(f"[red]error[/red] {_escaped(str(error))}")
+        if error.next_step:
+            console.print(f"[bold]next[/bold]  {_escaped(error.next_step)}")
+    raise SystemExit(error.code)
+
+
+def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table:
+    """A table whose cells are data, never markup."""
+    drawn = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        drawn.add_column(column, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(_escaped(cell) for cell in row))
+    return drawn
+
+
+def facts(pairs: Mapping[str, str]) -> Table:
+    """Names and values, one a line."""
+    drawn = Table.grid(padding=(0, 2))
+    for name, value in pairs.items():
+        drawn.add_row(f"[bold]{name}[/bold]", _escaped(value))
+    return drawn
+
+
+def _escaped(text: str) -> str:
+    """The text with markup and control characters made harmless: payloads and reasons come from strangers."""
+    printable = "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+    return printable.replace("[", r"\[")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, frozenset | set):
+        return sorted(str(item) for item in value)
+    return str(value)

@@ -1,0 +1,153 @@
+"""`waybill send`: a message from the command line, as a dApp would send it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from bridge.chains import open_chains
+from bridge.cli import options
+from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.client import Client, RouteRequest, Sent
+from bridge.protocol.addresses import from_bytes32, to_bytes32
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.routers import Progress
+
+
+def send(
+    *,
+    source: Annotated[str, typer.Option("--from", help="Source chain: its name or id.")] = "alpha",
+    destination: Annotated[str, typer.Option("--to", help="Destination chain: its name or id.")] = "beta",
+    payload: Annotated[str, typer.Option(help="What the recipient gets: text, or 0x and hex digits.")],
+    gmps: Annotated[str, typer.Option(help="GMPs to send over, separated by commas.")] = "hyperlane",
+    quorum: Annotated[int | None, typer.Option(help="How many of them must deliver. All, if not given.")] = None,
+    recipient: Annotated[
+        str | None, typer.Option(help="Contract that receives it. The example inbox, if not given.")
+    ] = None,
+    gas_limit: Annotated[int, typer.Option(help="Least gas for the recipient's call.", min=1)] = 200_000,
+    ttl: Annotated[int, typer.Option(help="Seconds until it expires; 0 = never.", min=0)] = 0,
+    kind: Annotated[str, typer.Option(help="What it is about, such as plain, state_sync or query.")] = "plain",
+    retriable: Annotated[bool, typer.Option(help="Whether it may be retried over other GMPs.")] = True,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is executed.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 60.0,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Send a message over one or more GMPs.
+
+    Example: waybill send --from alpha --to beta --payload hello --gmps hyperlane,axelar --quorum 2 --wait
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    origin, target = _lane(deployment, source, destination)
+    named = options.gmps(gmps)
+    _check_quorum(quorum, named)
+    receiver = recipient or _inbox(target)
+    to_bytes32(receiver)
+    request = RouteRequest(
+        destination=target.chain_id,
+        recipient=receiver,
+        payload=_payload(payload),
+        gmps=named,
+        quorum=quorum,
+        gas_limit=gas_limit,
+        ttl=ttl,
+        kind=_kind(kind),
+        retriable=retriable,
+    )
+    account = workspace.account(key)
+
+    async def run() -> tuple[Sent, Progress | None]:
+        async with open_chains(deployment, [origin.chain_id, target.chain_id]) as chains:
+            client = Client(deployment, chains, account)
+            sent = await client.route(origin.chain_id, request)
+            if not wait:
+                return sent, None
+            progress(f"sent 0x{sent.message.id.hex()}; waiting for its execution on {target.name}")
+            return sent, await client.wait(sent.message, timeout)
+
+    sent, reached = asyncio.run(run())
+    _print(sent, reached, origin, target, as_json=as_json)
+    if reached is not None and not reached.executed:
+        raise CliError(
+            f"not executed after {timeout:g} s: {len(reached.receipts)} of {sent.message.quorum} GMPs have delivered",
+            code=ExitCode.PENDING,
+            next_step=f"waybill message explain 0x{sent.message.id.hex()}",
+        )
+
+
+def _lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
+    try:
+        origin, target = deployment.chain(source), deployment.chain(destination)
+    except DeploymentError as error:
+        raise UsageError(str(error)) from error
+    if origin is target:
+        raise UsageError(f"--from and --to are both {origin.name}; a message goes to another chain")
+    return origin, target
+
+
+def _check_quorum(quorum: int | None, gmps: tuple[Gmp, ...]) -> None:
+    if quorum is not None and not 1 <= quorum <= len(gmps):
+        raise UsageError(f"--quorum {quorum} can't be reached with {len(gmps)} GMPs; give 1 to {len(gmps)}")
+
+
+def _kind(text: str) -> Kind:
+    try:
+        return Kind[text.strip().upper().replace("-", "_")]
+    except KeyError:
+        known = ", ".join(kind.name.lower() for kind in Kind if kind < Kind.CANCELLATION)
+        raise UsageError(f"unknown kind {text!r}; the kinds are {known}") from None
+
+
+def _payload(text: str) -> bytes:
+    if not text.startswith("0x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError as error:
+        raise UsageError(f"--payload {text!r} starts with 0x but is not hex") from error
+
+
+def _inbox(target: ChainDeployment) -> str:
+    try:
+        return target.examples["inbox"]
+    except KeyError:
+        raise UsageError(f"chain {target.name} has no example inbox", next_step="give --recipient") from None
+
+
+def _print(
+    sent: Sent, reached: Progress | None, origin: ChainDeployment, target: ChainDeployment, *, as_json: bool
+) -> None:
+    message = sent.message
+    value: dict[str, Any] = {
+        "messageId": message.id,
+        "source": origin.name,
+        "destination": target.name,
+        "sender": from_bytes32(message.sender),
+        "recipient": from_bytes32(message.recipient),
+        "nonce": message.nonce,
+        "quorum": message.quorum,
+        "gmps": sorted(gmp.label for gmp in sent.gmps),
+        "failed": sorted(gmp.label for gmp in sent.failed),
+        "fee": sent.fee,
+        "transaction": sent.receipt.transaction_hash,
+        "executed": None if reached is None else reached.executed,
+    }
+    lines = {
+        "message": f"0x{message.id.hex()}",
+        "lane": f"{origin.name} → {target.name}, nonce {message.nonce}",
+        "over": f"{', '.join(value['gmps'])}; {message.quorum} must deliver",
+        "fee": f"{sent.fee} wei",
+        "transaction": f"0x{sent.receipt.transaction_hash.hex()}",
+    }
+    if sent.failed:
+        lines["refused by"] = f"{', '.join(value['failed'])}; their fee came back"
+    if reached is not None and reached.executed:
+        lines["executed"] = f"after {', '.join(sorted(gmp.label for gmp in reached.receipts))} delivered"
+    result(value, as_json=as_json, render=lambda console: console.print(facts(lines)))

@@ -1,0 +1,85 @@
+"""Where a network's files are: the deployments file, and what relayer and indexer keep."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from bridge.cli.output import CliError, UsageError
+from bridge.devnet.accounts import DAPP_KEY
+from bridge.protocol.deployment import Deployment
+
+DEVNET = "devnet"
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One network's files below the current folder."""
+
+    network: str
+    root: Path
+
+    @classmethod
+    def of(cls, network: str) -> Workspace:
+        """The network's files below the current folder, or below ``WAYBILL_HOME``."""
+        return cls(network, Path(os.environ.get("WAYBILL_HOME", ".")))
+
+    @property
+    def deployments_file(self) -> Path:
+        """Written by `waybill deploy`, read by everything else."""
+        return self.root / "deployments" / f"{self.network}.json"
+
+    @property
+    def state(self) -> Path:
+        """What relayer and indexer keep; losing it costs time, not messages."""
+        return self.root / ".waybill" / self.network
+
+    @property
+    def bridge_store(self) -> Path:
+        """The relayer's store."""
+        return self.state / "bridge.db"
+
+    @property
+    def index_store(self) -> Path:
+        """The indexer's store."""
+        return self.state / "index.db"
+
+    @property
+    def lake(self) -> Path:
+        """The Delta lake with finalised events."""
+        return self.state / "lake"
+
+    def deployment(self) -> Deployment:
+        """Reads the deployments file.
+
+        Raises:
+            CliError: there is none.
+            DeploymentError: it can't be used.
+        """
+        try:
+            text = self.deployments_file.read_text()
+        except FileNotFoundError:
+            how = "waybill devnet up" if self.network == DEVNET else f"waybill deploy --network {self.network}"
+            raise CliError(
+                f"network {self.network!r} is not deployed: there is no {self.deployments_file}", next_step=how
+            ) from None
+        return Deployment.from_json(text, str(self.deployments_file))
+
+    def account(self, key: str | None) -> LocalAccount:
+        """The account to sign with: the key given, or on the devnet the public one of its example dApp.
+
+        Raises:
+            UsageError: no key, or text that is none.
+        """
+        if key is None and self.network != DEVNET:
+            raise UsageError("no key to sign with", next_step="set WAYBILL_KEY, or give --key")
+        try:
+            account: LocalAccount = Account.from_key(key or DAPP_KEY)
+        except ValueError as error:
+            # The key itself must not appear in a log.
+            raise UsageError("the key is not a private key (0x and 64 hex digits)") from error
+        return account

@@ -1,0 +1,22 @@
+"""A network on this machine: anvil chains with the real GMPs' contracts on them.
+
+Who signs for those GMPs elsewhere (validators, signers, guardians) is played in here, with keys that everybody knows:
+nothing of this is for a network that is worth anything.
+"""
+
+from bridge.devnet.anvil import ChainState, ChainStatus, PortTakenError
+from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.errors import DevnetError
+from bridge.devnet.network import Devnet, down, status, up
+
+__all__ = [
+    "ChainState",
+    "ChainStatus",
+    "Devnet",
+    "DevnetError",
+    "PortTakenError",
+    "devnet_attesters",
+    "down",
+    "status",
+    "up",
+]

@@ -1,0 +1,284 @@
+"""The devnet as a whole: chains with GMPs and Waybill on them, up, down, and how it does."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bridge.chains import EvmChain, open_chains
+from bridge.client import Client
+from bridge.deploying import NetworkPlan, PlannedChain, deploy
+from bridge.devnet import anvil, axelar, ccip, hyperlane, layerzero, wormhole
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
+from bridge.devnet.anvil import AnvilProcess, ChainState, ChainStatus
+from bridge.devnet.deployer import Deployer
+from bridge.devnet.errors import DevnetError
+from bridge.protocol.deployment import Deployment, GmpContracts
+
+NETWORK: Final = "devnet"
+FIRST_PORT: Final = 8545
+FIRST_CHAIN_ID: Final = 31337
+CHAIN_NAMES: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
+
+_FIRST_WORMHOLE_ID: Final = 10_001
+_FIRST_EID: Final = 31_001
+_FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
+_CONFIRMATIONS: Final = 1
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devnet:
+    """A devnet that is up."""
+
+    deployment: Deployment
+    deployments_file: Path
+    chains: tuple[ChainStatus, ...]
+    block_time: int  # seconds; 0: a block for each transaction
+    started: bool  # False if it was up before
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where a devnet keeps its files."""
+
+    home: Path
+
+    @classmethod
+    def below(cls, home: Path) -> Folder:
+        """The devnet below a folder."""
+        return cls(home.resolve())
+
+    @property
+    def state(self) -> Path:
+        """Process ids and logs."""
+        return self.home / "build" / "devnet"
+
+    @property
+    def record(self) -> Path:
+        """Which processes there are."""
+        return self.state / "devnet.json"
+
+    @property
+    def deployments_file(self) -> Path:
+        """Where everything is, as `waybill deploy` writes it."""
+        return self.home / "deployments" / f"{NETWORK}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    block_time: int
+    anvils: tuple[AnvilProcess, ...]
+
+    @classmethod
+    def read(cls, folder: Folder) -> _Record | None:
+        try:
+            document = json.loads(folder.record.read_text())
+            return cls(document["blockTime"], tuple(AnvilProcess(**fields) for fields in document["chains"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DevnetError(
+                f"{folder.record} can't be read ({error}); end the anvil processes by hand and delete it"
+            ) from error
+
+    def write(self, folder: Folder) -> None:
+        document = {"blockTime": self.block_time, "chains": [process.to_json() for process in self.anvils]}
+        fresh = folder.record.with_suffix(".new")
+        fresh.write_text(json.dumps(document, indent=2) + "\n")
+        fresh.replace(folder.record)
+
+
+async def up(
+    *,
+    home: Path,
+    chains: int = 2,
+    block_time: int = 1,
+    first_port: int = FIRST_PORT,
+    port_option: str = "--port",
+    progress: Progress = lambda _: None,
+) -> Devnet:
+    """Starts chains, puts the GMPs and Waybill on them, and connects all with all.
+
+    The chains outlive this process. A devnet that is up already, as asked for, stays as it is.
+
+    Args:
+        home: the folder below which ``build/devnet`` and ``deployments`` are.
+        chains: how many, 2 to 8.
+        block_time: seconds between blocks; 0 makes a block for each transaction.
+        first_port: port of the first chain; the others get the next ones.
+        port_option: what the caller's command calls `first_port`, for the text of an error.
+        progress: is told what happens, one line at a time.
+
+    Raises:
+        DevnetError: the devnet is up in another shape, or has crashed; a port is taken; a contract can't be deployed.
+    """
+    if not 2 <= chains <= len(CHAIN_NAMES):
+        raise DevnetError(f"a devnet has 2 to {len(CHAIN_NAMES)} chains, not {chains}")
+    if block_time < 0:
+        raise DevnetError(f"the block time is {block_time} s; it must be 0 (a block for each transaction) or more")
+    folder = Folder.below(home)
+    with _exclusively(folder):
+        record = _Record.read(folder)
+        if record is not None:
+            return _as_it_is(folder, record, chains, block_time)
+        ports = {name: first_port + index for index, name in enumerate(CHAIN_NAMES[:chains])}
+        for name, port in ports.items():
+            anvil.require_free_port(port, name, port_option)
+        return await _start(folder, ports, block_time, progress)
+
+
+def down(*, home: Path) -> tuple[str, ...]:
+    """Ends all chains and returns their names: none if the devnet was not up. Its processes are gone afterwards."""
+    folder = Folder.below(home)
+    with _exclusively(folder):
+        record = _Record.read(folder)
+        if record is None:
+            return ()
+        anvil.stop(list(record.anvils))
+        folder.record.unlink()
+        return tuple(process.name for process in record.anvils)
+
+
+def status(*, home: Path) -> tuple[ChainStatus, ...]:
+    """How each chain does; empty if the devnet is not up."""
+    record = _Record.read(Folder.below(home))
+    return tuple(anvil.look_at(process) for process in record.anvils) if record else ()
+
+
+def _as_it_is(folder: Folder, record: _Record, chains: int, block_time: int) -> Devnet:
+    """The running devnet, if it is what is asked for."""
+    states = tuple(anvil.look_at(process) for process in record.anvils)
+    broken = [
+        f"{chain.name} {chain.state.value} (see {chain.log})"
+        for chain in states
+        if chain.state is not ChainState.RUNNING
+    ]
+    if broken:
+        raise DevnetError(f"the devnet is broken: {', '.join(broken)}; run `waybill devnet down`, then up again")
+    if (len(states), record.block_time) != (chains, block_time):
+        raise DevnetError(
+            f"the devnet is up with {len(states)} chains and a block time of {record.block_time} s, not {chains} and "
+            f"{block_time} s; run `waybill devnet down` first"
+        )
+    try:
+        text = folder.deployments_file.read_text()
+    except FileNotFoundError:
+        raise DevnetError(
+            f"the devnet is up, but {folder.deployments_file} is gone; run `waybill devnet down`, then up again"
+        ) from None
+    deployment = Deployment.from_json(text, str(folder.deployments_file))
+    return Devnet(
+        deployment=deployment,
+        deployments_file=folder.deployments_file,
+        chains=states,
+        block_time=block_time,
+        started=False,
+    )
+
+
+async def _start(folder: Folder, ports: Mapping[str, int], block_time: int, progress: Progress) -> Devnet:
+    processes: list[AnvilProcess] = []
+    try:
+        for index, (name, port) in enumerate(ports.items()):
+            progress(f"starting chain {name} on port {port}")
+            log = folder.state / f"{name}.log"
+            processes.append(anvil.start(name=name, chain_id=FIRST_CHAIN_ID + index, port=port, log=log))
+            # Written at once: a crash of this process leaves no chain that `down` does not know.
+            _Record(block_time, tuple(processes)).write(folder)
+        progress(f"deploying Hyperlane, Axelar, Wormhole, LayerZero and CCIP to {len(processes)} chains")
+        plan = await _deploy_gmps(processes)
+        deployed = await deploy(plan, DEPLOYER_KEY, folder.deployments_file, progress)
+        await _appoint_relayer(deployed.deployment)
+        if block_time:
+            for process in processes:
+                anvil.mine_every(process, block_time)
+    except BaseException:
+        anvil.stop(processes)
+        folder.record.unlink(missing_ok=True)
+        raise
+    return Devnet(
+        deployment=deployed.deployment,
+        deployments_file=deployed.path,
+        chains=tuple(anvil.look_at(process) for process in processes),
+        block_time=block_time,
+        started=True,
+    )
+
+
+async def _appoint_relayer(deployment: Deployment) -> None:
+    """Lets the relayer retry what the example dApp sends, as a dApp does that trusts a relayer with that."""
+    relayer = account(RELAYER_KEY).address
+    async with open_chains(deployment) as chains:
+        dapp = Client(deployment, chains, account(DAPP_KEY))
+        await asyncio.gather(*(dapp.appoint_retrier(chain_id, relayer) for chain_id in chains))
+
+
+async def _deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
+    async with AsyncExitStack() as stack:
+        chains = [
+            await stack.enter_async_context(await EvmChain.connect(process.chain_id, [process.url]))
+            for process in processes
+        ]
+        contracts = await asyncio.gather(*(_deploy_gmps_on(chain, processes) for chain in chains))
+        await _connect_ccip(chains, contracts)
+    return NetworkPlan(
+        version=1,
+        network=NETWORK,
+        owner=account(DEPLOYER_KEY).address,
+        chains=tuple(
+            PlannedChain(
+                chain_id=process.chain_id,
+                name=process.name,
+                rpc_urls=(process.url,),
+                confirmations=_CONFIRMATIONS,
+                gmps=gmps,
+            )
+            for process, gmps in zip(processes, contracts, strict=True)
+        ),
+    )
+
+
+async def _deploy_gmps_on(chain: EvmChain, processes: list[AnvilProcess]) -> GmpContracts:
+    deployer = await Deployer.on(chain, account(DEPLOYER_KEY))
+    here = next(process for process in processes if process.chain_id == chain.chain_id)
+    others = [process for process in processes if process is not here]
+    # No two chains have a GMP contract at the same address, so that taking one chain for another can't go unnoticed.
+    position = processes.index(here)
+    deployer.skip_nonces(position)
+    positions = [index for index in range(len(processes)) if index != position]
+    return GmpContracts(
+        # Hyperlane's domains are chain ids, as on most networks; Axelar has names; the others have numbers of their own.
+        hyperlane=await hyperlane.deploy(deployer, here.chain_id, [other.chain_id for other in others]),
+        axelar=await axelar.deploy(deployer, here.name, [other.name for other in others]),
+        wormhole=await wormhole.deploy(deployer, _FIRST_WORMHOLE_ID + position),
+        layerzero=await layerzero.deploy(deployer, _FIRST_EID + position, [_FIRST_EID + other for other in positions]),
+        ccip=await ccip.deploy(deployer, _FIRST_SELECTOR + position, [_FIRST_SELECTOR + other for other in positions]),
+    )
+
+
+async def _connect_ccip(chains: Sequence[EvmChain], contracts: Sequence[GmpContracts]) -> None:
+    ccips = [deployed.ccip for deployed in contracts if deployed.ccip is not None]
+    deployers = await asyncio.gather(*(Deployer.on(chain, account(DEPLOYER_KEY)) for chain in chains))
+    await asyncio.gather(
+        *(
+            ccip.connect(deployer, here, [other for other in ccips if other is not here])
+            for deployer, here in zip(deployers, ccips, strict=True)
+        )
+    )
+
+
+@contextmanager
+def _exclusively(folder: Folder) -> Iterator[None]:
+    """Keeps a second `up` or `down` waiting until the first has ended."""
+    folder.state.mkdir(parents=True, exist_ok=True)
+    with (folder.state / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,180 @@
+"""Where a message is, why, and what to do next: the answer to the question that people ask most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bridge.protocol.contracts import explain_revert
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.protocol.status import Status
+from bridge.records.outbox import OutboxEntry, OutboxState
+
+
+class Stage(StrEnum):
+    """How far one GMP is with a message."""
+
+    DISPATCHED = "DISPATCHED"  # the GMP took it; no relayer has seen that yet, or has it waiting
+    DELIVERING = "DELIVERING"
+    FAILING = "FAILING"
+    DEAD = "DEAD"
+    RECEIVED = "RECEIVED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmpProgress:
+    """One GMP's part in a message."""
+
+    gmp: Gmp
+    stage: Stage
+    attempts: tuple[int, ...]  # of the message, in which this GMP took it
+    tries: int  # of our relayer to deliver, that failed
+    last_error: str | None
+    next_try_at: float | None  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexView:
+    """What the index knows beyond the chains' present state."""
+
+    status: Status
+    dispatched: frozenset[Gmp]
+    attempts: int
+    failure_reason: bytes  # of the recipient, the last one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The answer."""
+
+    message: Message
+    status: Status
+    receipts: frozenset[Gmp]
+    reason: str
+    next_action: str
+    gmps: tuple[GmpProgress, ...]
+
+
+def explain(
+    message: Message,
+    *,
+    receipts: frozenset[Gmp],
+    executed: bool,
+    index: IndexView | None,
+    entries: Sequence[OutboxEntry],
+    now: float,
+) -> Explanation:
+    """Puts together what the destination's router, the index and the relayer's outbox say.
+
+    The router has the last word on receipts and execution, since index and relayer may be behind or not running at all.
+
+    Args:
+        message: what the source created.
+        receipts: the GMPs whose receipts count on the destination now.
+        executed: whether the destination's router executed it.
+        index: None if no index knows the message.
+        entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
+        now: Unix seconds.
+    """
+    status = _status(message, receipts, executed=executed, index=index)
+    gmps = _progress(receipts, index, entries)
+    return Explanation(
+        message=message,
+        status=status,
+        receipts=receipts,
+        reason=_reason(status, message, receipts=receipts, index=index, gmps=gmps, now=now),
+        next_action=status.next_action.format(id=f"0x{message.id.hex()}"),
+        gmps=gmps,
+    )
+
+
+def _status(message: Message, receipts: frozenset[Gmp], *, executed: bool, index: IndexView | None) -> Status:
+    if executed:
+        return Status.EXECUTED
+    if len(receipts) >= message.quorum:
+        deferred = index is not None and index.status is Status.EXECUTION_DEFERRED
+        return Status.EXECUTION_DEFERRED if deferred else Status.EXECUTION_FAILED
+    if index is not None and index.status not in (Status.ROUTED, Status.RECEIVED, Status.EXECUTED):
+        return index.status
+    return Status.RECEIVED if receipts else Status.ROUTED
+
+
+def _progress(
+    receipts: frozenset[Gmp], index: IndexView | None, entries: Sequence[OutboxEntry]
+) -> tuple[GmpProgress, ...]:
+    seen = {entry.dispatch.gmp for entry in entries}
+    known = seen | receipts | (index.dispatched if index else frozenset())
+    return tuple(
+        _of_gmp(gmp, [entry for entry in entries if entry.dispatch.gmp is gmp], received=gmp in receipts)
+        for gmp in sorted(known)
+    )
+
+
+def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], *, received: bool) -> GmpProgress:
+    newest = max(entries, key=lambda entry: entry.attempt, default=None)
+    waiting = newest is not None and newest.state is OutboxState.PENDING
+    return GmpProgress(
+        gmp=gmp,
+        stage=Stage.RECEIVED if received else _stage(newest),
+        attempts=tuple(entry.attempt for entry in entries),
+        tries=sum(entry.attempts for entry in entries),
+        last_error=newest.last_error if newest and not received else None,
+        next_try_at=newest.available_at if newest and waiting and not received else None,
+    )
+
+
+def _stage(entry: OutboxEntry | None) -> Stage:
+    if entry is None:
+        return Stage.DISPATCHED
+    match entry.state:
+        case OutboxState.DEAD:
+            return Stage.DEAD
+        case OutboxState.PENDING:
+            return Stage.FAILING if entry.attempts else Stage.DISPATCHED
+        case _:
+            return Stage.DELIVERING
+
+
+def _reason(
+    status: Status,
+    message: Message,
+    *,
+    receipts: frozenset[Gmp],
+    index: IndexView | None,
+    gmps: Sequence[GmpProgress],
+    now: float,
+) -> str:
+    match status:
+        case Status.EXECUTED:
+            return f"{_names(receipts)} delivered, and the recipient accepted it"
+        case Status.EXECUTION_FAILED:
+            refusal = f": {explain_revert(index.failure_reason)}" if index and index.failure_reason else ""
+            return f"{_names(receipts)} delivered, but the recipient refused it{refusal}"
+        case Status.EXECUTION_DEFERRED:
+            return f"{_names(receipts)} delivered, but with less gas than its limit of {message.gas_limit}"
+        case _:
+            missing = "; ".join(_silence(progress, now) for progress in gmps if progress.stage is not Stage.RECEIVED)
+            counted = f"{len(receipts)} of {message.quorum} GMPs have delivered"
+            return f"{counted}; {missing}" if missing else counted
+
+
+def _silence(progress: GmpProgress, now: float) -> str:
+    name = progress.gmp.label
+    match progress.stage:
+        case Stage.FAILING:
+            wait = max(0, round((progress.next_try_at or now) - now))
+            return f"{name} failed {progress.tries} times ({progress.last_error}), next try in {wait} s"
+        case Stage.DEAD:
+            return f"{name} is given up after {progress.tries} tries ({progress.last_error})"
+        case Stage.DELIVERING:
+            return f"{name} is being delivered"
+        case _ if progress.attempts:
+            return f"{name} took it and waits for its delivery: the GMP may be paused, or its proof not there yet"
+        case _:
+            return f"{name} took it, and no relayer has seen that: is `waybill relayer run` running?"
+
+
+def _names(gmps: frozenset[Gmp]) -> str:
+    return ", ".join(gmp.label for gmp in sorted(gmps))
