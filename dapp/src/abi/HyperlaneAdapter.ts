@@ -1,0 +1,29 @@
+// Written by scripts/generate_abi.py.
+
+export const hyperlaneAdapterAbi = [
+{"type": "constructor", "inputs": [{"name": "router_", "type": "address", "internalType": "contract IRouter"}, {"name": "mailbox_", "type": "address", "internalType": "contract IMailbox"}], "stateMutability": "nonpayable"},
+{"type": "function", "name": "chainOf", "inputs": [{"name": "domain", "type": "uint32", "internalType": "uint32"}], "outputs": [{"name": "", "type": "uint64", "internalType": "uint64"}], "stateMutability": "view"},
+{"type": "function", "name": "connect", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}, {"name": "domain", "type": "uint32", "internalType": "uint32"}], "outputs": [], "stateMutability": "nonpayable"},
+{"type": "function", "name": "deliveryGas", "inputs": [{"name": "envelopeLength", "type": "uint256", "internalType": "uint256"}, {"name": "gasLimit", "type": "uint64", "internalType": "uint64"}], "outputs": [{"name": "", "type": "uint256", "internalType": "uint256"}], "stateMutability": "pure"},
+{"type": "function", "name": "disconnect", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}], "outputs": [], "stateMutability": "nonpayable"},
+{"type": "function", "name": "dispatch", "inputs": [{"name": "destinationChain", "type": "uint64", "internalType": "uint64"}, {"name": "destinationRouter", "type": "bytes32", "internalType": "bytes32"}, {"name": "envelope", "type": "bytes", "internalType": "bytes"}, {"name": "gasLimit", "type": "uint64", "internalType": "uint64"}, {"name": "refundTo", "type": "address", "internalType": "address"}], "outputs": [], "stateMutability": "payable"},
+{"type": "function", "name": "domainOf", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}], "outputs": [{"name": "", "type": "uint32", "internalType": "uint32"}], "stateMutability": "view"},
+{"type": "function", "name": "handle", "inputs": [{"name": "origin", "type": "uint32", "internalType": "uint32"}, {"name": "sender", "type": "bytes32", "internalType": "bytes32"}, {"name": "body", "type": "bytes", "internalType": "bytes"}], "outputs": [], "stateMutability": "nonpayable"},
+{"type": "function", "name": "mailbox", "inputs": [], "outputs": [{"name": "", "type": "address", "internalType": "contract IMailbox"}], "stateMutability": "view"},
+{"type": "function", "name": "quote", "inputs": [{"name": "destinationChain", "type": "uint64", "internalType": "uint64"}, {"name": "destinationRouter", "type": "bytes32", "internalType": "bytes32"}, {"name": "envelope", "type": "bytes", "internalType": "bytes"}, {"name": "gasLimit", "type": "uint64", "internalType": "uint64"}], "outputs": [{"name": "fee", "type": "uint256", "internalType": "uint256"}], "stateMutability": "view"},
+{"type": "function", "name": "remoteAdapterOf", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}], "outputs": [{"name": "", "type": "bytes32", "internalType": "bytes32"}], "stateMutability": "view"},
+{"type": "function", "name": "router", "inputs": [], "outputs": [{"name": "", "type": "address", "internalType": "contract IRouter"}], "stateMutability": "view"},
+{"type": "event", "name": "Connected", "inputs": [{"name": "chain", "type": "uint64", "indexed": true, "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "indexed": false, "internalType": "bytes32"}], "anonymous": false},
+{"type": "event", "name": "Disconnected", "inputs": [{"name": "chain", "type": "uint64", "indexed": true, "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "indexed": false, "internalType": "bytes32"}], "anonymous": false},
+{"type": "event", "name": "DuplicateAbsorbed", "inputs": [{"name": "messageId", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "gmp", "type": "uint8", "indexed": true, "internalType": "Gmp"}], "anonymous": false},
+{"type": "error", "name": "ChainNumberFixed", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}]},
+{"type": "error", "name": "ChainNumberTaken", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "other", "type": "uint64", "internalType": "uint64"}]},
+{"type": "error", "name": "NotConnected", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}]},
+{"type": "error", "name": "OnlyGmp", "inputs": [{"name": "caller", "type": "address", "internalType": "address"}]},
+{"type": "error", "name": "OnlyOwner", "inputs": [{"name": "caller", "type": "address", "internalType": "address"}]},
+{"type": "error", "name": "OnlyRouter", "inputs": [{"name": "caller", "type": "address", "internalType": "address"}]},
+{"type": "error", "name": "RemoteAlreadyConnected", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}]},
+{"type": "error", "name": "UntrustedRemote", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}]},
+{"type": "error", "name": "WrongFee", "inputs": [{"name": "value", "type": "uint256", "internalType": "uint256"}, {"name": "fee", "type": "uint256", "internalType": "uint256"}]},
+{"type": "error", "name": "ZeroConnection", "inputs": []}
+] as const;

@@ -1,0 +1,134 @@
+/** Reading the chains of a network over the RPC URLs of its deployments file. */
+
+import {
+  type Address,
+  type Chain,
+  createPublicClient,
+  defineChain,
+  fallback,
+  type Hex,
+  http,
+  numberToHex,
+  type PublicClient,
+  type RpcLog,
+  type Transport,
+  webSocket,
+} from "viem";
+
+import type { ChainDeployment, Deployment } from "./deployment.ts";
+import { reasonOf } from "./reverts.ts";
+
+/** Blocks asked for at once; a node that finds that too many is asked for fewer from then on. */
+const MOST_LOG_RANGE = 5_000n;
+
+/** Nothing is gained by asking for fewer blocks than this. */
+const LEAST_LOG_RANGE = 16n;
+
+export interface Block {
+  readonly number: bigint;
+  readonly hash: Hex;
+  /** Unix seconds. */
+  readonly timestamp: bigint;
+}
+
+/** What a range of blocks is searched for. */
+export interface LogFilter {
+  readonly address: readonly Address[];
+  readonly topics: readonly (Hex | readonly Hex[] | null)[];
+}
+
+/** One chain of a network, and a client that reads it. */
+export class ChainReader {
+  readonly deployment: ChainDeployment;
+  readonly client: PublicClient<Transport, Chain>;
+  #logRange = MOST_LOG_RANGE;
+
+  constructor(deployment: ChainDeployment, client: PublicClient<Transport, Chain>) {
+    this.deployment = deployment;
+    this.client = client;
+  }
+
+  get name(): string {
+    return this.deployment.name;
+  }
+
+  /** The newest block, never one from a cache. */
+  async head(): Promise<Block> {
+    return this.block("latest");
+  }
+
+  async block(at: bigint | "latest"): Promise<Block> {
+    const block = await this.client.getBlock(at === "latest" ? { blockTag: at } : { blockNumber: at });
+    return { number: block.number!, hash: block.hash!, timestamp: block.timestamp };
+  }
+
+  /** The logs of a range, both ends included, oldest first; the range is cut up as the node demands. */
+  async logs(filter: LogFilter, from: bigint, to: bigint): Promise<RpcLog[]> {
+    const logs: RpcLog[] = [];
+    for (let first = from; first <= to; ) {
+      const end = first + this.#logRange - 1n;
+      const last = end < to ? end : to;
+      try {
+        logs.push(...(await this.#logs(filter, first, last)));
+        first = last + 1n;
+      } catch (error) {
+        if (this.#logRange <= LEAST_LOG_RANGE || !isTooMuch(error)) throw error;
+        this.#logRange /= 2n;
+      }
+    }
+    return logs;
+  }
+
+  /**
+   * The first block that is not older than a time, or the head if all are older; found by bisection, so in about as many
+   * requests as the chain's length has bits.
+   */
+  async firstBlockSince(timestamp: bigint): Promise<bigint> {
+    let low = BigInt(this.deployment.startBlock);
+    let high = (await this.head()).number;
+    while (low < high) {
+      const middle = (low + high) / 2n;
+      if ((await this.block(middle)).timestamp < timestamp) low = middle + 1n;
+      else high = middle;
+    }
+    return low;
+  }
+
+  async #logs(filter: LogFilter, from: bigint, to: bigint): Promise<RpcLog[]> {
+    const range = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
+    const topics = filter.topics.map((topic) => (typeof topic === "object" && topic !== null ? [...topic] : topic));
+    const query = { ...range, address: [...filter.address], topics };
+    // Asking again helps against a hiccup, not against a limit, and some nodes have one code for both.
+    return this.client.request({ method: "eth_getLogs", params: [query] }, { retryCount: 1 });
+  }
+}
+
+/** viem's description of a chain. */
+export function viemChain(deployment: ChainDeployment): Chain {
+  return defineChain({
+    id: deployment.chainId,
+    name: deployment.name,
+    nativeCurrency: { name: "Ether", symbol: "ETH", decimals: 18 },
+    rpcUrls: { default: { http: [...deployment.rpcUrls] } },
+  });
+}
+
+/** The transport over a chain's URLs: the next one is asked where one fails. */
+export function transportOf(deployment: ChainDeployment): Transport {
+  const transports = deployment.rpcUrls.map((url) => (/^ws/.test(url) ? webSocket(url) : http(url)));
+  return transports.length === 1 ? transports[0]! : fallback(transports);
+}
+
+/** Readers of all chains of a network, in the file's order. */
+export function openChains(deployment: Deployment, pollingInterval: number): readonly ChainReader[] {
+  return deployment.chains.map((chain) => {
+    const client = createPublicClient({ chain: viemChain(chain), transport: transportOf(chain), pollingInterval });
+    return new ChainReader(chain, client);
+  });
+}
+
+/** Whether a node asks for a smaller range of blocks: there is no code for it that all nodes share. */
+function isTooMuch(error: unknown): boolean {
+  const details = (error as { details?: unknown }).details;
+  return /range|limit|too (many|large|big)|more than|exceed/i.test(`${reasonOf(error)} ${String(details ?? "")}`);
+}

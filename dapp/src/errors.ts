@@ -1,0 +1,47 @@
+/**
+ * Everything the kit throws on purpose. The text says what failed, with which value, and what to do.
+ *
+ *     WaybillError
+ *     ├── AddressError          text or bytes that are no address
+ *     ├── EnvelopeError         bytes that are no envelope of a version this code reads
+ *     ├── UnknownGmpError       a name that is no GMP
+ *     ├── DeploymentError       a deployments file that can't be used, or a chain or adapter that it does not have
+ *     ├── RefusedError          a contract refused; carries the decoded revert
+ *     ├── FeeCapError           the quoted fee is above the caller's limit; nothing was sent
+ *     ├── WalletError           the wallet declined, or is not there
+ *     ├── NotIncludedError      a transaction was sent and no block includes it yet
+ *     └── UnknownMessageError   no chain of the network knows that id or transaction
+ */
+export class WaybillError extends Error {
+  override name = "WaybillError";
+}
+
+/** The quoted fee is above the caller's limit; nothing was sent. */
+export class FeeCapError extends WaybillError {
+  override name = "FeeCapError";
+  /** In wei. */
+  readonly fee: bigint;
+  /** In wei. */
+  readonly maxFee: bigint;
+
+  constructor(fee: bigint, maxFee: bigint) {
+    super(`the fee is ${fee} wei now, above the limit of ${maxFee} wei; raise maxFee or name fewer GMPs`);
+    this.fee = fee;
+    this.maxFee = maxFee;
+  }
+}
+
+/** The wallet declined, or is not there. */
+export class WalletError extends WaybillError {
+  override name = "WalletError";
+}
+
+/** A transaction was handed to the chain, and no block includes it yet: look it up before sending again. */
+export class NotIncludedError extends WaybillError {
+  override name = "NotIncludedError";
+}
+
+/** No chain of the network knows that id or transaction. */
+export class UnknownMessageError extends WaybillError {
+  override name = "UnknownMessageError";
+}

@@ -1,0 +1,45 @@
+/** The transports: their numbers, their names, and sets of them. */
+
+import { WaybillError } from "./errors.ts";
+
+/** A transport's stable number on chain, 1…16. */
+export const GMP_NUMBERS = { hyperlane: 1, axelar: 2, wormhole: 3, layerzero: 4, ccip: 5 } as const;
+
+/** A transport's name, as in files and tables. */
+export type Gmp = keyof typeof GMP_NUMBERS;
+
+/** All transports, in the order of their numbers. */
+export const GMPS = Object.keys(GMP_NUMBERS) as readonly Gmp[];
+
+export class UnknownGmpError extends WaybillError {
+  override name = "UnknownGmpError";
+}
+
+/** The GMP with that name; throws {@link UnknownGmpError} if there is none. */
+export function parseGmp(name: string): Gmp {
+  const wanted = name.trim().toLowerCase();
+  const found = GMPS.find((gmp) => gmp === wanted);
+  if (found) return found;
+  throw new UnknownGmpError(`unknown GMP ${JSON.stringify(name)}; the GMPs are ${GMPS.join(", ")}`);
+}
+
+/** The GMP with that number, or undefined if this version does not know it. */
+export function gmpOfNumber(number: number): Gmp | undefined {
+  return GMPS.find((gmp) => GMP_NUMBERS[gmp] === number);
+}
+
+/** The set that a `uint16` from a chain stands for; numbers this version does not know are left out. */
+export function gmpsFromBits(bits: number): ReadonlySet<Gmp> {
+  return new Set(GMPS.filter((gmp) => bits & bitOf(gmp)));
+}
+
+/** The `uint16` that stands for a set of GMPs. */
+export function bitsFromGmps(gmps: Iterable<Gmp>): number {
+  let bits = 0;
+  for (const gmp of gmps) bits |= bitOf(gmp);
+  return bits;
+}
+
+function bitOf(gmp: Gmp): number {
+  return 1 << (GMP_NUMBERS[gmp] - 1);
+}

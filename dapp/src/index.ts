@@ -1,0 +1,43 @@
+/** Send messages over several GMPs, retry them, and follow them to their end. */
+
+export { ABIS, adapterAbi, inboxAbi, profilesAbi, routerAbi } from "./abi/index.ts";
+export {
+  AddressError,
+  formatInteroperable,
+  fromWord,
+  type InteroperableAddress,
+  parseInteroperable,
+  toWord,
+} from "./addresses.ts";
+export { adapterOf, type ChainDeployment, Deployment, DeploymentError, gmpsOf } from "./deployment.ts";
+export { FeeCapError, NotIncludedError, UnknownMessageError, WalletError, WaybillError } from "./errors.ts";
+export {
+  bitsFromGmps,
+  type Gmp,
+  GMP_NUMBERS,
+  GMPS,
+  gmpOfNumber,
+  gmpsFromBits,
+  parseGmp,
+  UnknownGmpError,
+} from "./gmps.ts";
+export {
+  decodeEnvelope,
+  encodeEnvelope,
+  type Envelope,
+  ENVELOPE_VERSION,
+  EnvelopeError,
+  expiresAt,
+  HEADER_LENGTH,
+  Kind,
+  type Message,
+  messageId,
+} from "./message.ts";
+export { decodeRevert, explainRevert, reasonOf, RefusedError, type Revert, revertDataOf } from "./reverts.ts";
+export type { Fact, FactOf, Place } from "./facts.ts";
+export type { Found } from "./lookup.ts";
+export { type Action, type GmpProgress, type Progress, type State, STATES } from "./progress.ts";
+export type { Quote, RetryOptions, RouteRequest, Sent } from "./sending.ts";
+export { connectWallet, localWallet, type Wallet } from "./wallets.ts";
+export type { WatchOptions } from "./watch.ts";
+export { Waybill, type WaybillOptions } from "./waybill.ts";

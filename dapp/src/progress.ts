@@ -1,0 +1,239 @@
+/** Where a message is in its life, and why: a pure function of what its two chains say. */
+
+import type { Hex } from "viem";
+
+import { type Fact, type FactOf, isCreation, type Place } from "./facts.ts";
+import { type Gmp, GMPS } from "./gmps.ts";
+import { expiresAt, type Message } from "./message.ts";
+
+/** The state of a message; the same words as everywhere in Waybill. */
+export const STATES = [
+  "ROUTED",
+  "RECEIVED",
+  "EXECUTED",
+  "UNFUNDED",
+  "EXECUTION_FAILED",
+  "EXECUTION_DEFERRED",
+  "STALLED",
+  "EXPIRED",
+  "CANCELLED",
+  "DEAD",
+  "DIVERGED",
+  "ORPHANED",
+  "UNKNOWN",
+] as const;
+export type State = (typeof STATES)[number];
+
+/** What to do about a message. */
+export type Action = "wait" | "pay" | "retry" | "execute" | "expire" | "resend" | "inspect" | "nothing";
+
+/** How far one GMP has brought a message. */
+export interface GmpProgress {
+  readonly gmp: Gmp;
+  /** The attempts in which it took the message. */
+  readonly attempts: readonly number[];
+  /** Why it did not take the message, the last time it did not. */
+  readonly failure: string | undefined;
+  /** Its delivery on the destination. */
+  readonly receipt: Place | undefined;
+  /** Whether the receipt counts; it does not any more once the GMP's adapter is revoked. */
+  readonly counts: boolean;
+  /** How often it delivered again and nothing changed. */
+  readonly duplicates: number;
+}
+
+/** Everything known about a message at one moment. */
+export interface Progress {
+  readonly id: Hex;
+  readonly message: Message;
+  readonly state: State;
+  /** Why it is in that state, for people. */
+  readonly reason: string;
+  readonly action: Action;
+  /** Whether nothing more will happen to it, confirmations included. */
+  readonly final: boolean;
+  /** How many receipts count now. */
+  readonly receipts: number;
+  /** How many it needs: its own wish or what its recipient demands, if that is more. */
+  readonly quorum: number;
+  readonly gmps: readonly GmpProgress[];
+  /** The last attempt's number; 0 is the route. */
+  readonly attempt: number;
+  /** What happened on both chains, oldest first. */
+  readonly timeline: readonly Fact[];
+  /** The message that came out of the same transaction after a reorg. */
+  readonly replacedBy: Hex | undefined;
+  /** Chains that can't be read now, and why. */
+  readonly problems: readonly string[];
+}
+
+/** What the chains say about a message. */
+export interface Observation {
+  readonly id: Hex;
+  readonly message: Message;
+  readonly facts: readonly Fact[];
+  /** Receipts that count now, as the destination's router says. */
+  readonly valid: ReadonlySet<Gmp>;
+  readonly validCount: number;
+  /** The router's own word: 0 none, 1 executed, 2 expired, 3 cancelled. */
+  readonly execution: number;
+  readonly destination: { readonly name: string; readonly head: bigint; readonly time: bigint; readonly confirmations: number };
+  readonly sourceName: string;
+  /** The source was read and knows no such message. */
+  readonly orphaned: boolean;
+  readonly replacedBy: Hex | undefined;
+  /** The destination can't be read, and what is said here of it is old. */
+  readonly unreadable: string | undefined;
+  readonly problems: readonly string[];
+}
+
+interface Verdict {
+  readonly state: State;
+  readonly reason: string;
+  readonly final?: boolean;
+  readonly action?: Action;
+}
+
+const ACTIONS: Readonly<Record<State, Action>> = {
+  ROUTED: "wait",
+  RECEIVED: "wait",
+  EXECUTED: "nothing",
+  UNFUNDED: "pay",
+  EXECUTION_FAILED: "execute",
+  EXECUTION_DEFERRED: "execute",
+  STALLED: "retry",
+  EXPIRED: "resend",
+  CANCELLED: "nothing",
+  DEAD: "inspect",
+  DIVERGED: "inspect",
+  ORPHANED: "resend",
+  UNKNOWN: "wait",
+};
+
+/**
+ * Judges a message.
+ *
+ * @param stallAfter seconds after its last attempt from which a message without its quorum is stalled; counted by the
+ *   destination's blocks, so that a chain that stands still makes nothing stalled.
+ */
+export function judge(seen: Observation, stallAfter: number): Progress {
+  const quorum = newest(seen.facts, "received")?.quorum ?? seen.message.quorum;
+  const gmps = GMPS.map((gmp) => gmpProgress(gmp, seen)).filter(isInvolved);
+  const verdict = verdictOn(seen, { quorum, gmps, stallAfter });
+  return {
+    id: seen.id,
+    message: seen.message,
+    state: verdict.state,
+    reason: verdict.reason,
+    action: verdict.action ?? ACTIONS[verdict.state],
+    final: verdict.final ?? false,
+    receipts: seen.validCount,
+    quorum,
+    gmps,
+    attempt: newest(seen.facts, "retried")?.attempt ?? 0,
+    timeline: seen.facts,
+    replacedBy: seen.replacedBy,
+    problems: seen.problems,
+  };
+}
+
+interface Measures {
+  readonly quorum: number;
+  readonly gmps: readonly GmpProgress[];
+  readonly stallAfter: number;
+}
+
+function verdictOn(seen: Observation, measures: Measures): Verdict {
+  const { name } = seen.destination;
+  if (seen.execution === 1) return executed(seen);
+  if (seen.orphaned) return orphaned(seen);
+  if (seen.unreadable) return { state: "UNKNOWN", reason: `${name} can't be read: ${seen.unreadable}` };
+  if (seen.execution === 2) {
+    return { state: "EXPIRED", reason: `${name} marked it expired`, final: isConfirmed(seen, "expired") };
+  }
+  if (seen.execution === 3) {
+    return { state: "CANCELLED", reason: "its sender cancelled it", final: isConfirmed(seen, "cancelled") };
+  }
+  const expiry = expiresAt(seen.message);
+  if (expiry !== null && seen.destination.time > expiry) {
+    const reason = `its time to live of ${seen.message.ttl} s has run out, and ${name} has not marked it yet`;
+    return { state: "EXPIRED", reason, action: "expire" };
+  }
+  if (seen.validCount >= measures.quorum) return unexecuted(seen);
+  return underway(seen, measures);
+}
+
+function executed(seen: Observation): Verdict {
+  const { name } = seen.destination;
+  if (seen.orphaned) {
+    return { state: "DIVERGED", reason: `executed on ${name}, but ${seen.sourceName} has no such message`, final: true };
+  }
+  const final = isConfirmed(seen, "executed");
+  return { state: "EXECUTED", reason: `the recipient on ${name} has it${final ? "" : ", not yet confirmed"}`, final };
+}
+
+/** Whether as many blocks as the deployments file asks for lie on top of the message's end. */
+function isConfirmed(seen: Observation, end: "executed" | "expired" | "cancelled"): boolean {
+  const { head, confirmations } = seen.destination;
+  const fact = newest(seen.facts, end);
+  return fact !== undefined && head - fact.block >= BigInt(confirmations);
+}
+
+function orphaned(seen: Observation): Verdict {
+  const back = seen.replacedBy ? `; its transaction came back as ${seen.replacedBy}` : "";
+  const reason = `no transaction on ${seen.sourceName} creates it any more${back}`;
+  return { state: "ORPHANED", reason, final: seen.replacedBy !== undefined };
+}
+
+/** The quorum is there, and yet the message is not executed. */
+function unexecuted(seen: Observation): Verdict {
+  const tried = seen.facts.findLast((fact) => fact.type === "executionFailed" || fact.type === "executionDeferred");
+  if (tried?.type === "executionFailed") {
+    return { state: "EXECUTION_FAILED", reason: `the recipient refused: ${tried.reason}` };
+  }
+  if (tried?.type === "executionDeferred") {
+    return { state: "EXECUTION_DEFERRED", reason: `the delivery left less than the ${tried.gasLimit} gas it asks for` };
+  }
+  return { state: "RECEIVED", reason: "the quorum is reached, and nobody has executed it", action: "execute" };
+}
+
+/** Not all that must deliver have delivered. */
+function underway(seen: Observation, { quorum, gmps, stallAfter }: Measures): Verdict {
+  const taken = gmps.filter(({ attempts }) => attempts.length > 0);
+  const missing = taken.filter(({ counts }) => !counts).map(({ gmp }) => gmp);
+  const progress = `${seen.validCount} of ${quorum} delivered`;
+  const last = seen.facts.findLast((fact) => isCreation(fact) || fact.type === "retried");
+  if (last?.type === "unfunded") return { state: "UNFUNDED", reason: `nobody has paid for it yet on ${seen.sourceName}` };
+  if (last && seen.validCount + missing.length < quorum) {
+    return { state: "STALLED", reason: `${progress}, and no more than ${seen.validCount + missing.length} took it` };
+  }
+  const since = last?.timestamp ?? seen.message.sentAt;
+  if (seen.destination.time > since + BigInt(stallAfter)) {
+    const attempt = last?.type === "retried" ? `retry ${last.attempt}` : "it was sent";
+    const silent = missing.length > 0 ? `; nothing of ${missing.join(", ")}` : "";
+    return { state: "STALLED", reason: `${progress} more than ${stallAfter} s after ${attempt}${silent}` };
+  }
+  const state = seen.validCount > 0 ? "RECEIVED" : "ROUTED";
+  return { state, reason: missing.length > 0 ? `${progress}; waiting for ${missing.join(", ")}` : progress };
+}
+
+function gmpProgress(gmp: Gmp, seen: Observation): GmpProgress {
+  const sent = seen.facts.filter((fact) => fact.type === "routed" || fact.type === "retried");
+  const about = seen.facts.filter((fact) => "gmp" in fact && fact.gmp === gmp);
+  return {
+    gmp,
+    attempts: sent.filter((fact) => fact.gmps.has(gmp)).map((fact) => fact.attempt),
+    failure: newest(about, "dispatchFailed")?.reason,
+    receipt: newest(about, "received"),
+    counts: seen.valid.has(gmp),
+    duplicates: about.filter(({ type }) => type === "duplicateAbsorbed").length,
+  };
+}
+
+function isInvolved({ attempts, failure, receipt, counts }: GmpProgress): boolean {
+  return attempts.length > 0 || failure !== undefined || receipt !== undefined || counts;
+}
+
+function newest<T extends Fact["type"]>(facts: readonly Fact[], type: T): FactOf<T> | undefined {
+  return facts.findLast((fact): fact is FactOf<T> => fact.type === type);
+}

@@ -1,0 +1,306 @@
+/** Route, retry, execute, and what they cost. */
+
+import { type Account, type Address, type Hex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
+
+import { routerAbi } from "./abi/index.ts";
+import { toWord } from "./addresses.ts";
+import type { ChainReader } from "./chains.ts";
+import { adapterOf } from "./deployment.ts";
+import { FeeCapError, NotIncludedError, WaybillError } from "./errors.ts";
+import { type Fact, factsOf } from "./facts.ts";
+import { type Gmp, GMP_NUMBERS } from "./gmps.ts";
+import { Kind, type Message, messageId } from "./message.ts";
+import { RefusedError, revertDataOf } from "./reverts.ts";
+import { asking, type Wallet } from "./wallets.ts";
+
+/** Seconds that a transaction may wait for a block. */
+const INCLUSION_SECONDS = 180;
+
+/** A message to send, and how. */
+export interface RouteRequest {
+  /** Chain id or name. */
+  readonly source: number | bigint | string;
+  /** Chain id or name. */
+  readonly destination: number | bigint | string;
+  readonly recipient: Address;
+  readonly payload: Hex;
+  readonly gmps: readonly Gmp[];
+  /** How many GMPs must have delivered; every one named, if left out. */
+  readonly quorum?: number;
+  /** Gas for the recipient's call. */
+  readonly gasLimit?: bigint;
+  /** Seconds; 0 = never expires. */
+  readonly ttl?: number;
+  readonly kind?: Kind;
+  /** Whether the message can be retried; costs a storage slot. */
+  readonly retriable?: boolean;
+  /** How many GMPs must take it for the call to succeed; 0 stands for the quorum. */
+  readonly minDispatched?: number;
+  /** Id of the message that this one stands in for. */
+  readonly replaces?: Hex;
+  /** The most that it may cost, in wei. */
+  readonly maxFee?: bigint;
+  /** Who gets back what a GMP did not need; the sender, if left out. */
+  readonly refundTo?: Address;
+}
+
+export interface RetryOptions {
+  /** How many GMPs must take it for the call to succeed. */
+  readonly minDispatched?: number;
+  /** The most that it may cost, in wei. */
+  readonly maxFee?: bigint;
+  readonly refundTo?: Address;
+}
+
+/** What GMPs ask for carrying a message now. */
+export interface Quote {
+  /** In wei. */
+  readonly fees: ReadonlyMap<Gmp, bigint>;
+  /** Of those that gave a fee, in wei. */
+  readonly total: bigint;
+  /** GMPs that can't carry it, and why. */
+  readonly refused: ReadonlyMap<Gmp, RefusedError>;
+}
+
+/** A message that a chain has taken, or taken again. */
+export interface Sent {
+  readonly id: Hex;
+  readonly message: Message;
+  /** 0 is the route, 1 the first retry. */
+  readonly attempt: number;
+  /** The GMPs that took it. */
+  readonly gmps: ReadonlySet<Gmp>;
+  /** The GMPs that were asked and did not, with their reasons. */
+  readonly failed: ReadonlyMap<Gmp, string>;
+  /** In wei. */
+  readonly fee: bigint;
+  readonly receipt: TransactionReceipt;
+}
+
+/** The message as the router will create it, but for nonce and time: good for a quote. */
+export function draft(source: ChainReader, destination: ChainReader, sender: Address, request: RouteRequest): Message {
+  return {
+    sourceChain: BigInt(source.deployment.chainId),
+    sourceRouter: toWord(source.deployment.router),
+    sender: toWord(sender),
+    nonce: 0n,
+    destinationChain: BigInt(destination.deployment.chainId),
+    destinationRouter: toWord(destination.deployment.router),
+    recipient: toWord(request.recipient),
+    gasLimit: request.gasLimit ?? 200_000n,
+    sentAt: 0n,
+    ttl: request.ttl ?? 0,
+    kind: request.kind ?? Kind.PLAIN,
+    quorum: request.quorum ?? request.gmps.length,
+    replaces: request.replaces ?? zeroHash,
+    payload: request.payload,
+  };
+}
+
+/**
+ * Asks the source's router what carrying the message costs now. If it can't tell for all GMPs at once, each is asked for
+ * alone, so that one that refuses does not hide the others' fees.
+ */
+export async function quote(source: ChainReader, message: Message, gmps: readonly Gmp[]): Promise<Quote> {
+  for (const gmp of gmps) adapterOf(source.deployment, gmp);
+  try {
+    const [total, fees] = await quoteTogether(source, message, gmps);
+    return { total, fees: new Map(gmps.map((gmp, index) => [gmp, fees[index]!.fee])), refused: new Map() };
+  } catch (error) {
+    if (!revertDataOf(error)) throw error;
+    return quoteOneByOne(source, message, gmps);
+  }
+}
+
+async function quoteTogether(source: ChainReader, message: Message, gmps: readonly Gmp[]) {
+  const named = gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: 0n }));
+  return source.client.readContract({
+    address: source.deployment.router,
+    abi: routerAbi,
+    functionName: "quoteRetry",
+    args: [message, named],
+  });
+}
+
+async function quoteOneByOne(source: ChainReader, message: Message, gmps: readonly Gmp[]): Promise<Quote> {
+  const fees = new Map<Gmp, bigint>();
+  const refused = new Map<Gmp, RefusedError>();
+  const ask = async (gmp: Gmp): Promise<void> => {
+    try {
+      fees.set(gmp, (await quoteTogether(source, message, [gmp]))[0]);
+    } catch (error) {
+      const data = revertDataOf(error);
+      if (!data) throw error;
+      refused.set(gmp, new RefusedError(`${gmp} on ${source.name} gives no quote`, data, error));
+    }
+  };
+  await Promise.all(gmps.map(ask));
+  return { fees, refused, total: [...fees.values()].reduce((sum, fee) => sum + fee, 0n) };
+}
+
+/** Sends a new message and waits until its transaction is included. */
+export async function route(
+  source: ChainReader,
+  destination: ChainReader,
+  wallet: Wallet,
+  request: RouteRequest,
+): Promise<Sent> {
+  const message = draft(source, destination, wallet.address, request);
+  const { total, gmps } = await price(source, message, request.gmps, request.maxFee);
+  const way = {
+    destinationChain: message.destinationChain,
+    recipient: message.recipient,
+    payload: message.payload,
+    gasLimit: message.gasLimit,
+    ttl: message.ttl,
+    kind: message.kind,
+    quorum: message.quorum,
+    replaces: message.replaces,
+    retriable: request.retriable ?? true,
+    minDispatched: request.minDispatched ?? 0,
+    gmps,
+    refundTo: request.refundTo ?? wallet.address,
+  };
+  const receipt = await transact(source, wallet, { functionName: "route", args: [way] }, total);
+  const sent = await sentOf(source, receipt, "routed");
+  return { ...outcome(sent, request.gmps), message: sent.message, attempt: 0, fee: total, receipt };
+}
+
+/** Sends a message again over those GMPs and waits until the transaction is included. */
+export async function retryRoute(
+  source: ChainReader,
+  wallet: Wallet,
+  message: Message,
+  gmps: readonly Gmp[],
+  options: RetryOptions = {},
+): Promise<Sent> {
+  return sendAgain("retryRoute", source, wallet, message, gmps, { minDispatched: 1, ...options });
+}
+
+/** Pays for a message that was created without its fee; anyone may, over the GMPs that its sender chose. */
+export async function dispatch(
+  source: ChainReader,
+  wallet: Wallet,
+  message: Message,
+  gmps: readonly Gmp[],
+  options: RetryOptions = {},
+): Promise<Sent> {
+  return sendAgain("dispatch", source, wallet, message, gmps, { minDispatched: message.quorum, ...options });
+}
+
+async function sendAgain(
+  functionName: "retryRoute" | "dispatch",
+  source: ChainReader,
+  wallet: Wallet,
+  message: Message,
+  gmps: readonly Gmp[],
+  options: RetryOptions & { readonly minDispatched: number },
+): Promise<Sent> {
+  const priced = await price(source, message, gmps, options.maxFee);
+  const way = {
+    messageId: messageId(message),
+    message,
+    minDispatched: options.minDispatched,
+    gmps: priced.gmps,
+    refundTo: options.refundTo ?? wallet.address,
+  };
+  const receipt = await transact(source, wallet, { functionName, args: [way] }, priced.total);
+  const sent = await sentOf(source, receipt, functionName === "dispatch" ? "routed" : "retried");
+  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: priced.total, receipt };
+}
+
+/** Executes a message whose quorum is reached. */
+export async function execute(destination: ChainReader, wallet: Wallet, message: Message): Promise<TransactionReceipt> {
+  return transact(destination, wallet, { functionName: "execute", args: [message] }, 0n);
+}
+
+/** Marks a message whose time has run out, so that it is final; anyone may. */
+export async function expire(destination: ChainReader, wallet: Wallet, message: Message): Promise<TransactionReceipt> {
+  return transact(destination, wallet, { functionName: "expire", args: [message] }, 0n);
+}
+
+type GmpFees = readonly { readonly gmp: number; readonly fee: bigint }[];
+
+async function price(
+  source: ChainReader,
+  message: Message,
+  gmps: readonly Gmp[],
+  maxFee: bigint | undefined,
+): Promise<{ total: bigint; gmps: GmpFees }> {
+  const { fees, refused, total } = await quote(source, message, gmps);
+  for (const refusal of refused.values()) throw refusal;
+  if (maxFee !== undefined && total > maxFee) throw new FeeCapError(total, maxFee);
+  return { total, gmps: gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: fees.get(gmp)! })) };
+}
+
+interface RouterCall {
+  readonly functionName: "route" | "retryRoute" | "dispatch" | "execute" | "expire";
+  readonly args: readonly [unknown];
+}
+
+async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, value: bigint): Promise<TransactionReceipt> {
+  const client = await wallet.on(chain.deployment);
+  const what = `the router on ${chain.name} refuses ${call.functionName}`;
+  const { account } = client as { account: Account };
+  // The functions differ in their types only; each caller above has checked its own.
+  const request = { address: chain.deployment.router, abi: routerAbi, value, account, ...call } as never;
+  let gas: bigint;
+  try {
+    gas = await chain.client.estimateContractGas(request);
+  } catch (error) {
+    const data = revertDataOf(error);
+    if (data) throw new RefusedError(what, data, error);
+    throw error;
+  }
+  // Another message in between can change what a slot costs.
+  const generous = { ...(request as object), gas: (gas * 6n) / 5n, chain: client.chain } as never;
+  const hash = await asking(call.functionName, () => client.writeContract(generous));
+  const receipt = await included(chain, hash);
+  if (receipt.status === "reverted") {
+    throw new RefusedError(what, undefined, `transaction ${receipt.transactionHash} reverted though its estimate did not: the state changed in between, try again`);
+  }
+  return receipt;
+}
+
+async function included(chain: ChainReader, hash: Hex): Promise<TransactionReceipt> {
+  try {
+    return await chain.client.waitForTransactionReceipt({ hash, timeout: INCLUSION_SECONDS * 1000 });
+  } catch (error) {
+    const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
+    throw new NotIncludedError(`${late}; look it up before sending again`, { cause: error });
+  }
+}
+
+type SendingFact = Fact & { type: "routed" | "retried" };
+
+async function sentOf<T extends SendingFact["type"]>(
+  chain: ChainReader,
+  receipt: TransactionReceipt,
+  type: T,
+): Promise<Fact & { type: T } & { failed: ReadonlyMap<Gmp, string> }> {
+  const facts = factsOf(chain.deployment, receipt.logs);
+  const found = facts.find((fact): fact is Fact & { type: T } => fact.type === type);
+  if (!found) {
+    const where = `${chain.deployment.router} on ${chain.name}`;
+    throw new WaybillError(`${where} took transaction ${receipt.transactionHash} but emitted no routing event: is it Waybill's router?`);
+  }
+  const failed = new Map(
+    facts.flatMap((fact) => (fact.type === "dispatchFailed" && fact.gmp ? [[fact.gmp, fact.reason] as const] : [])),
+  );
+  return { ...found, failed };
+}
+
+function outcome(
+  sent: SendingFact & { failed: ReadonlyMap<Gmp, string> },
+  asked: readonly Gmp[],
+): { id: Hex; gmps: ReadonlySet<Gmp>; failed: ReadonlyMap<Gmp, string> } {
+  const failed = asked.filter((gmp) => !sent.gmps.has(gmp));
+  return {
+    id: sent.messageId,
+    gmps: sent.gmps,
+    failed: new Map(failed.map((gmp) => [gmp, sent.failed.get(gmp) ?? "no reason given"])),
+  };
+}
+
+/** Whose fees are asked for while no wallet is connected. */
+export const NOBODY: Address = zeroAddress;

@@ -1,0 +1,114 @@
+/** The kit's front door. */
+
+import type { Hex, TransactionReceipt } from "viem";
+
+import { type ChainReader, openChains } from "./chains.ts";
+import type { ChainDeployment, Deployment } from "./deployment.ts";
+import { DeploymentError } from "./deployment.ts";
+import { WalletError } from "./errors.ts";
+import type { Gmp } from "./gmps.ts";
+import { find, findByTransaction, type Found } from "./lookup.ts";
+import type { Message } from "./message.ts";
+import * as sending from "./sending.ts";
+import type { Wallet } from "./wallets.ts";
+import { watch, type WatchOptions } from "./watch.ts";
+import type { Progress } from "./progress.ts";
+
+export interface WaybillOptions {
+  /** Signs; without one everything can be read and nothing sent. */
+  readonly wallet?: Wallet;
+  /** Milliseconds between two looks at a chain. */
+  readonly pollingInterval?: number;
+}
+
+/**
+ * Speaks to the routers of one network.
+ *
+ * @example
+ * const waybill = new Waybill(Deployment.parse(text), { wallet: localWallet(privateKeyToAccount(key)) });
+ * const sent = await waybill.route({ source: "alpha", destination: "beta", recipient, payload, gmps: ["hyperlane"] });
+ * for await (const progress of waybill.watch(sent.message)) console.log(progress.state, progress.reason);
+ */
+export class Waybill {
+  readonly deployment: Deployment;
+  readonly #wallet: Wallet | undefined;
+  readonly #pollingInterval: number;
+  readonly #chains: readonly ChainReader[];
+
+  constructor(deployment: Deployment, options: WaybillOptions = {}) {
+    this.deployment = deployment;
+    this.#wallet = options.wallet;
+    this.#pollingInterval = options.pollingInterval ?? 2_000;
+    this.#chains = openChains(deployment, this.#pollingInterval);
+  }
+
+  /** What each GMP asks for carrying such a message now; no wallet is needed. */
+  async quoteRoute(request: sending.RouteRequest): Promise<sending.Quote> {
+    const [source, destination] = [this.#chain(request.source), this.#chain(request.destination)];
+    const message = sending.draft(source, destination, this.#wallet?.address ?? sending.NOBODY, request);
+    return sending.quote(source, message, request.gmps);
+  }
+
+  /** What each GMP asks for carrying that message again now; no wallet is needed. */
+  async quoteRetry(message: Message, gmps: readonly Gmp[]): Promise<sending.Quote> {
+    return sending.quote(this.#chain(message.sourceChain), message, gmps);
+  }
+
+  /**
+   * Sends a new message and waits until its transaction is included.
+   *
+   * @throws RefusedError (a contract refuses), FeeCapError (dearer than `maxFee`), WalletError (declined),
+   *   NotIncludedError (in no block yet), DeploymentError (no such chain or adapter).
+   */
+  async route(request: sending.RouteRequest): Promise<sending.Sent> {
+    return sending.route(this.#chain(request.source), this.#chain(request.destination), this.#signer(), request);
+  }
+
+  /** Sends a message again over those GMPs; receipts that it already has still count. Throws as {@link route}. */
+  async retryRoute(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+    return sending.retryRoute(this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
+  }
+
+  /** Pays for a message that was created without its fee, over the GMPs that its sender chose. Throws as {@link route}. */
+  async dispatch(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+    return sending.dispatch(this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
+  }
+
+  /** Marks a message whose time has run out as expired, for good; anyone may. Throws as {@link route}. */
+  async expire(message: Message): Promise<TransactionReceipt> {
+    return sending.expire(this.#chain(message.destinationChain), this.#signer(), message);
+  }
+
+  /** Executes a message whose quorum is reached; anyone may. Throws as {@link route}. */
+  async execute(message: Message): Promise<TransactionReceipt> {
+    return sending.execute(this.#chain(message.destinationChain), this.#signer(), message);
+  }
+
+  /** The message with that id, read from the chain that created it; throws UnknownMessageError if none did. */
+  async find(id: Hex): Promise<Found> {
+    return find(this.#chains, id);
+  }
+
+  /** The messages that a transaction on any of the chains created, received or executed. */
+  async findByTransaction(transactionHash: Hex): Promise<readonly Found[]> {
+    return findByTransaction(this.#chains, transactionHash);
+  }
+
+  /** Yields the message's progress now and whenever it changes, until its end. Survives chains that do not answer. */
+  watch(message: Message, options: WatchOptions = {}): AsyncGenerator<Progress, void, void> {
+    const [source, destination] = [this.#chain(message.sourceChain), this.#chain(message.destinationChain)];
+    return watch(source, destination, message, { pollingInterval: this.#pollingInterval, ...options });
+  }
+
+  #chain(key: number | bigint | string): ChainReader {
+    const wanted: ChainDeployment = this.deployment.chain(key);
+    const reader = this.#chains.find(({ deployment }) => deployment === wanted);
+    if (!reader) throw new DeploymentError(`chain ${wanted.name} was not opened`);
+    return reader;
+  }
+
+  #signer(): Wallet {
+    if (this.#wallet) return this.#wallet;
+    throw new WalletError("this needs a wallet to sign with; give one: new Waybill(deployment, { wallet })");
+  }
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+import { stringToHex } from "viem";
+
+import { Deployment, localWallet, Waybill } from "@waybill/dapp";
+import { serveExample } from "../example/server.ts";
+import { launchChromium, TestWallet } from "./browser.ts";
+import { type Devnet, startDevnet } from "./devnet.ts";
+import { testAccount } from "./network.ts";
+
+const SCREENS = fileURLToPath(new URL("../../build/screens/", import.meta.url));
+const PATIENCE = 90_000;
+
+/** Neither the deployer, nor the relayer, nor the example dApp of the devnet. */
+const PERSON = testAccount(5);
+
+let devnet: Devnet;
+let deployment: Deployment;
+
+before(async () => {
+  devnet = await startDevnet("wormhole");
+  deployment = Deployment.parse(devnet.file, "the devnet's file");
+});
+after(() => devnet?.stop());
+
+test("over real GMPs and the relayer, a message whose GMP is silent is retried over another and executed once", async () => {
+  const waybill = new Waybill(deployment, { wallet: localWallet(PERSON), pollingInterval: 250 });
+  const recipient = deployment.chain("beta").examples.inbox!;
+  const request = { source: "alpha", destination: "beta", recipient, payload: stringToHex("hello") } as const;
+  const sent = await waybill.route({ ...request, gmps: ["hyperlane", "wormhole"], quorum: 2 });
+  assert.deepEqual([...sent.gmps].sort(), ["hyperlane", "wormhole"]);
+
+  const states: string[] = [];
+  const signal = AbortSignal.timeout(PATIENCE);
+  for await (const { state, receipts, final, reason } of waybill.watch(sent.message, { stallAfter: 8, signal })) {
+    if (states.at(-1) !== state) states.push(state);
+    if (state === "STALLED" && receipts === 1 && !states.includes("retried")) {
+      assert.match(reason, /nothing of wormhole/);
+      states.push("retried");
+      await waybill.retryRoute(sent.message, ["axelar"]);
+    }
+    if (final) assert.equal(state, "EXECUTED");
+  }
+  assert.ok(!signal.aborted, `after ${PATIENCE / 1000} s: ${states.join(", ")}`);
+  assert.equal(states.at(-1), "EXECUTED");
+  assert.ok(states.includes("retried"), states.join(", "));
+});
+
+test("over real GMPs and the relayer, a person connects in the browser, sends, and sees the message executed", async () => {
+  const example = await serveExample({ file: devnet.file, deployment, port: 0, stallAfter: 60 });
+  const browser = await launchChromium();
+  try {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+    context.setDefaultTimeout(PATIENCE);
+    await new TestWallet(PERSON, new Map(deployment.chains.map(({ chainId, rpcUrls }) => [chainId, rpcUrls[0]!]))).inject(context);
+    const page = await context.newPage();
+    await page.goto(example.url);
+    await page.getByRole("button", { name: "Connect wallet" }).click();
+    await page.locator(".account").waitFor();
+    await page.getByLabel("Text").fill("Over the real thing");
+    for (const gmp of ["hyperlane", "axelar"]) await page.locator("#compose").getByLabel(gmp).check();
+    await page.getByRole("button", { name: "Send message" }).click();
+    const card = page.locator("article.message").filter({ hasText: "Over the real thing" });
+    await card.getByText("the recipient on beta has it", { exact: true }).waitFor();
+    assert.equal(await card.locator("tbody tr.counts").count(), 2);
+    await page.screenshot({ path: `${SCREENS}dapp-devnet.png`, fullPage: true });
+  } finally {
+    await browser.close();
+    await example.stop();
+  }
+});

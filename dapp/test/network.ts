@@ -1,0 +1,204 @@
+/**
+ * Two anvil chains with real routers, and GMPs between them that deliver when a test says so (contracts/testing). What the
+ * compiler made is read from build/forge/out.
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+
+import {
+  type Abi,
+  type Address,
+  createTestClient,
+  type Hex,
+  http,
+  type PrivateKeyAccount,
+  publicActions,
+  walletActions,
+} from "viem";
+import { mnemonicToAccount, type HDAccount } from "viem/accounts";
+import { foundry } from "viem/chains";
+
+import { Deployment, encodeEnvelope, type Gmp, GMP_NUMBERS, inboxAbi, type Message, routerAbi, toWord } from "@waybill/dapp";
+import { type Anvil, startAnvil } from "./anvil.ts";
+
+/** The GMPs of the test network. */
+export const TEST_GMPS = ["hyperlane", "axelar", "wormhole"] as const satisfies readonly Gmp[];
+type TestGmp = (typeof TEST_GMPS)[number];
+
+const DELIVERY_GAS = 2_000_000n;
+
+const MNEMONIC = "test test test test test test test test test test test junk";
+
+/** The person who uses the dApp. */
+export const USER = testAccount(1);
+/** Somebody else. */
+export const STRANGER = testAccount(2);
+const OWNER = testAccount(0);
+
+interface Artifact {
+  readonly abi: Abi;
+  readonly bytecode: Hex;
+}
+
+/** One chain of the test network. */
+export interface TestChain {
+  readonly name: string;
+  readonly id: number;
+  readonly client: ReturnType<typeof clientOf>;
+  readonly anvil: Anvil;
+  readonly router: Address;
+  readonly inbox: Address;
+  readonly networks: Readonly<Record<TestGmp, Address>>;
+  readonly adapters: Readonly<Record<TestGmp, Address>>;
+}
+
+export class TestNetwork {
+  readonly alpha: TestChain;
+  readonly beta: TestChain;
+
+  private constructor(alpha: TestChain, beta: TestChain) {
+    this.alpha = alpha;
+    this.beta = beta;
+  }
+
+  static async start(): Promise<TestNetwork> {
+    const anvils: Anvil[] = [];
+    try {
+      for (const id of [31337, 31338]) anvils.push(await startAnvil(id));
+      const [alpha, beta] = await Promise.all([deploy("alpha", 31337, anvils[0]!), deploy("beta", 31338, anvils[1]!)]);
+      await Promise.all([connect(alpha, beta), connect(beta, alpha)]);
+      return new TestNetwork(alpha, beta);
+    } catch (error) {
+      await Promise.all(anvils.map((anvil) => anvil.stop())); // else they would keep the tests from ending
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([this.alpha.anvil.stop(), this.beta.anvil.stop()]);
+  }
+
+  /** The deployments file; other URLs may be given for chains by name. */
+  file(urls: Readonly<Record<string, string>> = {}): string {
+    const chains = [this.alpha, this.beta].map((chain) => ({
+      chainId: chain.id,
+      name: chain.name,
+      rpcUrls: [urls[chain.name] ?? chain.anvil.url],
+      startBlock: 0,
+      confirmations: 1,
+      router: chain.router,
+      adapters: chain.adapters,
+      gmps: gmpSections(chain),
+      examples: { inbox: chain.inbox },
+    }));
+    return JSON.stringify({ version: 1, network: "test", chains });
+  }
+
+  deployment(urls?: Readonly<Record<string, string>>): Deployment {
+    return Deployment.parse(this.file(urls), "the test network's file");
+  }
+
+  /** A GMP delivers a message, whether or not it took it. */
+  async deliver(message: Message, gmp: TestGmp): Promise<Hex> {
+    const [from, to] = Number(message.sourceChain) === this.alpha.id ? [this.alpha, this.beta] : [this.beta, this.alpha];
+    const args = [message.sourceChain, toWord(from.adapters[gmp]), toWord(to.adapters[gmp]), encodeEnvelope(message)];
+    // An estimate would find the least gas with which the delivery does not revert: too little for the recipient.
+    return transact(to, to.networks[gmp], artifact("InMemoryGmp").abi, "deliver", args, DELIVERY_GAS);
+  }
+
+  /** Sets what a GMP asks for on alpha, in wei. */
+  async setFee(gmp: TestGmp, fee: bigint): Promise<void> {
+    await transact(this.alpha, this.alpha.networks[gmp], artifact("InMemoryGmp").abi, "setFee", [fee]);
+  }
+
+  /** Makes a GMP on alpha refuse messages, or take them again. */
+  async setBroken(gmp: TestGmp, broken: boolean): Promise<void> {
+    await transact(this.alpha, this.alpha.networks[gmp], artifact("InMemoryGmp").abi, "setBroken", [broken]);
+  }
+
+  /** Makes beta's inbox refuse messages, or accept them again. */
+  async setClosed(closed: boolean): Promise<void> {
+    await transact(this.beta, this.beta.inbox, inboxAbi, "setClosed", [closed]);
+  }
+
+  /** Lets time pass on both chains, in seconds, and gives each a block. */
+  async pass(seconds: number): Promise<void> {
+    for (const { client } of [this.alpha, this.beta]) {
+      await client.increaseTime({ seconds });
+      await client.mine({ blocks: 1 });
+    }
+  }
+}
+
+/** What the compiler made of a contract. */
+export function artifact(contract: string): Artifact {
+  const path = new URL(`../../build/forge/out/${contract}.sol/${contract}.json`, import.meta.url);
+  if (!existsSync(path)) throw new Error(`${path.pathname} is missing; run \`build/tools/bin/forge build\``);
+  const { abi, bytecode } = JSON.parse(readFileSync(path, "utf8")) as { abi: Abi; bytecode: { object: Hex } };
+  return { abi, bytecode: bytecode.object };
+}
+
+/** One of the accounts that anvil funds. */
+export function testAccount(addressIndex: number): HDAccount & Pick<PrivateKeyAccount, "address"> {
+  return mnemonicToAccount(MNEMONIC, { addressIndex });
+}
+
+function clientOf(url: string, id: number) {
+  const chain = { ...foundry, id };
+  return createTestClient({ mode: "anvil", chain, account: OWNER, transport: http(url), pollingInterval: 20, cacheTime: 0 })
+    .extend(publicActions)
+    .extend(walletActions);
+}
+
+async function deploy(name: string, id: number, anvil: Anvil): Promise<TestChain> {
+  const client = clientOf(anvil.url, id);
+  const create = async (contract: string, ...args: readonly unknown[]): Promise<Address> => {
+    const { abi, bytecode } = artifact(contract);
+    const hash = await client.deployContract({ abi, bytecode, args } as Parameters<typeof client.deployContract>[0]);
+    return (await client.waitForTransactionReceipt({ hash })).contractAddress!;
+  };
+  const router = await create("Router", OWNER.address);
+  const networks: Partial<Record<TestGmp, Address>> = {};
+  const adapters: Partial<Record<TestGmp, Address>> = {};
+  for (const gmp of TEST_GMPS) {
+    networks[gmp] = await create("InMemoryGmp");
+    adapters[gmp] = await create("InMemoryAdapter", router, networks[gmp]);
+  }
+  const inbox = await create("Inbox", router, OWNER.address);
+  const all = { networks: networks as TestChain["networks"], adapters: adapters as TestChain["adapters"] };
+  const chain = { name, id, client, anvil, router, inbox, ...all };
+  for (const gmp of TEST_GMPS) await transact(chain, router, routerAbi, "addAdapter", [GMP_NUMBERS[gmp], adapters[gmp]]);
+  return chain;
+}
+
+async function connect(here: TestChain, there: TestChain): Promise<void> {
+  const peer = toWord(there.router);
+  await transact(here, here.router, routerAbi, "setPeer", [BigInt(there.id), peer]);
+  for (const gmp of TEST_GMPS) {
+    const { abi } = artifact("InMemoryAdapter");
+    await transact(here, here.adapters[gmp], abi, "connect", [BigInt(there.id), peer, toWord(there.adapters[gmp])]);
+  }
+}
+
+async function transact(
+  chain: TestChain,
+  address: Address,
+  abi: Abi,
+  functionName: string,
+  args: readonly unknown[],
+  gas?: bigint,
+): Promise<Hex> {
+  const hash = await chain.client.writeContract({ address, abi, functionName, args, ...(gas && { gas }) });
+  const { status } = await chain.client.waitForTransactionReceipt({ hash });
+  if (status !== "success") throw new Error(`${functionName} on ${chain.name} reverted: ${hash}`);
+  return hash;
+}
+
+/** The file names every GMP's contracts; here all of them are the one in memory. */
+function gmpSections({ id, name, networks }: TestChain): Record<TestGmp, Record<string, unknown>> {
+  return {
+    hyperlane: { domain: id, mailbox: networks.hyperlane, merkleTreeHook: networks.hyperlane },
+    axelar: { chainName: name, gateway: networks.axelar, gasService: networks.axelar, domainSeparator: "0x01" },
+    wormhole: { chainId: id, core: networks.wormhole },
+  };
+}

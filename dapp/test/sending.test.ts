@@ -1,0 +1,169 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, test } from "node:test";
+
+import { parseEther, stringToHex } from "viem";
+
+import {
+  Deployment,
+  FeeCapError,
+  inboxAbi,
+  localWallet,
+  parseInteroperable,
+  RefusedError,
+  type RouteRequest,
+  WalletError,
+  Waybill,
+} from "@waybill/dapp";
+import { STRANGER, TEST_GMPS, TestNetwork, USER } from "./network.ts";
+
+let network: TestNetwork;
+let waybill: Waybill;
+
+before(async () => {
+  network = await TestNetwork.start();
+  waybill = new Waybill(network.deployment(), { wallet: localWallet(USER), pollingInterval: 20 });
+});
+after(() => network?.stop());
+beforeEach(async () => {
+  for (const gmp of TEST_GMPS) {
+    await network.setFee(gmp, 0n);
+    await network.setBroken(gmp, false);
+  }
+  await network.setClosed(false);
+});
+
+function request(changes: Partial<RouteRequest> = {}): RouteRequest {
+  const base = { source: "alpha", destination: "beta", recipient: network.beta.inbox, payload: stringToHex("hello") };
+  return { ...base, gmps: ["hyperlane", "axelar"], ...changes };
+}
+
+async function refusal(name: string, attempt: Promise<unknown>): Promise<RefusedError> {
+  const error: unknown = await attempt.then(() => undefined, (reason: unknown) => reason);
+  assert.ok(error instanceof RefusedError, `expected ${name}, got ${error}`);
+  assert.equal(error.revert?.name, name, error.message);
+  return error;
+}
+
+test("a message is routed with what was asked, and arrives with its sender's ERC-7930 address", async () => {
+  const sent = await waybill.route(request({ gasLimit: 150_000n, ttl: 3600, quorum: 1 }));
+  assert.equal(sent.attempt, 0);
+  assert.deepEqual([...sent.gmps], ["hyperlane", "axelar"]);
+  assert.equal(sent.failed.size, 0);
+  const { gasLimit, ttl, quorum, payload } = sent.message;
+  assert.deepEqual({ gasLimit, ttl, quorum, payload }, { gasLimit: 150_000n, ttl: 3600, quorum: 1, payload: stringToHex("hello") });
+
+  await network.deliver(sent.message, "hyperlane");
+  const [arrival] = await network.beta.client.getContractEvents({
+    address: network.beta.inbox,
+    abi: inboxAbi,
+    eventName: "Received",
+    args: { messageId: sent.id },
+    fromBlock: 0n,
+  });
+  assert.equal(arrival?.args.payload, stringToHex("hello"));
+  assert.deepEqual(parseInteroperable(arrival.args.sender!), { chainId: 31337n, address: USER.address });
+});
+
+test("two messages with the same content have different ids", async () => {
+  const [first, second] = [await waybill.route(request()), await waybill.route(request())];
+  assert.notEqual(first.id, second.id);
+  assert.equal(second.message.nonce, first.message.nonce + 1n);
+});
+
+test("fees are quoted per GMP and in total, without a wallet, and exactly that is paid", async () => {
+  await network.setFee("hyperlane", 7n);
+  await network.setFee("axelar", 5n);
+  const quote = await new Waybill(network.deployment()).quoteRoute(request());
+  assert.deepEqual([...quote.fees].sort(), [["axelar", 5n], ["hyperlane", 7n]]);
+  assert.equal(quote.total, 12n);
+
+  const before = await network.alpha.client.getBalance({ address: USER.address });
+  const sent = await waybill.route(request());
+  const gas = sent.receipt.gasUsed * sent.receipt.effectiveGasPrice;
+  assert.equal(sent.fee, 12n);
+  assert.equal(await network.alpha.client.getBalance({ address: USER.address }), before - 12n - gas);
+});
+
+test("a message dearer than its limit is not sent, and the error says what it would cost", async () => {
+  await network.setFee("axelar", parseEther("1"));
+  const nonce = await network.alpha.client.getTransactionCount({ address: USER.address });
+  await assert.rejects(waybill.route(request({ maxFee: 5n })), (error) => {
+    assert.ok(error instanceof FeeCapError);
+    assert.deepEqual([error.fee, error.maxFee], [parseEther("1"), 5n]);
+    return true;
+  });
+  assert.equal(await network.alpha.client.getTransactionCount({ address: USER.address }), nonce);
+});
+
+test("a GMP that does not take the message is named with its reason, and the others take it", async () => {
+  await network.setBroken("axelar", true);
+  const sent = await waybill.route(request({ quorum: 1 }));
+  assert.deepEqual([...sent.gmps], ["hyperlane"]);
+  assert.match(sent.failed.get("axelar")!, /^reverted with 0x|Broken/);
+});
+
+test("a GMP that is not connected gives no quote, and the refusal says which and why", async () => {
+  const peerless = JSON.parse(network.file()) as { chains: { chainId: number }[] };
+  peerless.chains[1]!.chainId = 424242;
+  const elsewhere = new Waybill(Deployment.parse(JSON.stringify(peerless)), { wallet: localWallet(USER) });
+  const quote = await elsewhere.quoteRoute(request({ gmps: ["axelar"] }));
+  assert.equal(quote.fees.size, 0);
+  assert.equal(quote.refused.get("axelar")?.revert?.name, "NotConnected");
+  const error = await refusal("NotConnected", elsewhere.route(request({ gmps: ["axelar"] })));
+  assert.match(error.message, /^axelar on alpha gives no quote: NotConnected\(chain=424242/);
+});
+
+test("what the router refuses is refused before anything is sent, with the rule and what to do", async () => {
+  const error = await refusal("InvalidQuorum", waybill.route(request({ quorum: 3 })));
+  assert.equal(
+    error.message,
+    "the router on alpha refuses route: InvalidQuorum(quorum=3, gmps=2); a quorum is at least 1 and at most the number of GMPs named",
+  );
+  const twice = await refusal("DuplicateGmp", waybill.route(request({ gmps: ["axelar", "axelar"] })));
+  assert.match(twice.message, /DuplicateGmp\(gmp=axelar\); name each GMP once/);
+});
+
+test("a GMP without an adapter and a chain that is not there are errors that say what is", async () => {
+  await assert.rejects(waybill.route(request({ gmps: ["ccip"] })), /chain alpha has no adapter for ccip; it has hyperlane, axelar, wormhole/);
+  await assert.rejects(waybill.route(request({ destination: "gamma" })), /no chain gamma; its chains are alpha \(31337\), beta \(31338\)/);
+});
+
+test("nothing is sent without a wallet, and the error says how to give one", async () => {
+  const reader = new Waybill(network.deployment());
+  await assert.rejects(reader.route(request()), (error) => error instanceof WalletError && /new Waybill\(deployment, \{ wallet \}\)/.test(error.message));
+});
+
+test("retries are numbered, quoted and paid, and a message is executed once whatever is delivered", async () => {
+  const sent = await waybill.route(request({ gmps: ["hyperlane"] }));
+  await network.setFee("wormhole", 9n);
+  assert.equal((await waybill.quoteRetry(sent.message, ["wormhole"])).total, 9n);
+  const first = await waybill.retryRoute(sent.message, ["wormhole"]);
+  const second = await waybill.retryRoute(sent.message, ["axelar", "wormhole"]);
+  assert.deepEqual([first.id, first.attempt, first.fee], [sent.id, 1, 9n]);
+  assert.deepEqual([second.attempt, [...second.gmps]], [2, ["axelar", "wormhole"]]);
+  for (const gmp of TEST_GMPS) await network.deliver(sent.message, gmp);
+  const times = await network.beta.client.readContract({ address: network.beta.inbox, abi: inboxAbi, functionName: "timesReceived", args: [sent.id] });
+  assert.equal(times, 1n);
+});
+
+test("a retry by somebody else, of a changed message, or of one that can't be retried is refused by name", async () => {
+  const sent = await waybill.route(request());
+  const stranger = new Waybill(network.deployment(), { wallet: localWallet(STRANGER) });
+  const error = await refusal("NotSenderOrRetrier", stranger.retryRoute(sent.message, ["wormhole"]));
+  assert.equal(error.revert?.values.sender, USER.address);
+  await refusal("NotRetriable", waybill.retryRoute({ ...sent.message, payload: "0x01" }, ["wormhole"]));
+  const once = await waybill.route(request({ retriable: false }));
+  await refusal("NotRetriable", waybill.retryRoute(once.message, ["wormhole"]));
+});
+
+test("execute is refused below the quorum, runs once the recipient accepts, and is refused after", async () => {
+  const sent = await waybill.route(request({ gmps: ["hyperlane"] }));
+  await refusal("QuorumNotReached", waybill.execute(sent.message));
+  await network.setClosed(true);
+  await network.deliver(sent.message, "hyperlane");
+  const refused = await refusal("ExecutionReverted", waybill.execute(sent.message));
+  assert.match(refused.message, /reason=Closed\(\)\); mend the recipient/);
+  await network.setClosed(false);
+  assert.equal((await waybill.execute(sent.message)).status, "success");
+  await refusal("AlreadyExecuted", waybill.execute(sent.message));
+});
