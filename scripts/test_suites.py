@@ -1,0 +1,273 @@
+"""Runs the checks and the test suites one after another and counts what passed.
+
+The last line is `<n> passed, <n> failed`. The exit code is 0 only if nothing failed; a skipped test, a suite that ran no
+test and a suite that ended badly without naming a failed test each count as failed.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv" / "bin"
+FORGE = ROOT / "build" / "tools" / "bin" / "forge"
+ANSI_CODES = re.compile(r"\x1b\[[0-9;]*m")
+OVERRUN = 2
+"""A suite that takes this many times its budget hangs, and is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Tests by outcome; errors outside a test count as failed."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+def pytest_counts(output: str) -> Counts:
+    """Read pytest's closing line, such as `= 1 failed, 5 passed, 1 error in 0.3s =`."""
+    closing = [line for line in output.splitlines() if re.search(r"\bin \d+\.\d+s\b", line)]
+    found = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z]+)", closing[-1])} if closing else {}
+    failed = sum(found.get(word, 0) for word in ("failed", "error", "errors", "xpassed"))
+    return Counts(found.get("passed", 0), failed, found.get("skipped", 0) + found.get("xfailed", 0))
+
+
+def forge_counts(output: str) -> Counts:
+    """Read forge's closing line: `Ran 2 test suites in 1s (2s CPU time): 9 tests passed, 1 failed, 0 skipped (…)`."""
+    found = re.findall(
+        r"^Ran \d+ test suites? .*: (\d+) tests? passed, (\d+) failed, (\d+) skipped", output, re.MULTILINE
+    )
+    return Counts(*map(int, found[-1])) if found else Counts()
+
+
+def node_counts(output: str) -> Counts:
+    """Read the summary of Node's test runner: `ℹ pass 5`, `ℹ fail 1`, …; a cancelled test counts as failed."""
+    found = {word: int(number) for word, number in re.findall(r"^ℹ ([a-z]+) (\d+)$", output, re.MULTILINE)}
+    failed, skipped = found.get("fail", 0) + found.get("cancelled", 0), found.get("skipped", 0) + found.get("todo", 0)
+    return Counts(found.get("pass", 0), failed, skipped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Tests that one command runs."""
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    budget: int
+    """Seconds the suite may take on two cores."""
+    counts: Callable[[str], Counts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one suite, or of all the checks."""
+
+    name: str
+    passed: int
+    failed: int
+    seconds: float
+    budget: int
+    note: str = ""
+
+
+def pytest_suite(name: str, title: str, budget: int) -> Suite:
+    """Describe the suite of Python tests in tests/<name>."""
+    return Suite(
+        name=name,
+        title=title,
+        command=(sys.executable, "-m", "pytest", f"tests/{name}", "--durations=5"),
+        budget=budget,
+        counts=pytest_counts,
+    )
+
+
+SUITES = (
+    Suite(
+        name="solidity",
+        title="contracts, with forge",
+        command=(str(FORGE), "test"),
+        budget=420,
+        counts=forge_counts,
+    ),
+    pytest_suite("unit", "Python, without chains or Spark", 300),
+    pytest_suite("anvil", "Python, against real anvil chains", 420),
+    pytest_suite("spark", "Python, on a real Spark session", 360),
+    Suite(
+        name="web",
+        title="the dApp kit and its page, with anvil and Chromium",
+        command=("npm", "--prefix", "dapp", "--silent", "test"),
+        budget=240,
+        counts=node_counts,
+    ),
+)
+
+CHECKS = {
+    "style of Python": (str(VENV / "ruff"), "check", "--quiet", "."),
+    "format of Python": (str(VENV / "ruff"), "format", "--check", "--quiet", "."),
+    "format of Solidity": (str(FORGE), "fmt", "--check"),
+    "types": (str(VENV / "mypy"), "--no-error-summary"),
+    "types of TypeScript": (str(ROOT / "dapp" / "node_modules" / ".bin" / "tsc"), "--project", "dapp"),
+    "layers": (str(VENV / "lint-imports"), "--cache-dir", "build/cache/import_linter"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command that has ended: its exit code, what it printed, how long it took in seconds, and whether it was stopped."""
+
+    code: int
+    output: str
+    seconds: float
+    stopped: bool
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and whatever it started; the first signal lets pytest tear its fixtures down."""
+    for end in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, end)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+
+
+def output_of(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[bytes]:
+    """Yield what a process prints until it ends, even if something it started still holds its output open."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            ended = process.poll() is not None
+            if selector.select(timeout=0.2):
+                chunk = os.read(pipe.fileno(), 65536)
+                if not chunk:
+                    return
+                yield chunk
+            elif ended:
+                return
+
+
+def run(command: tuple[str, ...], limit: float, *, show: bool) -> Run:
+    """Run a command in a process group of its own, which does not outlive it.
+
+    Args:
+        command: program and arguments.
+        limit: seconds after which it is stopped.
+        show: print its output as it comes.
+    """
+    started = time.monotonic()
+    colour = {"FORCE_COLOR": "1"} if show and sys.stdout.isatty() else {}
+    environment = {**os.environ, **colour}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    assert process.stdout is not None
+    stopped = threading.Event()
+
+    def stop() -> None:
+        stopped.set()
+        end_group(process)
+
+    timer = threading.Timer(limit, stop)
+    timer.start()
+    chunks: list[bytes] = []
+    try:
+        for chunk in output_of(process, process.stdout):
+            chunks.append(chunk)
+            if show:
+                sys.stdout.buffer.write(chunk)
+                sys.stdout.flush()
+        code = process.wait()
+    finally:
+        timer.cancel()
+        end_group(process)
+        process.stdout.close()
+    output = ANSI_CODES.sub("", b"".join(chunks).decode(errors="replace"))
+    return Run(code, output, time.monotonic() - started, stopped.is_set())
+
+
+def run_checks() -> Result:
+    """Run the linters, the type checker and the layer check; print what each finds."""
+    started = time.monotonic()
+    failed = 0
+    for name, command in CHECKS.items():
+        done = run(command, limit=600, show=False)
+        print(f"  {'FAILED' if done.code else 'ok    '} {name} ({done.seconds:.1f} s)", flush=True)
+        if done.code:
+            failed += 1
+            print(done.output, flush=True)
+    took = time.monotonic() - started
+    return Result(name="lint", passed=len(CHECKS) - failed, failed=failed, seconds=took, budget=120)
+
+
+def judge(suite: Suite, done: Run) -> Result:
+    """Count a suite's tests; whatever keeps it from being plainly green counts as failed."""
+    counts = suite.counts(done.output)
+    failed = counts.failed + counts.skipped
+    note = f"{counts.skipped} skipped, which counts as failed" if counts.skipped else ""
+    if done.stopped:
+        failed, note = failed + 1, f"stopped after {done.seconds:.0f} s"
+    elif done.code and not failed:
+        failed, note = 1, f"ended with exit code {done.code}"
+    elif not counts.passed and not failed:
+        failed, note = 1, "ran no test"
+    return Result(
+        name=suite.name, passed=counts.passed, failed=failed, seconds=done.seconds, budget=suite.budget, note=note
+    )
+
+
+def run_suite(suite: Suite) -> Result:
+    """Run one suite, showing its output."""
+    return judge(suite, run(suite.command, limit=suite.budget * OVERRUN, show=True))
+
+
+def report(results: list[Result]) -> int:
+    """Print the table and the closing line; return the exit code."""
+    print("\nsuite       passed  failed  seconds  budget")
+    for result in results:
+        late = "over its budget" if result.seconds > result.budget else ""
+        notes = ", ".join(filter(None, (result.note, late)))
+        row = f"{result.name:<10} {result.passed:>7} {result.failed:>7} {result.seconds:>8.1f} {result.budget:>7}"
+        print(f"{row}  {notes}".rstrip())
+    passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
+    print(f"\n{passed} passed, {failed} failed", flush=True)
+    return 1 if failed else 0
+
+
+def main() -> int:
+    """Run the suites named on the command line, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "suites", nargs="*", metavar="SUITE", help="lint, solidity, unit, anvil, spark, web (default: all)"
+    )
+    known = ["lint", *(suite.name for suite in SUITES)]
+    chosen = parser.parse_args().suites or known
+    if unknown := set(chosen) - set(known):
+        parser.error(f"unknown suite {', '.join(sorted(unknown))}; known are {', '.join(known)}")
+    results = []
+    for number, name in enumerate(chosen, 1):
+        suite = next((suite for suite in SUITES if suite.name == name), None)
+        title = f"{name}: {suite.title}, budget {suite.budget // 60} min" if suite else "lint: style, types, layers"
+        print(f"\n=== {number}/{len(chosen)}  {title}", flush=True)
+        results.append(run_suite(suite) if suite else run_checks())
+    return report(results)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the suite's processes end with this one
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,41 @@
+"""A devnet for the suite: two real chains with the real GMPs and Waybill on them, as new for every test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from bridge import devnet as devnets
+from bridge.chains.evm import EvmChain
+from bridge.chains.network import open_chains
+from bridge.devnet import Devnet
+from tests.anvil.rpc import free_ports, rpc
+
+
+@pytest.fixture(scope="session")
+def running_devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    """Two chains that make a block for each transaction; what a test leaves on them stays. Use `devnet`."""
+    home = tmp_path_factory.mktemp("devnet")
+    (first_port,) = free_ports(2)[:1]
+    try:
+        yield asyncio.run(devnets.up(home=home, block_time=0, first_port=first_port))
+    finally:
+        devnets.down(home=home)
+
+
+@pytest.fixture
+def devnet(running_devnet: Devnet) -> Iterator[Devnet]:
+    """The devnet as it was after its deployment; a test's blocks are gone when it ends."""
+    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in running_devnet.chains}
+    yield running_devnet
+    for url, snapshot in snapshots.items():
+        assert rpc(url, "evm_revert", snapshot)
+
+
+@pytest.fixture
+async def chains(devnet: Devnet) -> AsyncIterator[dict[int, EvmChain]]:
+    """The devnet's chains by id, connected."""
+    async with open_chains(devnet.deployment) as opened:
+        yield opened

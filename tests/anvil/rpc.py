@@ -1,0 +1,37 @@
+"""Talking to anvil past the bridge: ports for it, and its own methods."""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+
+
+def rpc(url: str, method: str, *params: Any) -> Any:
+    """The result of a request; an error fails the test."""
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+    answer = httpx.post(url, json=request, timeout=10, trust_env=False).json()
+    assert "error" not in answer, answer
+    return answer["result"]
+
+
+def mine(url: str, blocks: int = 1) -> None:
+    """Puts empty blocks on a chain."""
+    rpc(url, "anvil_mine", hex(blocks))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports in a row that nobody listens on."""
+    while True:
+        first = random.randrange(20_000, 32_000)
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    probe = stack.enter_context(socket.socket())
+                    probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return list(range(first, first + count))

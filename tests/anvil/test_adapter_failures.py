@@ -1,0 +1,185 @@
+"""What becomes of a delivery that is refused: each GMP has its own way to fail, and each message still arrives."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from eth_abi.abi import decode
+from eth_utils.address import to_checksum_address
+
+from bridge.adapters.ccip import OFF_RAMP, CcipMessage, ccip_contracts
+from bridge.adapters.layerzero import Packet, layerzero_contracts
+from bridge.adapters.signatures import contract, topic
+from bridge.chains.evm import EvmChain
+from bridge.client import RefusedError
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
+from bridge.ports import Call, CallRevertedError, Dispatch, TransientError
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.gmps import Gmp
+from tests.anvil.traffic import DAPP, RELAYER, World, transact
+from tests.builders import ALPHA, BETA
+
+every_gmp = pytest.mark.parametrize("gmp", tuple(Gmp), ids=lambda gmp: gmp.label)
+
+OWNER = account(DEPLOYER_KEY)
+EXECUTOR = contract("execute302((address,(uint32,bytes32,uint64),bytes32,bytes,bytes,uint256))")
+ALERT = topic("LzReceiveAlert(address,address,(uint32,bytes32,uint64),bytes32,uint256,uint256,bytes,bytes,bytes)")
+CCIP_FAILURE = 3
+MANUAL_EXECUTION = (
+    (
+        "(uint64,((bytes32,uint64,uint64,uint64,uint64),bytes,bytes,address,uint256,(bytes,address,uint32,bytes,uint256)[])[],"
+        "bytes[][],bytes32[],uint256)[]"
+    ),
+    "(uint256,uint32[])[][]",
+)
+
+
+@pytest.fixture
+def world(devnet: Devnet, chains: dict[int, EvmChain]) -> World:
+    return World(devnet.deployment, chains)
+
+
+async def pause(world: World, gmp: Gmp) -> None:
+    """Makes the router on beta refuse what that GMP delivers."""
+    beta = world.deployment.chain(BETA)
+    until = (await world.chains[BETA].head()).timestamp + 3_600
+    call = Call(to=beta.router, data=ROUTER.encode("pauseGmp", int(gmp), until))
+    assert (await transact(world.chains[BETA], OWNER, call)).succeeded
+
+
+async def end_pause(world: World, gmp: Gmp) -> None:
+    call = Call(to=world.deployment.chain(BETA).router, data=ROUTER.encode("endGmpPause", int(gmp)))
+    assert (await transact(world.chains[BETA], OWNER, call)).succeeded
+
+
+@every_gmp
+async def test_what_the_router_refuses_is_delivered_once_it_refuses_no_more(world: World, gmp: Gmp) -> None:
+    await world.send(gmp)
+    (dispatch,) = await world.dispatches(gmp)
+    await pause(world, gmp)
+    with pytest.raises(CallRevertedError):
+        await world.deliver(gmp, dispatch)
+    assert not await world.executed(dispatch)
+    await end_pause(world, gmp)
+    assert await world.deliver(gmp, dispatch)
+    assert await world.executed(dispatch)
+
+
+async def test_a_delivery_that_layerzeros_executor_gave_up_with_an_alert_is_made_by_anyone(world: World) -> None:
+    await world.send(Gmp.LAYERZERO)
+    (dispatch,) = await world.dispatches(Gmp.LAYERZERO)
+    adapter = world.adapter(Gmp.LAYERZERO)
+    attestation = await adapter.attest(dispatch)
+    await pause(world, Gmp.LAYERZERO)
+    packet = Packet.of_dispatch(dispatch)
+    endpoint = layerzero_contracts(world.deployment.chain(BETA)).endpoint
+    call = Call(to=await executor_on_beta(world), data=EXECUTOR.encode("execute302", execution_of(packet)))
+
+    receipt = await transact(world.chains[BETA], OWNER, call)
+
+    assert receipt.succeeded, "the executor's transaction does not fail"
+    assert [log.address.lower() for log in receipt.logs if log.topics[0] == ALERT] == [endpoint.lower()]
+    with pytest.raises(CallRevertedError):
+        await adapter.next_call(dispatch, attestation)
+    await end_pause(world, Gmp.LAYERZERO)
+    retried = await adapter.next_call(dispatch, attestation)
+    assert retried is not None
+    assert retried.to == endpoint
+    assert (await transact(world.chains[BETA], DAPP, retried)).succeeded
+    assert await world.executed(dispatch)
+
+
+def execution_of(packet: Packet) -> tuple[object, ...]:
+    origin = (packet.source_eid, packet.sender, packet.nonce)
+    return packet.receiver, origin, packet.guid, packet.message, b"", 500_000
+
+
+async def executor_on_beta(world: World) -> str:
+    """LayerZero's executor, as the libraries on beta know it."""
+    chain, alpha, beta = world.chains[BETA], world.deployment.chain(ALPHA), world.deployment.chain(BETA)
+    eid, adapter = layerzero_contracts(alpha).eid, beta.adapters["layerzero"]
+    library = contract("getSendLibrary(address,uint32) returns (address)")
+    endpoint = layerzero_contracts(beta).endpoint
+    found = await chain.call(Call(to=endpoint, data=library.encode("getSendLibrary", adapter, eid)))
+    config = contract("getExecutorConfig(address,uint32) returns ((uint32,address))")
+    send_library = to_checksum_address(library.decode("getSendLibrary", found))
+    answer = await chain.call(Call(to=send_library, data=config.encode("getExecutorConfig", adapter, eid)))
+    return to_checksum_address(config.decode("getExecutorConfig", answer)[1])
+
+
+async def test_a_layerzero_packet_that_nobody_verified_waits(world: World) -> None:
+    await world.send(Gmp.LAYERZERO)
+    (dispatch,) = await world.dispatches(Gmp.LAYERZERO)
+    with pytest.raises(TransientError, match="have not committed"):
+        await world.adapter(Gmp.LAYERZERO).next_call(dispatch, b"")
+
+
+async def test_what_ccip_failed_to_deliver_is_executed_manually_by_anyone_with_more_gas(world: World) -> None:
+    await world.send(Gmp.CCIP)
+    (dispatch,) = await world.dispatches(Gmp.CCIP)
+    adapter = world.adapter(Gmp.CCIP)
+    attestation = await adapter.attest(dispatch)
+    await pause(world, Gmp.CCIP)
+    first = await adapter.next_call(dispatch, attestation)
+    assert first is not None
+
+    assert (await transact(world.chains[BETA], RELAYER, first)).succeeded, "a failure is no revert"
+
+    assert await ccip_state(world, dispatch) == CCIP_FAILURE
+    with pytest.raises(CallRevertedError):
+        await adapter.next_call(dispatch, attestation)
+    await end_pause(world, Gmp.CCIP)
+    manual = await adapter.next_call(dispatch, attestation)
+    assert manual is not None
+    _, overrides = decode(MANUAL_EXECUTION, manual.data[4:])
+    assert overrides[0][0][0] > CcipMessage.of_dispatch(dispatch).gas_limit
+    assert (await transact(world.chains[BETA], DAPP, manual)).succeeded
+    assert await world.executed(dispatch)
+    assert await adapter.next_call(dispatch, attestation) is None
+
+
+async def test_ccips_first_execution_is_for_its_transmitters_only(world: World) -> None:
+    await world.send(Gmp.CCIP)
+    (dispatch,) = await world.dispatches(Gmp.CCIP)
+    adapter = world.adapter(Gmp.CCIP)
+    call = await adapter.next_call(dispatch, await adapter.attest(dispatch))
+    assert call is not None
+    assert not (await transact(world.chains[BETA], DAPP, call)).succeeded
+    assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
+
+
+async def test_ccip_refuses_to_send_what_asks_for_more_gas_than_it_delivers_with(world: World) -> None:
+    with pytest.raises(RefusedError, match="ccip gives no quote"):
+        await world.send(Gmp.CCIP, gas_limit=10**12)
+
+
+async def ccip_state(world: World, dispatch: Dispatch) -> int:
+    message = CcipMessage.of_dispatch(dispatch)
+    off_ramp = ccip_contracts(world.deployment.chain(BETA)).off_ramp
+    data = OFF_RAMP.encode("getExecutionState", message.source_selector, message.sequence)
+    state: int = OFF_RAMP.decode("getExecutionState", await world.chains[BETA].call(Call(to=off_ramp, data=data)))
+    return state
+
+
+@pytest.mark.parametrize("gmp", [Gmp.LAYERZERO, Gmp.CCIP], ids=lambda gmp: gmp.label)
+async def test_many_messages_attested_at_once_are_written_together_and_all_delivered(world: World, gmp: Gmp) -> None:
+    for number in range(10):
+        await world.send(gmp, payload=bytes([number]))
+    dispatches = await world.dispatches(gmp)
+    adapter = world.adapter(gmp)
+    before = await written_by_nodes(world)
+    attestations = await asyncio.gather(*(adapter.attest(dispatch) for dispatch in dispatches))
+    # Verification and commitment of each packet; two reports of at most eight roots.
+    assert await written_by_nodes(world) - before <= (20 if gmp is Gmp.LAYERZERO else 3)
+    for dispatch, attestation in reversed(list(zip(dispatches, attestations, strict=True))):
+        call = await adapter.next_call(dispatch, attestation)
+        assert call is not None
+        assert (await transact(world.chains[BETA], RELAYER, call)).succeeded
+        assert await world.executed(dispatch)
+
+
+async def written_by_nodes(world: World) -> int:
+    nodes = (signer("layerzero node", 0), signer("ccip transmitter", 0))
+    return sum([await world.chains[BETA].transaction_count(node.address) for node in nodes])

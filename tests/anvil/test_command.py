@@ -1,0 +1,105 @@
+"""The command against real chains: what a user types, what comes back, and which exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import ANVIL_KEYS
+from tests.anvil.command import Waybill
+
+FAILED, UNKNOWN_ID, PENDING = 1, 3, 4
+STRANGER_KEY = ANVIL_KEYS[5]
+
+
+@pytest.fixture
+def waybill(devnet: Devnet, tmp_path: Path) -> Waybill:
+    """The command on the suite's devnet, with stores of its own."""
+    deployments = tmp_path / "deployments"
+    deployments.mkdir()
+    (deployments / "devnet.json").write_text(devnet.deployment.to_json())
+    return Waybill(tmp_path)
+
+
+def test_a_message_is_sent_shown_and_explained_without_relayer_or_index(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "hello", "--gmps", "hyperlane,wormhole", "--quorum", "2")
+    assert sent["gmps"] == ["hyperlane", "wormhole"]
+    assert sent["fee"] > 0
+    shown = waybill.json("message", "show", sent["messageId"])
+    assert shown["status"] == "ROUTED"
+    assert shown["message"]["payload"] == "0x" + b"hello".hex()
+    assert shown["reason"].startswith("0 of 2 GMPs have delivered")
+    explained = waybill("message", "explain", sent["messageId"])
+    assert explained.code == PENDING
+    assert "ROUTED" in explained.out
+
+
+def test_the_same_send_twice_makes_two_messages(waybill: Waybill) -> None:
+    first, second = (waybill.json("send", "--payload", "hello", "--gmps", "wormhole") for _ in range(2))
+    assert first["messageId"] != second["messageId"]
+    assert second["nonce"] == first["nonce"] + 1
+
+
+def test_waiting_in_vain_ends_with_pending_and_the_next_command(waybill: Waybill) -> None:
+    ended = waybill("send", "--payload", "x", "--gmps", "axelar", "--wait", "--timeout", "0.5")
+    assert ended.code == PENDING
+    assert "not executed after 0.5 s: 0 of 1 GMPs have delivered" in ended.err
+    assert "waybill message explain 0x" in ended.err
+
+
+def test_a_retry_goes_over_the_gmps_that_have_not_been_tried(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
+    retried = waybill.json("message", "retry", sent["messageId"], "--gmps", "wormhole,hyperlane")
+    assert (retried["attempt"], retried["gmps"]) == (1, ["hyperlane", "wormhole"])
+
+
+def test_a_stranger_can_not_retry(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
+    ended = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole", "--key", STRANGER_KEY)
+    assert ended.code == FAILED
+    assert "NotSenderOrRetrier" in ended.err
+
+
+def test_a_message_that_was_not_sent_as_retriable_can_not_be_retried(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar", "--no-retriable")
+    ended = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole")
+    assert ended.code == FAILED
+    assert "NotRetriable" in ended.err
+
+
+def test_a_message_without_its_quorum_can_not_be_executed(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
+    ended = waybill("message", "execute", sent["messageId"])
+    assert ended.code == FAILED
+    assert "QuorumNotReached" in ended.err
+
+
+@pytest.mark.parametrize("command", ["show", "explain", "retry", "execute"])
+def test_an_id_that_does_not_exist_ends_with_unknown_id(waybill: Waybill, command: str) -> None:
+    ended = waybill("message", command, "0x" + "ab" * 32, "--json")
+    assert ended.code == UNKNOWN_ID
+    assert json.loads(ended.err)["error"]["code"] == "UNKNOWN_ID"
+
+
+def test_a_wrong_chain_id_behind_a_url_is_refused_with_the_url(waybill: Waybill) -> None:
+    path = waybill.home / "deployments" / "devnet.json"
+    document = json.loads(path.read_text())
+    alpha, beta = document["chains"]
+    alpha["rpcUrls"], beta["rpcUrls"] = beta["rpcUrls"], alpha["rpcUrls"]
+    path.write_text(json.dumps(document))
+    ended = waybill("send", "--payload", "x", "--gmps", "wormhole")
+    assert ended.code == FAILED
+    assert alpha["rpcUrls"][0] in ended.err
+    assert "31337" in ended.err
+    assert "31338" in ended.err
+
+
+def test_status_names_the_chains_and_says_when_nothing_runs(waybill: Waybill) -> None:
+    ended = waybill("status")
+    assert ended.code == 0
+    assert "alpha" in ended.out
+    assert "no relayer has run" in ended.out
+    assert "no index has run" in ended.out

@@ -1,0 +1,175 @@
+"""Waybill's contracts come to the chains of a network once, and a repetition finds them there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from eth_account.signers.local import LocalAccount
+
+from bridge.chains import WrongChainIdError
+from bridge.deploying import Deployed, DeployError, NetworkPlan, PlannedChain, deploy
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from tests.anvil.rpc import rpc
+
+OWNER_KEY = ANVIL_KEYS[7]  # owns nothing yet: its routers have addresses of their own
+
+
+def plan(devnet: Devnet, owner: LocalAccount | None = None) -> NetworkPlan:
+    """The devnet's GMPs, with routers of another owner."""
+    return NetworkPlan(
+        version=1,
+        network="second",
+        owner=(owner or account(OWNER_KEY)).address,
+        chains=tuple(
+            PlannedChain(
+                chain_id=chain.chain_id,
+                name=chain.name,
+                rpc_urls=chain.rpc_urls,
+                confirmations=2,
+                gmps=chain.gmps,
+            )
+            for chain in devnet.deployment.chains
+        ),
+    )
+
+
+def run(planned: NetworkPlan, target: Path, key: str = OWNER_KEY) -> Deployed:
+    return asyncio.run(deploy(planned, key, target))
+
+
+def heads(devnet: Devnet) -> list[str]:
+    return [rpc(chain.url, "eth_blockNumber") for chain in devnet.chains]
+
+
+def read(devnet: Devnet, chain: int, address: str, contract: Contract, function: str, *arguments: object) -> object:
+    call = {"to": address, "data": "0x" + contract.encode(function, *arguments).hex()}
+    return contract.decode(function, bytes.fromhex(rpc(devnet.chains[chain].url, "eth_call", call, "latest")[2:]))
+
+
+def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet: Devnet, tmp_path: Path) -> None:
+    done = run(plan(devnet), tmp_path / "second.json")
+    assert done.changed
+    assert Deployment.from_json(done.path.read_text(), "file") == done.deployment
+    here, there = done.deployment.chains
+    assert here.router != devnet.deployment.chains[0].router
+    peer = to_bytes32(there.router)
+    assert read(devnet, 0, here.router, ROUTER, "owner") == account(OWNER_KEY).address.lower()
+    assert read(devnet, 0, here.router, ROUTER, "peerOf", there.chain_id) == peer
+    for gmp in (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE):
+        adapter = str(read(devnet, 0, here.router, ROUTER, "adapterOf", int(gmp)))
+        assert adapter == here.adapter(gmp).lower()
+        remote = read(devnet, 0, adapter, ADAPTER, "remoteAdapterOf", there.chain_id, peer)
+        assert remote == to_bytes32(there.adapter(gmp))
+
+
+def test_a_second_run_sends_nothing_and_leaves_the_file(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    run(plan(devnet), target)
+    blocks, written = heads(devnet), target.stat().st_mtime_ns
+    again = run(plan(devnet), target)
+    assert not again.changed
+    assert [outcome.done for outcome in again.outcomes] == [(), ()]
+    assert heads(devnet) == blocks
+    assert target.stat().st_mtime_ns == written
+
+
+def test_the_start_block_is_not_younger_than_the_router_even_when_the_file_was_lost(
+    devnet: Devnet, tmp_path: Path
+) -> None:
+    target = tmp_path / "second.json"
+    first = run(plan(devnet), target)
+    for chain, found in zip(devnet.chains, first.deployment.chains, strict=True):
+        assert rpc(chain.url, "eth_getCode", found.router, hex(found.start_block)) == "0x"
+        assert rpc(chain.url, "eth_getCode", found.router, "latest") != "0x"
+    target.unlink()
+    again = run(plan(devnet), target)
+    assert again.file_changed
+    for chain, found in zip(devnet.chains, again.deployment.chains, strict=True):
+        events = rpc(chain.url, "eth_getLogs", {"address": found.router, "fromBlock": "0x0"})
+        adapter_added = [event for event in events if int(event["blockNumber"], 16) >= found.start_block]
+        assert len(adapter_added) >= len(events) - 1, "only the change of owner in its creation may lie before"
+
+
+def test_what_is_missing_on_one_chain_is_all_that_is_done(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    full = plan(devnet)
+    alpha, beta = full.chains
+    without = alpha.model_copy(update={"gmps": alpha.gmps.model_copy(update={"axelar": None})})
+    run(full.model_copy(update={"chains": (without, beta)}), target)
+    again = run(full, target)
+    assert [outcome.done for outcome in again.outcomes] == [
+        ("axelar adapter", "axelar registered", "axelar to beta"),
+        ("axelar to alpha",),
+    ]
+
+
+def test_a_gmp_contract_that_is_not_there_is_named_before_anything_is_sent(devnet: Devnet, tmp_path: Path) -> None:
+    full = plan(devnet)
+    nowhere = signer("nowhere", 0).address
+    assert full.chains[1].gmps.wormhole is not None
+    wormhole = full.chains[1].gmps.wormhole.model_copy(update={"core": nowhere})
+    gmps = full.chains[1].gmps.model_copy(update={"wormhole": wormhole})
+    broken = full.model_copy(update={"chains": (full.chains[0], full.chains[1].model_copy(update={"gmps": gmps}))})
+    blocks = heads(devnet)
+    with pytest.raises(DeployError, match=rf"'beta' has no contract at gmps.wormhole.core \({nowhere}\)"):
+        run(broken, tmp_path / "second.json")
+    assert heads(devnet) == blocks
+
+
+def test_only_the_owners_key_deploys(devnet: Devnet, tmp_path: Path) -> None:
+    with pytest.raises(DeployError, match=account(DEPLOYER_KEY).address):
+        run(plan(devnet), tmp_path / "second.json", DEPLOYER_KEY)
+
+
+def test_text_that_is_no_key_is_refused_and_not_repeated(devnet: Devnet, tmp_path: Path) -> None:
+    with pytest.raises(DeployError, match="not a private key") as refused:
+        run(plan(devnet), tmp_path / "second.json", "0xsecret")
+    assert "0xsecret" not in str(refused.value)
+
+
+def test_an_owner_without_funds_is_named_with_the_chain(devnet: Devnet, tmp_path: Path) -> None:
+    poor = signer("poor", 0)
+    with pytest.raises(DeployError, match=f"{poor.address} has no funds on chain 'alpha'"):
+        run(plan(devnet, poor), tmp_path / "second.json", "0x" + bytes(poor.key).hex())
+
+
+def test_urls_of_two_chains_that_were_swapped_are_refused(devnet: Devnet, tmp_path: Path) -> None:
+    full = plan(devnet)
+    alpha, beta = full.chains
+    swapped = (
+        alpha.model_copy(update={"rpc_urls": beta.rpc_urls}),
+        beta.model_copy(update={"rpc_urls": alpha.rpc_urls}),
+    )
+    with pytest.raises(WrongChainIdError):
+        run(full.model_copy(update={"chains": swapped}), tmp_path / "second.json")
+
+
+def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    full = plan(devnet)
+    run(full, target)
+    alpha = full.chains[0]
+    assert alpha.gmps.hyperlane is not None
+    assert alpha.gmps.axelar is not None
+    # Another Mailbox makes another adapter.
+    other = alpha.gmps.hyperlane.model_copy(update={"mailbox": alpha.gmps.axelar.gateway})
+    changed = alpha.model_copy(update={"gmps": alpha.gmps.model_copy(update={"hyperlane": other})})
+    before = target.read_text()
+    with pytest.raises(DeployError, match=r"(?s)'alpha'.*AnotherAdapterRegistered"):
+        run(full.model_copy(update={"chains": (changed, full.chains[1])}), target)
+    assert target.read_text() == before
+
+
+def test_a_first_endpoint_that_is_down_does_not_stop_the_deployment(devnet: Devnet, tmp_path: Path) -> None:
+    full = plan(devnet)
+    chains = tuple(
+        chain.model_copy(update={"rpc_urls": ("http://127.0.0.1:1", *chain.rpc_urls)}) for chain in full.chains
+    )
+    assert run(full.model_copy(update={"chains": chains}), tmp_path / "second.json").changed

@@ -1,0 +1,353 @@
+"""The real relayer on real chains with the real GMPs: it delivers, is killed, and goes on; reorgs on either side are survived."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bridge.chains import EvmChain
+from bridge.client import Client, Sent
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.protocol.gmps import Gmp, bits_from_gmps
+from bridge.protocol.message import Message
+from bridge.protocol.retry_requests import COLUMNS
+from bridge.records.errors import StoreMismatchError
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
+from bridge.service import Bridge, open_bridge
+from bridge.settings import Settings
+from bridge.store import SqlStore
+from tests.anvil.rpc import mine, rpc
+from tests.anvil.traffic import RELAYER, World
+from tests.builders import retry_request
+
+GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
+PATIENCE = 60  # seconds
+
+
+def settings(folder: Path, **changes: object) -> Settings:
+    values = {
+        "relayer_key": RELAYER_KEY,
+        "store": f"sqlite:///{folder}/bridge.db",
+        "poll": 0.1,
+        "rebroadcast": 1,
+        "policies": {"plain": {"base": 0.3, "cap": 3}},
+    }
+    return Settings.load(**{**values, **changes})
+
+
+@asynccontextmanager
+async def blocks(devnet: Devnet) -> AsyncIterator[None]:
+    """Blocks come on every chain, also without transactions."""
+
+    async def keep_mining() -> None:
+        while True:
+            await asyncio.sleep(0.3)
+            for chain in devnet.chains:
+                await asyncio.to_thread(mine, chain.url)
+
+    task = asyncio.create_task(keep_mining())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def relaying(devnet: Devnet, folder: Path, **changes: object) -> AsyncIterator[Bridge]:
+    async with open_bridge(devnet.deployment, settings(folder, **changes)) as bridge:
+        task = asyncio.create_task(bridge.run())
+        try:
+            yield bridge
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110  # a database tells nobody
+            await asyncio.sleep(0.05)
+    assert condition(), what
+
+
+class Traffic:
+    """Messages of the example dApp, and what became of them."""
+
+    def __init__(self, devnet: Devnet, chains: Mapping[int, EvmChain]) -> None:
+        self._world = World(devnet.deployment, chains)
+        self._client = Client(devnet.deployment, chains)
+        self.sent: list[Sent] = []
+        self._payloads = 0
+
+    async def send(
+        self, *gmps: Gmp, source: str = "alpha", destination: str = "beta", quorum: int | None = None
+    ) -> Message:
+        self._payloads += 1  # an equal message in the same second would have the same id once its nonce is free again
+        payload = f"message {self._payloads}".encode()
+        self.sent.append(
+            await self._world.send(*gmps, source=source, destination=destination, quorum=quorum, payload=payload)
+        )
+        return self.sent[-1].message
+
+    async def all_executed(self) -> None:
+        for one in self.sent:
+            progress = await self._client.wait(one.message, timeout=PATIENCE)
+            assert progress.executed, f"message {one.message.nonce} has {progress.receipts}"
+
+    async def all_received(self) -> None:
+        async with asyncio.timeout(PATIENCE):
+            for one in self.sent:
+                while (await self._client.progress(one.message)).receipts != one.gmps:  # noqa: ASYNC110  # chains tell nobody
+                    await asyncio.sleep(0.1)
+
+
+def nonces_are_all_used(store: SqlStore, devnet: Devnet) -> None:
+    """Each nonce from the first one on has a slot, and each slot ended in a block."""
+    for chain in devnet.deployment.chains:
+        slots = store.transactions.slots(chain.chain_id, RELAYER.address)
+        assert [slot.nonce for slot in slots] == list(range(slots[0].nonce, slots[0].nonce + len(slots)))
+        assert {slot.state for slot in slots} <= {SlotState.INCLUDED, SlotState.FINAL}
+        count = int(rpc(chain.rpc_urls[0], "eth_getTransactionCount", RELAYER.address, "latest"), 16)
+        assert count == slots[-1].nonce + 1
+
+
+async def test_messages_both_ways_over_all_gmps_are_executed_and_confirmed_without_a_wasted_transaction(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    traffic = Traffic(devnet, chains)
+    async with blocks(devnet), relaying(devnet, tmp_path) as bridge:
+        for quorum in (1, 2, 3):
+            await traffic.send(*GMPS, quorum=quorum)
+            await traffic.send(*GMPS, quorum=quorum, source="beta", destination="alpha")
+        await traffic.all_executed()
+        await traffic.all_received()
+        entries = bridge.store.outbox.listed
+        await until(lambda: all(one.confirmed_at is not None for one in entries()), "every delivery is final")
+        assert {one.state for one in entries()} == {OutboxState.DELIVERED}
+        assert {one.attempts for one in entries()} == {0}
+        for one in entries():
+            slots = bridge.store.transactions.slots_for(one.event_id)
+            assert len(slots) == (2 if one.dispatch.gmp is Gmp.AXELAR else 1)
+            assert all(slot.included is not None and slot.included.succeeded for slot in slots)
+
+
+class Process:
+    """`waybill relayer run` as a user starts it."""
+
+    def __init__(self, home: Path, log: Path) -> None:
+        self._log = log
+        self._begins_at = log.stat().st_size if log.exists() else 0
+        environment = {**os.environ, "WAYBILL_HOME": str(home), "WAYBILL_LEASE": "2", "WAYBILL_REBROADCAST": "1"}
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "bridge.cli", "relayer", "run", "--json"],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def terminate(self) -> int:
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(20)
+
+    async def is_at_work(self) -> None:
+        """Waits until it has connected and begun, which takes Python a second or more."""
+        await until(lambda: '"relaying"' in self.log or not self.is_running, "the relayer has begun")
+        assert self.is_running, self.log
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_bytes()[self._begins_at :].decode()
+
+
+@contextmanager
+def process(home: Path, log: Path) -> Iterator[Process]:
+    started = Process(home, log)
+    try:
+        yield started
+    finally:
+        if started.is_running:
+            started.kill()
+
+
+def home_of(devnet: Devnet) -> Path:
+    return devnet.deployments_file.parent.parent
+
+
+@pytest.fixture
+def clean_home(devnet: Devnet) -> Iterator[Path]:
+    """The devnet's folder, with nothing that a relayer remembers."""
+    state = home_of(devnet) / ".waybill" / "devnet" / "bridge.db"
+
+    def forget() -> None:
+        for file in state.parent.glob("bridge.db*") if state.parent.exists() else ():
+            file.unlink()
+
+    forget()
+    yield home_of(devnet)
+    forget()
+
+
+@pytest.mark.requirement("OBXS-5", "OBX-12", "OBX-70", "SF-90", "OIP-1")
+async def test_killed_again_and_again_in_the_middle_of_its_work_it_loses_nothing_and_wastes_no_nonce(
+    devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
+) -> None:
+    traffic, dice, log = Traffic(devnet, chains), random.Random(1), tmp_path / "relayer.log"
+    async with blocks(devnet):
+        for _ in range(10):
+            for lane in (("alpha", "beta"), ("beta", "alpha"), ("alpha", "beta")):
+                await traffic.send(*GMPS, quorum=dice.randint(1, 3), source=lane[0], destination=lane[1])
+            with process(clean_home, log) as running:
+                await running.is_at_work()
+                await asyncio.sleep(dice.uniform(0, 0.8))
+                running.kill()
+        with process(clean_home, log) as running:
+            await running.is_at_work()
+            await traffic.all_executed()
+            await traffic.all_received()
+            store = SqlStore(f"sqlite:///{clean_home}/.waybill/devnet/bridge.db")
+            await until(
+                lambda: {one.state for one in store.outbox.listed(limit=1000)} == {OutboxState.DELIVERED},
+                "every entry is delivered",
+            )
+            await until(
+                lambda: (
+                    not any(
+                        store.transactions.open_slots(chain.chain_id, RELAYER.address)
+                        for chain in devnet.deployment.chains
+                    )
+                ),
+                "every nonce is used",
+            )
+            assert running.terminate() == 0, running.log[-2000:]
+        nonces_are_all_used(store, devnet)
+        store.close()
+
+
+async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
+    devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
+) -> None:
+    traffic = Traffic(devnet, chains)
+    (alpha, beta) = devnet.deployment.chains
+    rpc(beta.rpc_urls[0], "evm_setAutomine", False)  # a delivery waits in the pool
+    try:
+        message = await traffic.send(Gmp.HYPERLANE)
+        mine(alpha.rpc_urls[0], 2)
+        with process(clean_home, tmp_path / "relayer.log") as running:
+            store = SqlStore(f"sqlite:///{clean_home}/.waybill/devnet/bridge.db")
+            await until(lambda: bool(store.outbox.listed(state=OutboxState.CLAIMED)), "the message is claimed")
+            assert running.terminate() == 0, running.log
+        (entry,) = store.outbox.entries(message.id)
+        assert entry.state is OutboxState.PENDING
+        assert "Traceback" not in running.log
+        store.close()
+    finally:
+        rpc(beta.rpc_urls[0], "evm_setAutomine", True)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 8])
+async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, depth: int
+) -> None:
+    traffic = Traffic(devnet, chains)
+    beta = devnet.deployment.chain("beta")
+    mine(beta.rpc_urls[0], 20)
+    async with relaying(devnet, tmp_path) as bridge:
+        async with blocks(devnet):
+            message = await traffic.send(Gmp.HYPERLANE, Gmp.WORMHOLE)
+            await traffic.all_executed()
+        included = [one.delivery.block.number for one in bridge.store.outbox.entries(message.id) if one.delivery]
+        height = (await chains[beta.chain_id].head()).number
+        rpc(beta.rpc_urls[0], "anvil_reorg", max(depth, height - min(included) + 1), [])
+        progress = await Client(devnet.deployment, chains).progress(message)
+        assert not progress.executed, "the reorg did not reach the delivery"
+        async with blocks(devnet):
+            await traffic.all_executed()
+            await traffic.all_received()
+
+
+@pytest.mark.parametrize("depth", [1, 4, 16])
+async def test_a_message_that_a_reorg_of_the_source_dropped_before_its_delivery_is_never_delivered(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, depth: int
+) -> None:
+    traffic = Traffic(devnet, chains)
+    alpha = devnet.deployment.chain("alpha")
+    mine(alpha.rpc_urls[0], 5)
+    orphan = await traffic.send(Gmp.HYPERLANE)
+    mine(alpha.rpc_urls[0], depth)
+    async with relaying(devnet, tmp_path, gmps="axelar") as bridge:
+        await until(lambda: bridge.store.outbox.entries(orphan.id) != [], "the message is observed")
+        rpc(alpha.rpc_urls[0], "anvil_reorg", depth + 1, [])
+        mine(alpha.rpc_urls[0], 3)
+        await until(lambda: bridge.store.outbox.entries(orphan.id) == [], "the entry falls with its block")
+    traffic.sent.clear()
+    async with blocks(devnet), relaying(devnet, tmp_path):
+        await traffic.send(Gmp.HYPERLANE)
+        await traffic.all_executed()
+    assert not (await Client(devnet.deployment, chains).progress(orphan)).receipts
+
+
+@pytest.mark.requirement("GLA-10", "GLA-25")
+async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over_another_gmp(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    traffic = Traffic(devnet, chains)
+    index = tmp_path / "index.db"
+    changes = {"paused_gmps": "hyperlane", "retry_keys": DAPP_KEY, "index_store": f"sqlite:///{index}"}
+    async with blocks(devnet), relaying(devnet, tmp_path, **changes) as bridge:
+        message = await traffic.send(Gmp.HYPERLANE)
+        _request(index, message)
+        await traffic.all_executed()
+        progress = await Client(devnet.deployment, chains).progress(message)
+        assert progress.receipts == {Gmp.AXELAR}
+        await until(lambda: len(bridge.store.observations.attempts(message.id)) == 2, "the retry is observed")
+    async with blocks(devnet), relaying(devnet, tmp_path):  # Hyperlane is resumed, and late
+        traffic.sent[0] = replace(traffic.sent[0], gmps=frozenset({Gmp.AXELAR, Gmp.HYPERLANE}))
+        await traffic.all_received()
+
+
+def _request(index: Path, message: Message) -> None:
+    connection = sqlite3.connect(index)
+    request = retry_request(1, message)
+    values = {name: getattr(request, name) for name in COLUMNS}
+    values["missing_gmps"] = bits_from_gmps(request.missing_gmps)
+    values["received_gmps"] = 0
+    connection.execute(f"CREATE TABLE retry_requests ({', '.join(COLUMNS)})")
+    connection.execute(
+        f"INSERT INTO retry_requests VALUES ({', '.join(f':{name}' for name in COLUMNS)})",  # noqa: S608
+        values,
+    )
+    connection.commit()
+    connection.close()
+
+
+async def test_a_store_of_a_devnet_that_is_gone_is_refused(devnet: Devnet, tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
+    store.observations.identify(devnet.deployment.chains[0].chain_id, bytes(32))
+    store.close()
+    async with open_bridge(devnet.deployment, settings(tmp_path)) as bridge:
+        with pytest.raises(StoreMismatchError, match="use the store of that chain"):
+            await asyncio.wait_for(bridge.run(), timeout=20)

@@ -1,0 +1,113 @@
+"""The calls that a person makes with `cast`, against routers on real chains."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from eth_utils import keccak
+from eth_utils.abi import abi_to_signature
+
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.events import MessageIdCreated, MessageRouted, load_abi, topic_of
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message, decode_envelope
+from tests.anvil.rpc import rpc
+
+CAST = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin" / "cast"
+ROUTE = "route((uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address))"
+MESSAGE = "(uint64,bytes32,bytes32,uint64,uint64,bytes32,bytes32,uint64,uint64,uint32,uint8,uint8,bytes32,bytes)"
+RETRY = f"retryRoute((bytes32,{MESSAGE},uint8,(uint8,uint256)[],address))"
+FEE = 10**15
+
+
+class Cast:
+    """`cast send` to the router of one chain."""
+
+    def __init__(self, devnet: Devnet) -> None:
+        self.source, self.destination = devnet.deployment.chains
+        self.url = self.source.rpc_urls[0]
+
+    def send(self, key: str, signature: str, *arguments: str, value: int = 0) -> subprocess.CompletedProcess[str]:
+        command = [str(CAST), "send", self.source.router, signature, *arguments]
+        options = ["--rpc-url", self.url, "--private-key", key, "--value", str(value), "--json"]
+        return subprocess.run([*command, *options], capture_output=True, text=True, timeout=30, check=False)
+
+    def fee(self, gmp: Gmp, source: ChainDeployment) -> int:
+        if gmp is not Gmp.WORMHOLE:
+            return FEE
+        core = source.gmps.wormhole
+        assert core is not None
+        return int(rpc(self.url, "eth_call", {"to": core.core, "data": "0x1a90a219"}, "latest"), 16)
+
+    def route(self, payload: bytes) -> Message:
+        """Sends a message over Wormhole and returns it as the router created it."""
+        recipient = to_bytes32(self.destination.examples["inbox"]).hex()
+        fee = self.fee(Gmp.WORMHOLE, self.source)
+        request = (
+            f"({self.destination.chain_id},0x{recipient},0x{payload.hex()},200000,0,0,1,0x{bytes(32).hex()},true,0,"
+            f"[({int(Gmp.WORMHOLE)},{fee})],{self.source.router})"
+        )
+        done = self.send(DAPP_KEY, ROUTE, request, value=fee)
+        assert done.returncode == 0, done.stderr
+        logs = rpc(
+            self.url, "eth_getLogs", {"address": self.source.router, "topics": [f"0x{topic_of(MessageRouted).hex()}"]}
+        )
+        envelope = bytes.fromhex(logs[-1]["data"][2:])
+        length = int.from_bytes(envelope[96:128], "big")
+        return decode_envelope(envelope[128 : 128 + length]).message
+
+    def retry(self, key: str, message: Message, message_id: bytes) -> subprocess.CompletedProcess[str]:
+        fee = self.fee(Gmp.WORMHOLE, self.source)
+        fields = (
+            f"({message.source_chain},0x{message.source_router.hex()},0x{message.sender.hex()},{message.nonce},"
+            f"{message.destination_chain},0x{message.destination_router.hex()},0x{message.recipient.hex()},"
+            f"{message.gas_limit},{message.sent_at},{message.ttl},{int(message.kind)},{message.quorum},"
+            f"0x{message.replaces.hex()},0x{message.payload.hex()})"
+        )
+        request = f"(0x{message_id.hex()},{fields},1,[({int(Gmp.WORMHOLE)},{fee})],{self.source.router})"
+        return self.send(key, RETRY, request, value=fee)
+
+
+def error_selector(name: str) -> str:
+    """The first four bytes of a custom error of the router, as they stand in an error of `cast`."""
+    item = next(item for item in load_abi("Router") if item["type"] == "error" and item["name"] == name)
+    signature = abi_to_signature(item)  # type: ignore[arg-type]  # eth_typing wants its own TypedDict
+    return f"0x{keccak(text=signature)[:4].hex()}"
+
+
+@pytest.fixture
+def cast(devnet: Devnet) -> Cast:
+    return Cast(devnet)
+
+
+@pytest.mark.requirement("GLA-7", "GLA-8", "GLA-15", "X-15")
+def test_the_same_call_twice_creates_two_messages_and_says_so_in_an_event(cast: Cast) -> None:
+    first, second = cast.route(b"hello"), cast.route(b"hello")
+    assert second.nonce == first.nonce + 1
+    assert second.id != first.id
+    topic = f"0x{topic_of(MessageIdCreated).hex()}"
+    created = rpc(cast.url, "eth_getLogs", {"fromBlock": "0x0", "address": cast.source.router, "topics": [topic]})
+    assert [log["topics"][1] for log in created[-2:]] == [f"0x{first.id.hex()}", f"0x{second.id.hex()}"]
+
+
+@pytest.mark.requirement("GLA-12", "GLA-18")
+def test_a_stranger_s_retry_reverts(cast: Cast) -> None:
+    message = cast.route(b"hello")
+    refused = cast.retry(ANVIL_KEYS[6], message, message.id)
+    assert refused.returncode != 0
+    assert error_selector("NotSenderOrRetrier") in refused.stderr
+    assert cast.retry(DAPP_KEY, message, message.id).returncode == 0
+
+
+@pytest.mark.requirement("GLA-13", "GLA-14", "GLA-19")
+def test_a_retry_with_one_changed_byte_reverts(cast: Cast) -> None:
+    message = cast.route(b"hello")
+    refused = cast.retry(DAPP_KEY, replace(message, payload=b"hellp"), message.id)
+    assert refused.returncode != 0
+    assert error_selector("MessageIdMismatch") in refused.stderr

@@ -1,0 +1,46 @@
+"""kill -9 of a real index process between any two steps: started again, it has the same tables as one never killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from indexer.settings import IndexFolder
+from indexer.sinks.lake import Lake
+from tests.spark.crashing_index import POINTS
+from tests.spark.story import World
+
+
+def run_until_it_dies(world: World, point: str) -> None:
+    deployment = world.folder.parent / "deployment.json"
+    deployment.write_text(world.deployment.to_json())
+    command = [sys.executable, "-m", "tests.spark.crashing_index", str(deployment), str(world.folder), point]
+    process = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert process.returncode == -9, process.stderr[-2000:]
+
+
+@pytest.mark.timeout(300)  # five Spark sessions start
+def test_an_index_killed_between_any_two_steps_goes_on_with_nothing_lost_and_nothing_twice(
+    spark: SparkSession, world: World
+) -> None:
+    for point in POINTS:
+        world.tell_a_story()
+        for chain in (world.alpha, world.beta):
+            chain.mine(70)
+        run_until_it_dies(world, point)
+    world.tell_a_story()
+    world.index_once(spark)
+    assert world.equals_chains()
+
+    never_killed = World(world.alpha, world.beta, world.folder.parent / "never killed")
+    never_killed.index_once(spark)
+    assert world.contents() == never_killed.contents()
+    for chain in (world.alpha, world.beta):
+        lakes = [Lake(IndexFolder(path=one.folder).lake) for one in (world, never_killed)]
+        events = [lake.events(chain.chain_id, 0, 10_000) for lake in lakes]
+        assert events[0] == events[1]
+        assert len(events[0]) > 0

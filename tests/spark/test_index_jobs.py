@@ -1,0 +1,264 @@
+"""The index on a real Spark session, over real anvil chains."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from bridge.protocol.status import Status
+from indexer import schemas
+from indexer.errors import FinalityViolatedError, IndexerError
+from indexer.jobs.index import check_chains
+from indexer.jobs.reconcile import messages_of_lake
+from indexer.settings import SourceLimits, StallPolicy
+from indexer.sinks import tables
+from indexer.sinks.lake import Lake
+from indexer.sources.answers import WrongChainError
+from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
+from tests.spark.chain import network
+from tests.spark.story import World, log_of
+from tests.unit.index_world import executed, retried
+
+
+def frame(spark: SparkSession, world: World, table: Any, schema: Any) -> DataFrame:
+    """A table of the store as a DataFrame."""
+    stored = [dict(zip(schema.names, row, strict=True)) for row in world.contents(table)[table.name]]
+    return spark.createDataFrame(pa.Table.from_pylist(stored, schema=schema))
+
+
+def rows(found: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in found.collect()), key=repr)
+
+
+def stored(world: World, table: Any, schema: Any, spark: SparkSession) -> list[tuple[Any, ...]]:
+    return rows(frame(spark, world, table, schema))
+
+
+def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: SparkSession, world: World) -> None:
+    sent = world.tell_a_story()
+    world.index_once(spark)
+    assert world.equals_chains()
+    with world.reader() as reader:
+        assert [found.status for one in sent if (found := reader.message(one.id))] == [
+            Status.EXECUTED,
+            Status.EXECUTED,
+            Status.EXECUTION_FAILED,
+            Status.EXECUTED,
+            Status.ROUTED,
+            Status.ROUTED,
+        ]
+        assert [bad.error for bad in reader.quarantined()] == ["the number of topics is wrong"]
+        assert reader.divergences() == []
+    before = world.contents(*tables.metadata.sorted_tables)
+    world.index_once(spark)
+    assert world.contents(*tables.metadata.sorted_tables) == before
+
+
+def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, world: World) -> None:
+    sent = world.tell_a_story(7)
+    world.beta.emit(log_of(executed(sent[0])))
+    world.alpha.let_pass(100)
+    world.beta.let_pass(100)
+    world.index_once(spark)
+    events = frame(spark, world, tables.events, schemas.EVENTS)
+    messages = lifecycle.messages(events).cache()
+    receipts = lifecycle.receipts(events).cache()
+    chains = spark.createDataFrame(
+        [(chain.chain_id, chain.time()) for chain in (world.alpha, world.beta)], "chain_id bigint, block_time bigint"
+    )
+    assert rows(messages) == stored(world, tables.messages, schemas.MESSAGES, spark)
+    assert rows(receipts) == stored(world, tables.receipts, schemas.RECEIPTS, spark)
+    policy = world.settings().stall
+    with world.reader() as reader:
+        expected_stalled = {found.message_id for found in reader.messages(status=Status.STALLED)}
+        expected_divergences = [(found.kind, found.message_id) for found in reader.divergences()]
+        expected_duplicates = [found.message_id for found in reader.duplicates()]
+        expected_quarantine = [found.error for found in reader.quarantined()]
+    now = world.beta.time()
+    found_stalled = stalled.stalled(messages, chains, policy, now).select("message_id").collect()
+    assert {bytes(row.message_id) for row in found_stalled} == expected_stalled == {sent[4].id, sent[5].id}
+    found_divergences = divergence.divergences(messages, receipts, chains, policy).collect()
+    assert [(row.kind, bytes(row.message_id)) for row in found_divergences] == expected_divergences
+    assert expected_divergences == [("EXECUTED_TWICE", sent[0].id)]
+    assert [bytes(row.message_id) for row in duplicates.duplicates(events).collect()] == expected_duplicates
+    assert [row.error for row in quarantine.quarantined(events).collect()] == expected_quarantine
+
+
+def test_after_reorgs_of_depth_1_to_8_the_index_is_the_chains_own_logs(spark: SparkSession, world: World) -> None:
+    with world.indexing(spark):
+        world.tell_a_story()
+        for depth in range(1, 9):
+            sent = [world.new_message() for _ in range(8)]
+            for one in sent:
+                world.send(one)
+                world.deliver(one)
+            world.until(world.equals_chains, f"the index has caught up before the reorg of depth {depth}")
+            for chain in (world.alpha, world.beta):
+                # Blocks of the same second and content would be the same blocks again: no reorg at all.
+                chain.rpc("evm_increaseTime", 1)
+                chain.rpc("anvil_reorg", depth, [])
+            world.until(world.equals_chains, f"index and chains agree after anvil_reorg of depth {depth}")
+            world.send(world.new_message())
+            world.until(world.equals_chains, f"index and chains agree one block after the reorg of depth {depth}")
+
+
+def test_after_a_chain_went_back_to_a_lower_head_the_index_follows(spark: SparkSession, world: World) -> None:
+    with world.indexing(spark):
+        world.tell_a_story()
+        for depth in (1, 4, 8):
+            snapshots = [chain.rpc("evm_snapshot") for chain in (world.alpha, world.beta)]
+            sent = [world.new_message() for _ in range(depth)]
+            for one in sent:
+                world.send(one)
+                world.deliver(one)
+            world.until(world.equals_chains, f"the index has caught up before going back {depth} blocks")
+            for chain, snapshot in zip((world.alpha, world.beta), snapshots, strict=True):
+                chain.rpc("evm_revert", snapshot)
+            world.until(world.equals_chains, f"index and chains agree {depth} blocks lower")
+            with world.reader() as reader:
+                assert {reader.message(one.id).status for one in sent} == {Status.ORPHANED}  # type: ignore[union-attr]
+            world.send(world.new_message())
+            world.until(world.equals_chains, "index and chains agree after a new block")
+
+
+def test_a_reorg_while_the_index_was_down_is_noticed_when_it_starts(spark: SparkSession, world: World) -> None:
+    world.tell_a_story()
+    world.index_once(spark)
+    world.alpha.rpc("evm_increaseTime", 1)
+    world.alpha.rpc("anvil_reorg", 4, [])
+    world.send(world.new_message())
+    world.index_once(spark)
+    assert world.equals_chains()
+
+
+def test_sparks_checkpoint_may_be_lost_or_stale(spark: SparkSession, world: World) -> None:
+    checkpoint, earlier = world.settings().folder.checkpoint, world.folder.parent / "earlier"
+    world.tell_a_story()
+    world.index_once(spark)
+    shutil.copytree(checkpoint, earlier)
+    shutil.rmtree(checkpoint)
+    world.tell_a_story()
+    world.index_once(spark)
+    assert world.equals_chains()
+    shutil.rmtree(checkpoint)
+    shutil.copytree(earlier, checkpoint)
+    world.tell_a_story()
+    world.index_once(spark)
+    assert world.equals_chains()
+
+
+def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_again_after_a_restart(
+    spark: SparkSession, world: World
+) -> None:
+    overdue, arrived = world.new_message(), world.new_message()
+
+    def requested() -> list[tuple[bytes, int]]:
+        with world.reader() as reader:
+            return [(request.message_id, request.attempt) for request in reader.retry_requests()]
+
+    with world.indexing(spark):
+        world.send(overdue, arrived)
+        world.deliver(arrived)
+        for chain in (world.alpha, world.beta):
+            chain.let_pass(120)
+        world.until(lambda: requested() == [(overdue.id, 1)], "one retry request")
+        world.alpha.emit(log_of(retried(overdue, 1)))
+        world.until(world.equals_chains, "the retry is indexed")
+        assert requested() == [(overdue.id, 1)]
+    for chain in (world.alpha, world.beta):
+        chain.let_pass(30)
+    with world.indexing(spark):
+        for chain in (world.alpha, world.beta):
+            chain.let_pass(40)
+        world.until(lambda: len(requested()) == 2, "a second request after the retry's own deadline")
+    assert requested() == [(overdue.id, 1), (overdue.id, 2)]
+
+
+def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: SparkSession, world: World) -> None:
+    sent = world.new_message()
+    world.send(sent)
+    world.beta.let_pass(1)
+    policy = StallPolicy(stall_after=60, max_lag=100_000)
+    with world.indexing(spark, stall=policy):
+        world.until(world.equals_chains, "the message is indexed")
+        world.beta.let_pass(70)
+        with world.reader() as reader:
+            world.until(lambda: len(reader.retry_requests(sent.id)) == 1, "a request")
+
+
+def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_is_filled_from_it(
+    spark: SparkSession, world: World
+) -> None:
+    sent = world.tell_a_story(12)
+    for chain in (world.alpha, world.beta):
+        chain.mine(100)
+    last = world.new_message()
+    world.send(last)
+    world.index_once(spark, backfill_blocks=10)
+    lake = Lake(world.settings().folder.lake)
+    assert lake.last_block(world.alpha.chain_id) == int(world.alpha.head()["number"], 16) - 64
+    assert len(lake.files()) == 2
+    assert world.equals_chains()
+    of_lake = rows(messages_of_lake(spark, lake))
+    assert {row[0] for row in of_lake} == {one.id for one in sent}
+    assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
+
+    before = world.contents()
+    (world.folder / "index.db").unlink()
+    world.index_once(spark, backfill_blocks=10)
+    assert world.contents() == before
+
+
+def test_events_that_become_final_go_to_the_lake_while_the_stream_runs(spark: SparkSession, world: World) -> None:
+    sent = world.tell_a_story()
+    with world.indexing(spark, lake_interval=0.01):
+        world.until(world.equals_chains, "the index has caught up")
+        for chain in (world.alpha, world.beta):
+            chain.mine(100)
+        lake = Lake(world.settings().folder.lake)
+        world.until(
+            lambda: all((lake.last_block(chain.chain_id) or 0) > 20 for chain in (world.alpha, world.beta)),
+            "final blocks are in the lake",
+        )
+        events = lake.events(world.alpha.chain_id, 0, 1_000)
+    assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
+
+
+def test_an_endpoint_that_hangs_does_not_hold_up_the_other_chain(spark: SparkSession, world: World) -> None:
+    with world.indexing(spark, limits=SourceLimits(rpc_timeout=20, poll_interval=0.05)):
+        world.tell_a_story()
+        world.until(world.equals_chains, "the index has caught up")
+        with world.beta.frozen():
+            sent = world.new_message()
+            world.send(sent)
+            world.until(
+                lambda: world.places(world.alpha) == world.alpha.log_places(), "the sound chain goes on", seconds=10
+            )
+        world.deliver(sent)
+        world.until(world.equals_chains, "the other one catches up")
+
+
+def test_another_chain_with_the_same_id_is_refused_once_blocks_are_final(spark: SparkSession, world: World) -> None:
+    world.tell_a_story()
+    world.beta.mine(100)
+    world.index_once(spark, backfill_blocks=10)
+    world.beta.rpc("anvil_reset")
+    world.beta.mine(130)
+    with pytest.raises(FinalityViolatedError, match="delete the index's folder"):
+        world.index_once(spark, backfill_blocks=10)
+
+
+def test_a_wrong_chain_id_behind_a_url_is_refused_before_spark_starts(world: World) -> None:
+    swapped = network(world.alpha.deployment("alpha"), world.beta.deployment("beta", url=world.alpha.url))
+    with pytest.raises(WrongChainError, match=r"serves chain 31337, but the deployment says chain 31338"):
+        check_chains(swapped, world.settings())
+
+
+def test_an_unreachable_chain_is_an_error_that_names_its_url(world: World) -> None:
+    gone = network(world.alpha.deployment("alpha"), world.beta.deployment("beta", url="http://127.0.0.1:9"))
+    with pytest.raises(IndexerError, match=r"http://127\.0\.0\.1:9"):
+        check_chains(gone, world.settings())

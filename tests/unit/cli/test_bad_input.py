@@ -1,0 +1,181 @@
+"""Whatever is wrong with what a user gives ends with an exit code of its kind and a text that names the value."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from sqlalchemy import update
+
+from bridge.cli.workspace import Workspace
+from bridge.store.sql.database import Database
+from indexer.sinks import tables
+from indexer.sinks.store import Store
+from tests.unit.cli.command import Command
+
+ADDRESS = "0x00000000000000000000000000000000000000a1"
+USAGE, FAILED, UNKNOWN_ID = 2, 1, 3
+
+
+def chain(name: str, chain_id: int, port: int) -> dict[str, object]:
+    return {
+        "chainId": chain_id,
+        "name": name,
+        "rpcUrls": [f"http://127.0.0.1:{port}"],
+        "startBlock": 0,
+        "confirmations": 1,
+        "router": ADDRESS,
+        "adapters": {"wormhole": ADDRESS},
+        "gmps": {"wormhole": {"chainId": 10_001, "core": ADDRESS}},
+        "examples": {"inbox": ADDRESS},
+    }
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    for name in ("WAYBILL_KEY", "WAYBILL_NETWORK", "WAYBILL_RELAYER_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    yield Command(monkeypatch, capsys)
+    structlog.reset_defaults()  # the command sets up logging for its process, which here is that of all tests
+
+
+@pytest.fixture
+def deployed(home: Path) -> Path:
+    """A deployments file whose chains nobody serves."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    path = home / "deployments" / "devnet.json"
+    path.parent.mkdir()
+    chains = [chain("alpha", 31_337, port), chain("beta", 31_338, port)]
+    path.write_text(json.dumps({"version": 1, "network": "devnet", "chains": chains}))
+    return path
+
+
+def test_a_network_that_is_not_deployed_says_how_to_deploy_it(waybill: Command) -> None:
+    ended = waybill("send", "--payload", "x")
+    assert ended.code == FAILED
+    assert "network 'devnet' is not deployed" in ended.err
+    assert "waybill devnet up" in ended.err
+    assert ended.out == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is not JSON (line 1"),
+        ('{"version": 2, "network": "devnet", "chains": []}', "version: Input should be 1"),
+        ('{"version": 1, "network": "devnet", "chains": [], "extra": 1}', "extra: Extra inputs are not permitted"),
+    ],
+)
+def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
+    waybill: Command, deployed: Path, text: str, says: str
+) -> None:
+    deployed.write_text(text)
+    ended = waybill("message", "list")
+    assert ended.code == FAILED
+    assert says in ended.err
+    assert str(deployed) in ended.err.replace("\n", "")
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--gmps", "pigeon"], "unknown GMP 'pigeon'; the GMPs are hyperlane"),
+        (["--gmps", "wormhole,wormhole"], "wormhole is named twice"),
+        (["--gmps", ","], "no GMP named"),
+        (["--to", "gamma"], "has no chain 'gamma'; its chains are alpha (31337), beta (31338)"),
+        (["--to", "alpha"], "--from and --to are both alpha"),
+        (["--gmps", "wormhole", "--quorum", "2"], "--quorum 2 can't be reached with 1 GMPs"),
+        (["--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
+        (["--payload", "0xzz"], "starts with 0x but is not hex"),
+        (["--gmps", "wormhole", "--key", "0x12"], "is not a private key"),
+        (["--gmps", "wormhole", "--recipient", "0x12"], "'0x12' is not an EVM address"),
+        (["--colour", "red"], "No such option: --colour"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors_that_name_the_value(
+    waybill: Command, arguments: list[str], says: str
+) -> None:
+    ended = waybill("send", "--payload", "x", *arguments)
+    assert (ended.code, ended.out) == (USAGE, "")
+    assert says in ended.err.replace("\n", " ")
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_key_is_never_printed(waybill: Command) -> None:
+    secret = "0x" + "5e" * 31
+    assert secret not in waybill("send", "--payload", "x", "--gmps", "wormhole", "--key", secret).err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_chain_that_does_not_answer_is_named_with_its_url(waybill: Command) -> None:
+    ended = waybill("send", "--payload", "x", "--gmps", "wormhole")
+    assert ended.code == FAILED
+    assert "http://127.0.0.1:" in ended.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_message_id_that_is_none_is_a_usage_error(waybill: Command) -> None:
+    for command in ("show", "explain", "retry", "execute"):
+        ended = waybill("message", command, "0x12")
+        assert ended.code == USAGE
+        assert "'0x12' is not a message id" in ended.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_errors_are_json_on_stderr_when_json_is_asked_for(waybill: Command) -> None:
+    ended = waybill("send", "--payload", "x", "--gmps", "pigeon", "--json")
+    assert (ended.code, ended.out) == (USAGE, "")
+    assert ended.error["code"] == "USAGE"
+    assert "pigeon" in ended.error["message"]
+
+
+def test_no_key_outside_the_devnet_is_a_usage_error(waybill: Command, deployed: Path) -> None:
+    document = json.loads(deployed.read_text()) | {"network": "testnet"}
+    deployed.with_name("testnet.json").write_text(json.dumps(document))
+    ended = waybill("send", "--payload", "x", "--gmps", "wormhole", "--network", "testnet")
+    assert ended.code == USAGE
+    assert "WAYBILL_KEY" in ended.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_relayer_s_store_from_a_newer_version_is_refused(waybill: Command, home: Path) -> None:
+    store = Workspace("devnet", home).bridge_store
+    store.parent.mkdir(parents=True)
+    Database(f"sqlite:///{store}", migrations=[lambda _: None] * 6).close()
+    ended = waybill("message", "show", "0x" + "ab" * 32)
+    assert (ended.code, ended.out) == (FAILED, "")
+    assert "made by a newer Waybill" in ended.err
+
+
+@pytest.mark.usefixtures("deployed")
+def test_an_index_from_a_newer_version_is_refused(waybill: Command, home: Path) -> None:
+    store = Workspace("devnet", home).index_store
+    store.parent.mkdir(parents=True)
+    made = Store(f"sqlite:///{store}")
+    with made.engine.begin() as connection:
+        connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=99))
+    made.close()
+    for command in (["message", "list"], ["index", "report"], ["status"]):
+        ended = waybill(*command)
+        assert (ended.code, ended.out) == (FAILED, "")
+        assert "version 99" in ended.err
+
+
+def test_a_network_without_an_index_says_how_to_start_one(waybill: Command, deployed: Path) -> None:
+    ended = waybill("index", "report")
+    assert ended.code == FAILED
+    assert "waybill index run" in ended.err
+    assert deployed.exists()

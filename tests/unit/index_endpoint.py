@@ -1,0 +1,111 @@
+"""A simulated JSON-RPC endpoint over a simulated chain, which can be told to misbehave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from indexer.settings import SourceLimits
+from indexer.sources.chain import ChainConfig, ChainReader
+from tests.unit.index_logs import EMITTERS
+from tests.unit.index_world import SimulatedChain
+
+URL = "http://simulated"
+Misbehaviour = Callable[[str, Any], httpx.Response | None]
+
+
+class RpcFaultError(Exception):
+    """What the endpoint answers as a JSON-RPC error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """Answers for `chain`.
+
+    Attributes:
+        misbehave: is asked first, with method and parameters; an answer of its own goes out instead.
+        afterwards: is called with method and parameters once the answer is made.
+        max_range: blocks in one `eth_getLogs`; more is an error.
+        final: the block that is final.
+        timestamps: whether logs carry their block's time.
+    """
+
+    chain: SimulatedChain
+    chain_id: int | None = None
+    misbehave: Misbehaviour = lambda _method, _params: None
+    afterwards: Callable[[str, Any], None] = lambda _method, _params: None
+    max_range: int = 1_000_000
+    final: int | None = None
+    timestamps: bool = True
+    calls: list[str] = field(default_factory=list)
+
+    def handle(self, request: httpx.Request) -> httpx.Response:
+        document = json.loads(request.content)
+        if isinstance(document, list):
+            return httpx.Response(200, json=[self._answer(item) for item in document])
+        answer = self.misbehave(document["method"], document["params"])
+        response = answer or httpx.Response(200, json=self._answer(document))
+        self.afterwards(document["method"], document["params"])
+        return response
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(request["method"])
+        try:
+            result = getattr(self, "_" + request["method"])(*request["params"])
+        except RpcFaultError as error:
+            return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": error.code, "message": str(error)}}
+        return {"jsonrpc": "2.0", "id": request["id"], "result": result}
+
+    def _eth_chainId(self) -> str:  # noqa: N802
+        return hex(self.chain_id or self.chain.chain_id)
+
+    def _eth_getBlockByNumber(self, tag: str, _full: bool) -> dict[str, Any] | None:  # noqa: N802, FBT001
+        if tag == "finalized":
+            if self.final is None:
+                return None
+            number = self.final
+        else:
+            number = self.chain.head if tag == "latest" else int(tag, 16)
+        if number > self.chain.head:
+            return None
+        return {
+            "number": hex(number),
+            "hash": "0x" + self.chain.blocks[number].hash.hex(),
+            "parentHash": "0x" + (self.chain.blocks[number - 1].hash if number else bytes(32)).hex(),
+            "timestamp": hex(self.chain.blocks[number].time),
+        }
+
+    def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: N802
+        if "blockHash" in query:
+            hashes = ["0x" + block.hash.hex() for block in self.chain.blocks]
+            if query["blockHash"] not in hashes:
+                raise RpcFaultError(-32000, "unknown block")
+            first = last = hashes.index(query["blockHash"])
+        else:
+            first, last = int(query["fromBlock"], 16), int(query["toBlock"], 16)
+            if last - first + 1 > self.max_range:
+                raise RpcFaultError(-32005, f"block range too large, max is {self.max_range}")
+        logs = self.chain.logs(first, min(last, self.chain.head))
+        if not self.timestamps:
+            for log in logs:
+                del log["blockTimestamp"]
+        return logs
+
+
+def reader_of(
+    endpoint: Endpoint | dict[str, Endpoint], limits: SourceLimits, clock: Callable[[], float] = lambda: 0.0
+) -> ChainReader:
+    """A reader that talks to one endpoint, or to several by URL."""
+    by_url = endpoint if isinstance(endpoint, dict) else {URL: endpoint}
+    chain = next(iter(by_url.values())).chain
+    config = ChainConfig(chain_id=chain.chain_id, urls=tuple(by_url), start_block=0, emitters=EMITTERS[chain.chain_id])
+    transport = httpx.MockTransport(lambda request: by_url[str(request.url).rstrip("/")].handle(request))
+    return ChainReader(config, limits, clock=clock, transport=transport)

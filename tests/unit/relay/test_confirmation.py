@@ -1,0 +1,128 @@
+"""A delivery is final when its block is; when its block falls, it is looked at again, at any depth."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.relay import RelaySettings
+from bridge.simulation import SimulatedBridge, World
+from bridge.simulation.contracts import GMPS
+from bridge.simulation.world import Sent
+from bridge.store import MemoryStore
+from tests.unit.relay.test_delivery import deliver_as_a_stranger
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+
+
+class Delivered:
+    """A world in which one message was delivered."""
+
+    def __init__(self) -> None:
+        self.world, self.store = World(), MemoryStore()
+        self.sent: Sent = self.world.send(ALPHA, BETA)
+        self.beta = self.world.chains[BETA]
+        self.world.start()
+
+    @property
+    def entry(self) -> OutboxEntry:
+        (entry,) = self.store.outbox.entries(self.sent.message.id)
+        return entry
+
+    def is_delivered(self) -> bool:
+        return self.store.outbox.counts() != [] and self.entry.state is OutboxState.DELIVERED
+
+    def is_confirmed(self) -> bool:
+        return self.is_delivered() and self.entry.confirmed_at is not None
+
+
+@in_virtual_time
+async def test_a_delivery_is_confirmed_only_when_its_block_is_deep_enough() -> None:
+    case = Delivered()
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(case.is_delivered)
+        assert case.entry.delivery is not None
+        delivered_in = case.entry.delivery.block.number
+        assert not case.is_confirmed()
+        await until(case.is_confirmed)
+        assert case.beta.height >= delivered_in + 2
+    await case.world.stop()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 16, 64])
+@pytest.mark.requirement("OIP-4")
+@in_virtual_time
+async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(depth: int) -> None:
+    case = Delivered()
+    case.beta.mine(80)
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(case.is_delivered)
+        await asyncio.sleep(max(0, depth - 2))
+        case.beta.reorganise(depth, keep=0)
+        assert case.world.executions(case.sent.message) == 0
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+        await until(case.is_confirmed)
+        await asyncio.sleep(10)
+    assert case.entry.delivery is not None
+    block = await case.beta.block(case.entry.delivery.block.number)
+    assert block is not None
+    assert case.entry.delivery.block.hash == block.hash
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_delivery_that_moved_to_another_block_is_not_made_twice() -> None:
+    case = Delivered()
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(case.is_delivered)
+        case.beta.reorganise(1, keep=1)
+        await until(case.is_confirmed)
+        await asyncio.sleep(10)
+    assert len(case.store.transactions.slots_for(case.entry.event_id)) == 1
+    assert case.world.executions(case.sent.message) == 1
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
+    case = Delivered()
+    await until(lambda: case.sent.created != [])
+    deliver_as_a_stranger(case.world, case.sent.message, Gmp.HYPERLANE)
+    await until(lambda: case.world.executions(case.sent.message) == 1)
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(case.is_delivered)
+        assert case.beta.broadcasts == 0
+        case.beta.reorganise(8, keep=0)
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+        await until(case.is_confirmed)
+    assert case.beta.broadcasts > 0
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_reorg_while_the_bridge_is_down_is_noticed_when_it_is_back() -> None:
+    case = Delivered()
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(case.is_confirmed)
+    case.beta.reorganise(20, keep=0)
+    assert case.world.executions(case.sent.message) == 0
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_reorg_of_the_source_after_delivery_marks_the_entry_and_nothing_else() -> None:
+    case = Delivered()
+    async with running(SimulatedBridge(case.world, case.store, relaying=RelaySettings(gmps=frozenset(GMPS)))):
+        await until(case.is_confirmed)
+        orphan = case.sent.message
+        case.world.chains[ALPHA].reorganise(20, keep=0)
+        await until(lambda: case.store.outbox.entries(orphan.id)[0].orphaned_at is not None)
+        assert case.entry.state is OutboxState.DELIVERED
+        assert case.store.observations.attempts(orphan.id) == []
+    await case.world.stop()

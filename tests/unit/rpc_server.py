@@ -1,0 +1,65 @@
+"""A JSON-RPC endpoint that behaves as a test wants it to, on a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+Answer = web.Response | dict[str, Any]
+Behaviour = Callable[[str, list[Any]], Awaitable[Answer] | Answer]
+
+
+class RpcServer:
+    """Answers requests on a free port of the loopback address, and counts them."""
+
+    def __init__(self, behaviour: Behaviour, chain_id: int = 31337) -> None:
+        self.behaviour = behaviour
+        self.chain_id = chain_id
+        self.requests: list[tuple[str, list[Any]]] = []
+        self.connections: set[object] = set()
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def asked(self, method: str) -> int:
+        """How often a method was asked for."""
+        return sum(name == method for name, _ in self.requests)
+
+    async def start(self, port: int = 0) -> RpcServer:
+        app = web.Application()
+        app.router.add_post("/", self._handle)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        self.connections.add(request.transport)
+        body = await request.json()
+        method, params = body["method"], body["params"]
+        self.requests.append((method, params))
+        if method == "eth_chainId":
+            answer: Answer = {"result": hex(self.chain_id)}
+        else:
+            found = self.behaviour(method, params)
+            answer = found if isinstance(found, web.Response | dict) else await found
+        if isinstance(answer, web.Response):
+            return answer
+        return web.json_response({"jsonrpc": "2.0", "id": body["id"], **answer})
+
+
+def error(code: int, message: str, data: Any = None) -> dict[str, Any]:
+    """An answer that refuses."""
+    return {"error": {"code": code, "message": message, **({} if data is None else {"data": data})}}

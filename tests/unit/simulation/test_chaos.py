@@ -1,0 +1,40 @@
+"""Whatever happens: nothing is lost, nothing is executed twice, and every nonce ends used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridge.simulation import run_in_virtual_time
+from bridge.store import SqlStore
+from tests.unit.simulation.chaos import complaints, deliveries, play, standing
+
+SEEDS = 25
+SEEDS_ON_SQLITE = 3
+
+
+@pytest.mark.requirement("OIP-1", "OIP-7", "OBX-7", "OBXS-5", "OBX-70")
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_after_any_storm_every_message_is_executed_once_and_every_nonce_is_used(seed: int) -> None:
+    history = run_in_virtual_time(play(seed))
+    assert standing(history.world), "nothing was sent"
+    assert complaints(history) == [], "\n".join(history.events)
+
+
+@pytest.mark.requirement("OBXS-5")
+@pytest.mark.parametrize("seed", range(1000, 1000 + SEEDS_ON_SQLITE))
+def test_the_same_holds_on_a_real_database(seed: int, tmp_path: Path) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
+    history = run_in_virtual_time(play(seed, store))
+    assert complaints(history) == [], "\n".join(history.events)
+    store.close()
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    first, second = (run_in_virtual_time(play(7)) for _ in range(2))
+    assert first.events == second.events
+    assert deliveries(first) == deliveries(second)
+    assert [chain.height for chain in first.world.chains.values()] == [
+        chain.height for chain in second.world.chains.values()
+    ]

@@ -1,0 +1,87 @@
+"""The indexer's requests are read from its own database, which may be busy, new, or not there yet."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from bridge.protocol.gmps import bits_from_gmps
+from bridge.protocol.retry_requests import COLUMNS, RetryRequest
+from bridge.records.errors import StoreBusyError
+from bridge.store.index_requests import IndexRequests
+from tests.builders import message, retry_request
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index.db"
+
+
+def index(path: Path, *requests: RetryRequest) -> sqlite3.Connection:
+    """A database as the indexer makes it, still open and in WAL mode."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"CREATE TABLE retry_requests ({', '.join(COLUMNS)})")
+    for request in requests:
+        values = {name: getattr(request, name) for name in COLUMNS}
+        values["missing_gmps"] = bits_from_gmps(request.missing_gmps)
+        values["received_gmps"] = bits_from_gmps(request.received_gmps)
+        marks = ", ".join(f":{name}" for name in COLUMNS)
+        connection.execute(f"INSERT INTO retry_requests VALUES ({marks})", values)  # noqa: S608
+    return connection
+
+
+def test_requests_come_in_order_after_the_cursor_and_at_most_as_many_as_asked_for(path: Path) -> None:
+    requests = [retry_request(sequence, message(sequence)) for sequence in (1, 2, 5)]
+    writer = index(path, *reversed(requests))
+    source = IndexRequests(f"sqlite:///{path}")
+    assert source.requests_after(0, 10) == requests
+    assert source.requests_after(1, 1) == [requests[1]]
+    assert source.requests_after(5, 10) == []
+    assert source.highest_sequence() == 5
+    writer.close()
+
+
+def test_an_index_that_is_not_there_yet_has_no_requests(path: Path) -> None:
+    source = IndexRequests(f"sqlite:///{path}")
+    assert source.requests_after(0, 10) == []
+    assert source.highest_sequence() == 0
+    assert not path.exists()  # looking does not make one
+
+
+def test_an_index_without_the_table_has_no_requests(path: Path) -> None:
+    sqlite3.connect(path).close()
+    path.touch()
+    assert IndexRequests(f"sqlite:///{path}").requests_after(0, 10) == []
+
+
+def test_an_index_that_was_made_anew_is_read_anew(path: Path) -> None:
+    index(path, retry_request(7)).close()
+    source = IndexRequests(f"sqlite:///{path}")
+    assert source.highest_sequence() == 7
+    for file in path.parent.glob("index.db*"):
+        file.unlink()
+    index(path, retry_request(1)).close()
+    assert source.highest_sequence() == 1
+
+
+def test_reading_neither_waits_for_the_writer_nor_can_it_write(path: Path) -> None:
+    writer = index(path, retry_request(1))
+    writer.execute("BEGIN IMMEDIATE")
+    source = IndexRequests(f"sqlite:///{path}")
+    assert source.highest_sequence() == 1
+    with source._engine.connect() as connection, pytest.raises(Exception, match="readonly"):
+        connection.exec_driver_sql("DELETE FROM retry_requests")
+    writer.close()
+
+
+def test_a_file_that_can_not_be_read_now_is_a_transient_error(path: Path) -> None:
+    writer = index(path, retry_request(1))
+    writer.execute("PRAGMA journal_mode = DELETE")
+    writer.execute("BEGIN EXCLUSIVE")
+    source = IndexRequests(f"sqlite:///{path}?timeout=0")
+    with pytest.raises(StoreBusyError):
+        source.requests_after(0, 10)
+    writer.close()

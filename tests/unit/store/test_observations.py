@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.ports import Call, Fees
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.records.errors import CursorMovedError, StoreMismatchError
+from bridge.records.observations import ANCESTORS_KEPT, ObservedRange
+from bridge.records.outbox import Delivered, Delivery, OutboxState
+from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+
+
+def test_a_range_writes_cursor_message_attempt_and_outbox_entry_together(store: Store) -> None:
+    sent = message()
+    new = store.observations.record(observed_range(sent, gmps=(Gmp.HYPERLANE, Gmp.AXELAR)))
+
+    assert len(new) == 2
+    cursor = store.observations.cursor(ALPHA)
+    assert cursor is not None
+    assert (cursor.position, cursor.watched) == (block(10), "everything")
+    seen = store.observations.message(sent.id)
+    assert seen is not None
+    assert seen.message == sent
+    assert [(a.attempt, a.retriable, a.block) for a in store.observations.attempts(sent.id)] == [(0, True, block(10))]
+    entries = store.outbox.entries(sent.id)
+    assert [entry.dispatch.gmp for entry in entries] == [Gmp.HYPERLANE, Gmp.AXELAR]
+    assert {entry.state for entry in entries} == {OutboxState.PENDING}
+    assert entries[0].dispatch.envelope == sent.encode()
+    assert entries[0].dispatch.evidence == {"index": 1}
+
+
+@pytest.mark.requirement("OBXS-8")
+def test_a_range_that_can_not_be_written_as_a_whole_is_not_written_at_all(store: Store) -> None:
+    sent = message()
+    broken = replace(observed_range(sent), messages=())  # an entry without its message
+    with pytest.raises(Exception, match=r".+"):
+        store.observations.record(broken)
+    assert store.observations.cursor(ALPHA) is None
+    assert store.outbox.entries(sent.id) == []
+
+
+def test_a_range_seen_again_adds_nothing(store: Store) -> None:
+    sent = message()
+    store.observations.record(observed_range(sent))
+    store.observations.reread(ALPHA)
+    assert store.observations.record(observed_range(sent)) == set()
+    assert len(store.outbox.entries(sent.id)) == 1
+
+
+def test_reading_again_gives_up_nothing_that_was_seen(store: Store) -> None:
+    sent = message()
+    store.observations.record(observed_range(sent))
+    store.observations.reread(ALPHA)
+    assert store.observations.cursor(ALPHA) is None
+    assert [entry.orphaned_at for entry in store.outbox.entries(sent.id)] == [None]
+
+
+def test_a_range_is_refused_when_somebody_else_moved_the_cursor(store: Store) -> None:
+    store.observations.record(observed_range())
+    with pytest.raises(CursorMovedError):
+        store.observations.record(observed_range(message(), previous=None, position=block(11)))
+    with pytest.raises(CursorMovedError):
+        store.observations.record(observed_range(message(), previous=block(10, "other"), position=block(11)))
+    assert store.outbox.counts() == []
+
+
+def test_the_cursor_remembers_where_it_was_and_forgets_the_oldest(store: Store) -> None:
+    previous = None
+    for number in range(1, ANCESTORS_KEPT + 5):
+        store.observations.record(observed_range(previous=previous, position=block(number)))
+        previous = block(number)
+    cursor = store.observations.cursor(ALPHA)
+    assert cursor is not None
+    assert cursor.position == block(ANCESTORS_KEPT + 4)
+    assert cursor.ancestors[0] == block(ANCESTORS_KEPT + 3)
+    assert cursor.ancestors[-1] == block(4)
+    assert len(cursor.ancestors) == ANCESTORS_KEPT
+
+
+def _two_blocks(store: Store) -> None:
+    store.observations.record(observed_range(message(1), position=block(10)))
+    store.observations.record(observed_range(message(2), previous=block(10), position=block(11)))
+
+
+def test_a_reorg_drops_entries_that_nobody_acted_on_and_leaves_those_below(store: Store) -> None:
+    _two_blocks(store)
+    rewound = store.observations.rewind(ALPHA, block(10), now=200)
+
+    assert (rewound.dropped, rewound.orphaned) == (1, 0)
+    assert store.outbox.entries(message(2).id) == []
+    assert store.observations.attempts(message(2).id) == []
+    assert len(store.outbox.entries(message(1).id)) == 1
+    assert len(store.observations.attempts(message(1).id)) == 1
+    cursor = store.observations.cursor(ALPHA)
+    assert cursor is not None
+    assert (cursor.position, cursor.ancestors) == (block(10), ())
+
+
+def test_a_reorg_keeps_an_entry_that_was_claimed_and_nobody_may_claim_it_until_its_dispatch_is_back(
+    store: Store,
+) -> None:
+    _two_blocks(store)
+    held = [
+        entry
+        for entry in store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=150, lease=10)
+        if entry.dispatch.message_id == message(2).id
+    ]
+    assert store.observations.rewind(ALPHA, block(10), now=151).orphaned == 1
+
+    after_lease = 500.0
+    claimed = store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=9, now=after_lease, lease=10)
+    assert [entry.dispatch.message_id for entry in claimed] == [message(1).id]
+
+    moved = observed_range(message(2), previous=block(10), position=block(12, "fork"))
+    assert store.observations.record(moved) == set()
+    back = store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=9, now=after_lease, lease=10)
+    assert [entry.event_id for entry in back] == [entry.event_id for entry in held]
+    assert back[0].dispatch.block_hash == block(12, "fork").hash
+    assert back[0].fence > held[0].fence
+
+
+def test_without_a_common_ancestor_everything_falls(store: Store) -> None:
+    _two_blocks(store)
+    assert store.observations.rewind(ALPHA, None, now=200).dropped == 2
+    assert store.observations.cursor(ALPHA) is None
+
+
+def test_a_rewound_cursor_goes_on_from_its_ancestor(store: Store) -> None:
+    _two_blocks(store)
+    store.observations.rewind(ALPHA, block(10), now=200)
+    fork: ObservedRange = observed_range(message(3), previous=block(10), position=block(11, "fork"))
+    assert len(store.observations.record(fork)) == 1
+
+
+def test_messages_are_listed_newest_first(store: Store) -> None:
+    _two_blocks(store)
+    assert [seen.message.nonce for seen in store.observations.messages(limit=10)] == [2, 1]
+    assert [seen.message.nonce for seen in store.observations.messages(limit=1)] == [2]
+    assert store.observations.messages(limit=10, source_chain=BETA) == []
+
+
+def test_a_store_is_bound_to_the_chain_it_was_first_used_with(store: Store) -> None:
+    store.observations.identify(ALPHA, word("genesis"))
+    store.observations.identify(ALPHA, word("genesis"))
+    store.observations.identify(BETA, word("another genesis"))
+    with pytest.raises(StoreMismatchError, match=str(ALPHA)):
+        store.observations.identify(ALPHA, word("fresh chain"))
+
+
+def _delivered_in_block_20_of_beta(store: Store) -> tuple[str, int]:
+    """An entry and a slot, both final in that block."""
+    store.observations.record(observed_range(message()))
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=150, lease=10)
+    store.outbox.finish([Delivered(entry.claim_held, Delivery(block(20, "beta"), word("delivery")))], 151)
+    store.outbox.confirm([entry.event_id], 152)
+    call = Call(to="0x" + "bb" * 20, data=b"", gas=21_000)
+    (slot,) = store.transactions.reserve(BETA, "0x" + "aa" * 20, [SlotRequest("p", call)], first_nonce=0, now=1)
+    assert slot is not None
+    version = SignedVersion(hash=word("delivery"), raw=b"raw", fees=Fees(2, 1), signed_at=1, is_noop=False)
+    store.transactions.sign_all([(slot.slot_id, version)])
+    store.transactions.include([(slot.slot_id, Inclusion(word("delivery"), block(20, "beta"), succeeded=True))])
+    store.transactions.finalise([slot.slot_id])
+    for previous, number in ((None, 19), (19, 21)):
+        store.observations.record(
+            ObservedRange(
+                chain_id=BETA,
+                previous=None if previous is None else block(previous, "beta"),
+                position=block(number, "beta"),
+                watched="",
+                observed_at=0,
+            )
+        )
+    return entry.event_id, slot.slot_id
+
+
+def test_a_reorg_of_the_destination_takes_back_the_finality_of_what_was_above_the_ancestor(store: Store) -> None:
+    event_id, slot_id = _delivered_in_block_20_of_beta(store)
+    assert store.observations.final_height(BETA) == 21
+    assert store.observations.rewind(BETA, block(19, "beta"), now=200).unconfirmed == 1
+    assert [entry.event_id for entry in store.outbox.unconfirmed(BETA)] == [event_id]
+    assert store.transactions.slot(slot_id).state is SlotState.INCLUDED
+    assert store.observations.final_height(BETA) == 19
+
+
+def test_what_is_below_the_ancestor_stays_final(store: Store) -> None:
+    _, slot_id = _delivered_in_block_20_of_beta(store)
+    assert store.observations.rewind(BETA, block(20, "beta"), now=200).unconfirmed == 0
+    assert store.outbox.unconfirmed(BETA) == []
+    assert store.transactions.slot(slot_id).state is SlotState.FINAL
+
+
+def test_a_reorg_of_another_chain_takes_no_finality_back(store: Store) -> None:
+    _, slot_id = _delivered_in_block_20_of_beta(store)
+    assert store.observations.rewind(ALPHA, None, now=200).unconfirmed == 0
+    assert store.transactions.slot(slot_id).state is SlotState.FINAL

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import pytest
+
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.records.outbox import (
+    Claim,
+    Dead,
+    Delivered,
+    Delivery,
+    Failure,
+    FailureKind,
+    ForbiddenTransitionError,
+    OutboxEntry,
+    OutboxState,
+    Outcome,
+    Retry,
+)
+from tests.builders import BETA, block, message, observed_range, word
+
+NOW = 1_000.0
+LEASE = 30.0
+
+
+@pytest.fixture(autouse=True)
+def three_messages(store: Store) -> None:
+    store.observations.record(observed_range(message(1), message(2), message(3), now=100))
+
+
+def claim(
+    store: Store, worker: str = "w", *, limit: int = 1, now: float = NOW, gmps: set[Gmp] | None = None
+) -> list[OutboxEntry]:
+    return store.outbox.claim(
+        worker=worker,
+        destination_chain=BETA,
+        gmps=set(Gmp) if gmps is None else gmps,
+        limit=limit,
+        now=now,
+        lease=LEASE,
+    )
+
+
+def failure(at: float = NOW, kind: FailureKind = FailureKind.TRANSIENT) -> Failure:
+    return Failure(at=at, kind=kind, code="TransientError", message="no answer")
+
+
+def delivery() -> Delivery:
+    return Delivery(block(77, "destination"), word("delivery"))
+
+
+def current(store: Store, entry: OutboxEntry) -> OutboxEntry:
+    found = store.outbox.entry(entry.event_id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.requirement("OBXS-2", "OBX-65")
+def test_a_claim_says_who_holds_the_entry_and_since_when(store: Store) -> None:
+    (entry,) = claim(store)
+    assert current(store, entry) == entry
+    assert (entry.state, entry.claimed_by, entry.claimed_at) == (OutboxState.CLAIMED, "w", NOW)
+    assert entry.lease_until == NOW + LEASE
+
+
+@pytest.mark.requirement("OBXS-9")
+def test_claims_give_at_most_the_limit_oldest_first_and_nothing_twice(store: Store) -> None:
+    first, second = claim(store, limit=2)
+    assert [first.dispatch.message_id, second.dispatch.message_id] == [message(1).id, message(2).id]
+    (third,) = claim(store, limit=2)
+    assert third.dispatch.message_id == message(3).id
+    assert claim(store, limit=2) == []
+
+
+@pytest.mark.requirement("OBXS-2")
+def test_an_entry_that_is_not_due_is_not_claimed(store: Store) -> None:
+    assert claim(store, now=99.9) == []
+
+
+def test_entries_of_other_gmps_or_destinations_are_not_claimed(store: Store) -> None:
+    assert claim(store, gmps={Gmp.AXELAR}) == []
+    assert claim(store, gmps=set()) == []
+    assert store.outbox.claim(worker="w", destination_chain=1, gmps=set(Gmp), limit=9, now=NOW, lease=LEASE) == []
+
+
+@pytest.mark.requirement("OBX-28", "OBX-31", "OBX-34", "OBX-36", "OBXS-3", "OBX-63", "OBX-64")
+def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: Store) -> None:
+    (entry,) = claim(store)
+    assert store.outbox.finish([Retry(entry.claim_held, failure(), NOW + 5)], NOW) == set()
+    after = current(store, entry)
+    assert (after.state, after.attempts, after.last_error) == (OutboxState.PENDING, 1, "no answer")
+    assert (after.claimed_at, after.claimed_by, after.lease_until) == (None, None, None)
+    assert after.available_at == NOW + 5
+    assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 4.9)}
+    assert [one.event_id for one in claim(store, limit=9, now=NOW + 5)] == [entry.event_id]
+
+
+@pytest.mark.requirement("OBX-29", "OBX-50", "OBX-51", "OBX-52")
+def test_a_dead_entry_is_kept_and_never_claimed_again(store: Store) -> None:
+    (entry,) = claim(store)
+    store.outbox.finish([Dead(entry.claim_held, failure(kind=FailureKind.TERMINAL))], NOW)
+    assert current(store, entry).state is OutboxState.DEAD
+    assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
+
+
+@pytest.mark.requirement("OBX-9")
+def test_a_delivered_entry_keeps_its_proof_and_is_never_claimed_again(store: Store) -> None:
+    (entry,) = claim(store)
+    store.outbox.finish([Delivered(entry.claim_held, delivery())], NOW + 1)
+    after = current(store, entry)
+    assert (after.state, after.delivered_at, after.delivery) == (OutboxState.DELIVERED, NOW + 1, delivery())
+    assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 1e9)}
+
+
+@pytest.mark.requirement("OBXS-12")
+def test_each_failure_stays_in_the_history_in_order(store: Store) -> None:
+    (entry,) = claim(store, limit=1)
+    store.outbox.finish([Retry(entry.claim_held, failure(NOW), NOW)], NOW)
+    (again,) = [one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id]
+    store.outbox.finish([Dead(again.claim_held, failure(NOW + 9, FailureKind.TERMINAL))], NOW + 9)
+    history = store.outbox.failures(entry.event_id)
+    assert [(one.number, one.worker, one.failure.at, one.failure.kind) for one in history] == [
+        (1, "w", NOW, FailureKind.TRANSIENT),
+        (2, "v", NOW + 9, FailureKind.TERMINAL),
+    ]
+
+
+def test_many_claims_end_in_one_transaction(store: Store) -> None:
+    first, second, third = claim(store, limit=3)
+    lost = store.outbox.finish(
+        [
+            Delivered(first.claim_held, delivery()),
+            Retry(second.claim_held, failure(), NOW),
+            Dead(third.claim_held, failure()),
+        ],
+        NOW,
+    )
+    assert lost == set()
+    states = [current(store, entry).state for entry in (first, second, third)]
+    assert states == [OutboxState.DELIVERED, OutboxState.PENDING, OutboxState.DEAD]
+
+
+@pytest.mark.requirement("OBX-14", "OBXS-5", "SF-94")
+def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: Store) -> None:
+    (entry,) = claim(store, "first")
+    taken = claim(store, "second", limit=9, now=NOW + LEASE)
+    assert entry.event_id in {one.event_id for one in taken}
+    after = current(store, entry)
+    assert (after.claimed_by, after.attempts) == ("second", 1)
+    assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
+
+
+@pytest.mark.requirement("OBXS-4")
+@pytest.mark.parametrize("how", ["delivered", "retry", "dead"])
+def test_a_worker_that_lost_its_lease_changes_nothing(store: Store, how: str) -> None:
+    (entry,) = claim(store, "first")
+    claim(store, "second", limit=9, now=NOW + LEASE)
+    before = current(store, entry)
+    stale = entry.claim_held
+    outcomes: dict[str, Outcome] = {
+        "delivered": Delivered(stale, delivery()),
+        "retry": Retry(stale, failure(), NOW),
+        "dead": Dead(stale, failure()),
+    }
+    assert store.outbox.finish([outcomes[how]], NOW + LEASE) == {stale}
+    assert current(store, entry) == before
+
+
+@pytest.mark.requirement("OBXS-4")
+def test_the_fence_tells_two_claims_of_the_same_worker_apart(store: Store) -> None:
+    (entry,) = claim(store, "same")
+    again = next(one for one in claim(store, "same", limit=9, now=NOW + LEASE) if one.event_id == entry.event_id)
+    assert store.outbox.finish([Delivered(entry.claim_held, delivery())], NOW + LEASE) == {entry.claim_held}
+    assert store.outbox.finish([Delivered(again.claim_held, delivery())], NOW + LEASE) == set()
+
+
+def test_a_renewed_lease_is_not_taken_over(store: Store) -> None:
+    (entry,) = claim(store, "first")
+    assert store.outbox.renew([entry.claim_held], NOW + 20, LEASE) == set()
+    assert entry.event_id not in {one.event_id for one in claim(store, "second", limit=9, now=NOW + LEASE + 1)}
+
+
+def test_renewing_says_which_claims_are_lost(store: Store) -> None:
+    (entry,) = claim(store, "first")
+    claim(store, "second", limit=9, now=NOW + LEASE)
+    unheard_of = Claim("0x00/hyperlane/0", "first", 1)
+    assert store.outbox.renew([entry.claim_held, unheard_of], NOW + LEASE, LEASE) == {entry.claim_held, unheard_of}
+
+
+@pytest.mark.requirement("OBX-54", "OBXS-12")
+@pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
+def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
+    store: Store, ended: OutboxState
+) -> None:
+    (entry,) = claim(store)
+    held = entry.claim_held
+    store.outbox.finish([Dead(held, failure()) if ended is OutboxState.DEAD else Delivered(held, delivery())], NOW)
+    replayed = store.outbox.replay(entry.event_id, "by hand", NOW + 1)
+    assert replayed == current(store, entry)
+    assert (replayed.state, replayed.attempts, replayed.available_at) == (OutboxState.PENDING, 0, NOW + 1)
+    assert (replayed.delivered_at, replayed.delivery, replayed.last_error) == (None, None, "by hand")
+    assert entry.event_id in {one.event_id for one in claim(store, limit=9, now=NOW + 1)}
+
+
+@pytest.mark.requirement("OBXS-1", "OBX-58")
+def test_pending_and_claimed_entries_can_not_be_replayed(store: Store) -> None:
+    first, _ = claim(store, limit=2)
+    with pytest.raises(ForbiddenTransitionError):
+        store.outbox.replay(first.event_id, "by hand", NOW)
+    pending = store.outbox.listed(state=OutboxState.PENDING)[0]
+    with pytest.raises(ForbiddenTransitionError):
+        store.outbox.replay(pending.event_id, "by hand", NOW)
+    with pytest.raises(KeyError):
+        store.outbox.replay("no such entry", "by hand", NOW)
+    assert current(store, first) == first
+
+
+def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: Store) -> None:
+    first, second, _ = claim(store, limit=3)
+    store.outbox.finish([Delivered(first.claim_held, Delivery(block(9), None))], NOW)
+    store.outbox.finish([Delivered(second.claim_held, Delivery(block(7), word("tx")))], NOW)
+    assert [one.event_id for one in store.outbox.unconfirmed(BETA)] == [second.event_id, first.event_id]
+
+    store.outbox.confirm([second.event_id], NOW + 9)
+    assert [one.event_id for one in store.outbox.unconfirmed(BETA)] == [first.event_id]
+    assert current(store, second).confirmed_at == NOW + 9
+
+    store.outbox.repin(first.event_id, Delivery(block(10, "fork"), None))
+    assert current(store, first).delivery == Delivery(block(10, "fork"), None)
+
+
+@pytest.mark.requirement("OBX-55", "OBXS-9", "OBXS-12")
+def test_looking_changes_nothing_and_finds_by_state_and_time(store: Store) -> None:
+    (entry,) = claim(store)
+    before = store.outbox.listed(limit=9)
+    assert [one.dispatch.message_id for one in store.outbox.listed(state=OutboxState.CLAIMED)] == [message(1).id]
+    assert [one.dispatch.message_id for one in store.outbox.listed(limit=1)] == [message(3).id]
+    assert store.outbox.listed(since=100.5) == []
+    assert store.outbox.listed(until=99.5) == []
+    assert len(store.outbox.listed(since=100, until=100)) == 3
+    assert store.outbox.listed(limit=9) == before
+    assert store.outbox.entry("no such entry") is None
+    assert entry in before
+
+
+@pytest.mark.requirement("OBXS-13")
+def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
+    (entry,) = claim(store)
+    store.outbox.finish([Retry(entry.claim_held, failure(), NOW)], NOW)
+    claim(store, limit=1, now=NOW - 1)
+    found = {count.state: (count.count, count.failing, count.oldest, count.gmp) for count in store.outbox.counts()}
+    assert found == {
+        OutboxState.PENDING: (2, 1, 100, Gmp.HYPERLANE),
+        OutboxState.CLAIMED: (1, 0, 100, Gmp.HYPERLANE),
+    }

@@ -1,0 +1,195 @@
+"""Any sequence of claims, outcomes, lease takeovers, replays and reorgs: two stores agree, and the rules hold."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import (
+    TRANSITIONS,
+    Claim,
+    Dead,
+    Delivered,
+    Delivery,
+    Failure,
+    FailureKind,
+    ForbiddenTransitionError,
+    OutboxEntry,
+    OutboxState,
+    Outcome,
+    Retry,
+)
+from bridge.store import MemoryStore, SqlStore
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+
+LEASE = 10.0
+WORKERS = st.sampled_from(["first", "second"])
+GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
+
+
+class OutboxMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.sql = SqlStore(f"sqlite:///{Path(self.folder.name)}/bridge.db")
+        self.memory = MemoryStore()
+        self.stores = (self.memory, self.sql)
+        self.now = 1_000.0
+        self.height = 0
+        self.branch = 0
+        self.sent = 0
+        self.claims: list[Claim] = []  # every claim ever given, good or stale
+        self.holders: dict[str, Claim] = {}  # the newest claim of each entry
+        self.states: dict[str, OutboxState] = {}
+
+    def teardown(self) -> None:
+        self.sql.close()
+        self.folder.cleanup()
+
+    @initialize()
+    def genesis(self) -> None:
+        self.observe(0)
+
+    @rule(count=st.integers(0, 3))
+    def observe(self, count: int) -> None:
+        cursor = self.memory.observations.cursor(ALPHA)
+        fresh = [message(self.sent + number + 1) for number in range(count)]
+        self.sent += count
+        self.height += 1
+        seen = observed_range(
+            *fresh,
+            previous=cursor.position if cursor else None,
+            position=block(self.height, f"branch {self.branch}"),
+            gmps=GMPS,
+            now=self.now,
+        )
+        memory, sql = (store.observations.record(seen) for store in self.stores)
+        assert memory == sql
+        assert len(memory) == len(fresh) * len(GMPS)
+
+    @rule(depth=st.integers(1, 3), again=st.booleans())
+    def reorg(self, depth: int, again: bool) -> None:  # noqa: FBT001
+        cursor = self.memory.observations.cursor(ALPHA)
+        assert cursor is not None
+        ancestor = next((one for one in cursor.ancestors[depth - 1 : depth]), None)
+        fallen = [
+            one
+            for one in self.memory.outbox.listed(limit=1000)
+            if ancestor is None or one.dispatch.block_number > ancestor.number
+        ]
+        memory, sql = (store.observations.rewind(ALPHA, ancestor, self.now) for store in self.stores)
+        assert memory == sql
+        self.branch += 1
+        self.height = ancestor.number if ancestor else 0
+        back = {one.dispatch.message_id for one in fallen} if again else set()
+        returning = [message(nonce) for nonce in range(1, self.sent + 1) if message(nonce).id in back]
+        self.height += 1
+        position = block(self.height, f"branch {self.branch}")
+        seen = observed_range(*returning, previous=ancestor, position=position, gmps=GMPS, now=self.now)
+        memory_new, sql_new = (store.observations.record(seen) for store in self.stores)
+        assert memory_new == sql_new
+        for one in fallen:
+            if one.fence == 0:
+                self.states.pop(one.event_id, None)
+
+    @rule(worker=WORKERS, limit=st.integers(1, 4), gmps=st.sets(st.sampled_from(GMPS)))
+    def claim(self, worker: str, limit: int, gmps: set[Gmp]) -> None:
+        held_before = {one.event_id: one for one in self.memory.outbox.listed(state=OutboxState.CLAIMED, limit=1000)}
+        memory, sql = (
+            store.outbox.claim(worker=worker, destination_chain=BETA, gmps=gmps, limit=limit, now=self.now, lease=LEASE)
+            for store in self.stores
+        )
+        assert memory == sql
+        assert len(memory) <= limit
+        for entry in memory:
+            assert entry.orphaned_at is None
+            assert entry.available_at <= self.now
+            assert entry.dispatch.gmp in gmps
+            before = held_before.get(entry.event_id)
+            if before is not None:
+                assert before.lease_until is not None
+                assert before.lease_until <= self.now, "a good lease was taken over"
+                self.states[entry.event_id] = OutboxState.PENDING
+            self.claims.append(entry.claim_held)
+            self.holders[entry.event_id] = entry.claim_held
+
+    @rule(data=st.data(), kind=st.sampled_from(["delivered", "retry", "dead"]))
+    def finish(self, data: st.DataObject, kind: str) -> None:
+        if not self.claims:
+            return
+        claim = data.draw(st.sampled_from(self.claims))
+        failure = Failure(at=self.now, kind=FailureKind.UNKNOWN, code="X", message="x")
+        outcomes: dict[str, Outcome] = {
+            "delivered": Delivered(claim, Delivery(block(5, "beta"), word("tx"))),
+            "retry": Retry(claim, failure, self.now + 3),
+            "dead": Dead(claim, failure),
+        }
+        before = self.memory.outbox.entry(claim.event_id)
+        memory, sql = (store.outbox.finish([outcomes[kind]], self.now) for store in self.stores)
+        assert memory == sql
+        holds = before is not None and before.state is OutboxState.CLAIMED and self.holders[claim.event_id] == claim
+        assert (memory == set()) == holds, "a claim ended that was not held, or a held one was refused"
+        if not holds:
+            assert self.memory.outbox.entry(claim.event_id) == before
+
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        if not self.claims:
+            return
+        claim = data.draw(st.sampled_from(self.claims))
+        memory, sql = (store.outbox.renew([claim], self.now, LEASE) for store in self.stores)
+        assert memory == sql
+
+    @rule(data=st.data())
+    def replay(self, data: st.DataObject) -> None:
+        entries = self.memory.outbox.listed(limit=1000)
+        if not entries:
+            return
+        event_id = data.draw(st.sampled_from(sorted(entry.event_id for entry in entries)))
+        results: list[OutboxEntry | type[Exception]] = []
+        for store in self.stores:
+            try:
+                results.append(store.outbox.replay(event_id, "by hand", self.now))
+            except ForbiddenTransitionError:
+                results.append(ForbiddenTransitionError)
+        assert results[0] == results[1]
+
+    @rule(seconds=st.sampled_from([1.0, 4.0, LEASE]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @invariant()
+    def both_stores_hold_the_same(self) -> None:
+        entries = [{one.event_id: one for one in store.outbox.listed(limit=1000)} for store in self.stores]
+        assert entries[0] == entries[1]
+        for event_id in entries[0]:
+            assert self.memory.outbox.failures(event_id) == self.sql.outbox.failures(event_id)
+        assert self.memory.observations.cursor(ALPHA) == self.sql.observations.cursor(ALPHA)
+
+    @invariant()
+    def only_allowed_transitions_happened_and_leases_belong_to_claims(self) -> None:
+        for entry in self.memory.outbox.listed(limit=1000):
+            before = self.states.get(entry.event_id, OutboxState.PENDING)
+            assert before is entry.state or (before, entry.state) in TRANSITIONS
+            self.states[entry.event_id] = entry.state
+            is_claimed = entry.state is OutboxState.CLAIMED
+            assert (entry.claimed_by is not None) == (entry.lease_until is not None) == is_claimed
+            assert (entry.delivered_at is not None) == (entry.state is OutboxState.DELIVERED)
+
+    @invariant()
+    def every_message_seen_is_accounted_for(self) -> None:
+        for nonce in range(1, self.sent + 1):
+            sent = message(nonce)
+            if self.memory.observations.attempts(sent.id):
+                assert len(self.memory.outbox.entries(sent.id)) == len(GMPS)
+
+
+@pytest.mark.requirement("OBXS-1", "OBXS-4", "OBXS-5", "OBX-58")
+class TestOutbox(OutboxMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
+    settings = settings(max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))

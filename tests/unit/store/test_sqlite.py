@@ -1,0 +1,201 @@
+"""What only a database can promise, or break."""
+# ruff: noqa: S608  # the SQL is put together from this file's own constants
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import IntegrityError
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
+from bridge.records.outbox import TRANSITIONS, OutboxState
+from bridge.store import SqlStore, open_store
+from bridge.store.sql.database import Database
+from tests.builders import BETA, message, observed_range
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bridge.db"
+
+
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def pragma(database: Database, name: str) -> object:
+    with database.reading() as connection:
+        return connection.execute(text(f"PRAGMA {name}")).scalar()
+
+
+@pytest.mark.requirement("OBX-70")
+def test_every_commit_is_on_disk_before_it_returns(path: Path) -> None:
+    database = Database(url(path))
+    assert pragma(database, "journal_mode") == "wal"
+    assert pragma(database, "synchronous") == 2  # FULL
+    assert pragma(database, "foreign_keys") == 1
+    database.close()
+
+
+def test_what_was_written_is_there_after_opening_again(path: Path) -> None:
+    first = SqlStore(url(path))
+    first.observations.record(observed_range(message()))
+    first.close()
+    second = SqlStore(url(path))
+    assert len(second.outbox.entries(message().id)) == 1
+    second.close()
+
+
+def test_a_store_of_a_newer_version_is_refused_by_name_and_version(path: Path) -> None:
+    Database(url(path), migrations=[lambda _: None] * 6).close()
+    with pytest.raises(StoreVersionError, match=r"bridge\.db is of version 7.*reads up to version 1.*upgrade Waybill"):
+        open_store(url(path))
+
+
+def test_a_store_of_an_older_version_is_migrated_once(path: Path) -> None:
+    Database(url(path)).close()
+    seen = []
+
+    def migrate(connection: Connection) -> None:
+        seen.append(connection.execute(text("SELECT count(*) FROM outbox")).scalar())
+
+    for _ in range(2):
+        Database(url(path), migrations=[migrate]).close()
+    assert seen == [0]
+
+
+def test_a_migration_that_fails_changes_nothing(path: Path) -> None:
+    Database(url(path)).close()
+
+    def broken(connection: Connection) -> None:
+        connection.execute(text("CREATE TABLE half_done (x INTEGER)"))
+        raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError):
+        Database(url(path), migrations=[broken])
+    database = Database(url(path))
+    with database.reading() as connection:
+        assert connection.execute(text("SELECT count(*) FROM sqlite_master WHERE name = 'half_done'")).scalar() == 0
+    database.close()
+
+
+def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    path.write_text("this is not a database, and long enough to look like one" * 20)
+    with pytest.raises(StoreError, match="not a SQLite database"):
+        open_store(url(path))
+
+
+def test_a_url_that_is_none_is_refused() -> None:
+    with pytest.raises(StoreError, match=r"sqlite:///bridge\.db"):
+        open_store("bridge.db")
+
+
+def test_a_store_that_somebody_else_keeps_locked_is_a_transient_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.store.sql.database._BUSY_SECONDS", 0)
+    store = SqlStore(url(path))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusyError, match="locked"):
+        store.observations.record(observed_range(message()))
+    assert store.outbox.counts() == []  # reading waits for no writer
+    other.execute("ROLLBACK")
+    assert len(store.observations.record(observed_range(message()))) == 1
+    other.close()
+    store.close()
+
+
+@pytest.mark.requirement("OBXS-1", "OBX-43")
+@pytest.mark.parametrize("before", OutboxState)
+@pytest.mark.parametrize("after", OutboxState)
+def test_the_database_itself_refuses_every_other_transition(
+    path: Path, before: OutboxState, after: OutboxState
+) -> None:
+    fields = {
+        OutboxState.PENDING: "claimed_at=NULL, claimed_by=NULL, lease_until=NULL, delivered_at=NULL",
+        OutboxState.CLAIMED: "claimed_at=1, claimed_by='w', lease_until=2, delivered_at=NULL",
+        OutboxState.DELIVERED: "claimed_at=NULL, claimed_by=NULL, lease_until=NULL, delivered_at=1",
+        OutboxState.DEAD: "claimed_at=NULL, claimed_by=NULL, lease_until=NULL, delivered_at=NULL",
+    }
+    routes = {
+        OutboxState.PENDING: [],
+        OutboxState.CLAIMED: [OutboxState.CLAIMED],
+        OutboxState.DELIVERED: [OutboxState.CLAIMED, OutboxState.DELIVERED],
+        OutboxState.DEAD: [OutboxState.CLAIMED, OutboxState.DEAD],
+    }
+    store = SqlStore(url(path))
+    store.observations.record(observed_range(message()))
+    with store._database.transaction() as connection:
+        for state in routes[before]:
+            connection.execute(text(f"UPDATE outbox SET state='{state}', {fields[state]}"))
+    allowed = before is after or (before, after) in TRANSITIONS
+    change = text(f"UPDATE outbox SET state='{after}', {fields[after]}")
+    if allowed:
+        with store._database.transaction() as connection:
+            connection.execute(change)
+    else:
+        with (
+            pytest.raises(IntegrityError, match="forbidden outbox transition"),
+            store._database.transaction() as connection,
+        ):
+            connection.execute(change)
+    (entry,) = store.outbox.entries(message().id)
+    assert entry.state is (after if allowed else before)
+    store.close()
+
+
+@pytest.mark.requirement("OBXS-6")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "state='CLAIMED'",
+        "state='CLAIMED', claimed_at=1, claimed_by='w'",
+        "claimed_at=1",
+        "claimed_by='w'",
+        "lease_until=1",
+        "delivered_at=1",
+        "state='PUBLISHED'",
+    ],
+)
+def test_the_database_itself_refuses_a_lease_without_a_claim_and_the_reverse(path: Path, broken: str) -> None:
+    store = SqlStore(url(path))
+    store.observations.record(observed_range(message()))
+    with pytest.raises(IntegrityError), store._database.transaction() as connection:
+        connection.execute(text(f"UPDATE outbox SET {broken}"))
+    store.close()
+
+
+def test_an_entry_is_unique_by_message_gmp_and_attempt(path: Path) -> None:
+    store = SqlStore(url(path))
+    store.observations.record(observed_range(message()))
+    copy = text("INSERT INTO outbox SELECT NULL, 'another id', " + _COLUMNS + " FROM outbox")
+    with pytest.raises(IntegrityError, match="UNIQUE"), store._database.transaction() as connection:
+        connection.execute(copy)
+    store.close()
+
+
+_COLUMNS = (
+    "message_id, gmp, attempt, kind, source_chain, destination_chain, ordering_key, created_at, transport_id,"
+    " block_number, block_hash, transaction_hash, log_index, evidence, state, available_at, attempts, last_error, fence,"
+    " claimed_at, claimed_by, lease_until, delivered_at, delivery_block_number, delivery_block_hash,"
+    " delivery_transaction_hash, confirmed_at, orphaned_at"
+)
+
+
+def test_two_stores_on_one_file_never_claim_the_same_entry(path: Path) -> None:
+    first, second = SqlStore(url(path)), SqlStore(url(path))
+    first.observations.record(observed_range(*(message(nonce) for nonce in range(1, 9))))
+    claimed = []
+    for _ in range(8):
+        for store, worker in ((first, "a"), (second, "b")):
+            claimed += store.outbox.claim(
+                worker=worker, destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10
+            )
+    assert len({entry.event_id for entry in claimed}) == len(claimed) == 8
+    first.close()
+    second.close()

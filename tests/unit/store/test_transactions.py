@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import pytest
+
+from bridge.ports import Call, Fees
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.records.transactions import (
+    ForbiddenSlotTransitionError,
+    Inclusion,
+    SignedVersion,
+    Slot,
+    SlotRequest,
+    SlotState,
+)
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+
+ACCOUNT = "0x" + "aa" * 20
+CALL = Call(to="0x" + "bb" * 20, data=b"\x01\x02", value=10**20, gas=21_000)
+
+
+def version(name: str, *, is_noop: bool = False) -> SignedVersion:
+    return SignedVersion(hash=word(name), raw=name.encode(), fees=Fees(20, 2), signed_at=5.0, is_noop=is_noop)
+
+
+def reserve(store: Store, *purposes: str, first_nonce: int = 0) -> list[Slot]:
+    requests = [SlotRequest(purpose, CALL) for purpose in purposes]
+    given = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=first_nonce, now=1.0)
+    assert None not in given
+    return [slot for slot in given if slot is not None]
+
+
+def signed(store: Store, purpose: str = "p") -> Slot:
+    (slot,) = reserve(store, purpose)
+    assert store.transactions.sign(slot.slot_id, version(purpose), replaces=None)
+    return store.transactions.slot(slot.slot_id)
+
+
+def test_nonces_follow_each_other_from_the_first_one_and_never_come_twice(store: Store) -> None:
+    assert [slot.nonce for slot in reserve(store, "a", "b", first_nonce=7)] == [7, 8]
+    assert [slot.nonce for slot in reserve(store, "c", first_nonce=0)] == [9]
+    assert [slot.nonce for slot in reserve(store, "d", first_nonce=20)] == [20]
+
+
+def test_nonce_zero_is_followed_by_one(store: Store) -> None:
+    assert [slot.nonce for slot in reserve(store, "a")] == [0]
+    assert [slot.nonce for slot in reserve(store, "b")] == [1]
+
+
+def test_accounts_and_chains_have_nonces_of_their_own(store: Store) -> None:
+    reserve(store, "a")
+    other = store.transactions.reserve(BETA, "0x" + "cc" * 20, [SlotRequest("a", CALL)], first_nonce=0, now=1)
+    elsewhere = store.transactions.reserve(ALPHA, ACCOUNT, [SlotRequest("a", CALL)], first_nonce=0, now=1)
+    assert [slot and slot.nonce for slot in (*other, *elsewhere)] == [0, 0]
+
+
+def test_a_slot_keeps_its_call_to_the_last_wei(store: Store) -> None:
+    (slot,) = reserve(store, "a")
+    assert store.transactions.slot(slot.slot_id) == slot
+    assert slot.call == CALL
+    assert slot.state is SlotState.RESERVED
+
+
+def test_a_purpose_that_is_under_way_gets_no_second_slot(store: Store) -> None:
+    (first,) = reserve(store, "same")
+    assert reserve(store, "same") == [first]
+    assert reserve(store, "same", "other")[1].nonce == 1
+    assert store.transactions.open_slot(BETA, ACCOUNT, "same") == first
+
+
+def test_a_purpose_whose_transaction_is_included_gets_a_new_slot(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.broadcast([slot.slot_id], 2.0)
+    store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=False))])
+    assert store.transactions.open_slot(BETA, ACCOUNT, "p") is None
+    assert reserve(store, "p")[0].nonce == 1
+    assert [one.nonce for one in store.transactions.slots_for("p")] == [0, 1]
+
+
+@pytest.mark.requirement("OBXS-4")
+def test_a_lost_claim_gets_no_nonce(store: Store) -> None:
+    store.observations.record(observed_range(message()))
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
+    request = SlotRequest(entry.event_id, CALL, entry.claim_held)
+    assert store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=1)[0] is not None
+
+    store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
+    assert store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=1) == [None]
+
+
+def test_a_claim_whose_source_was_reorged_away_gets_no_nonce(store: Store) -> None:
+    store.observations.record(observed_range(message()))
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
+    store.observations.rewind(ALPHA, block(9), now=201)
+    request = SlotRequest(entry.event_id, CALL, entry.claim_held)
+    given = store.transactions.reserve(BETA, ACCOUNT, [request, SlotRequest("b", CALL)], first_nonce=0, now=1)
+    assert given[0] is None
+    assert given[1] is not None
+    assert given[1].nonce == 0
+
+
+def test_signed_bytes_are_kept_before_anything_else_happens(store: Store) -> None:
+    slot = signed(store)
+    assert slot.state is SlotState.SIGNED
+    assert slot.latest == version("p")
+    assert slot.broadcast_at is None
+
+
+def test_first_versions_of_many_slots_are_kept_at_once_but_not_over_others(store: Store) -> None:
+    first, second = reserve(store, "a", "b")
+    store.transactions.sign(first.slot_id, version("no-op", is_noop=True), replaces=None)
+    taken = store.transactions.sign_all([(first.slot_id, version("a")), (second.slot_id, version("b"))])
+    assert taken == {second.slot_id}
+    assert store.transactions.slot(first.slot_id).latest == version("no-op", is_noop=True)
+    assert store.transactions.slot(second.slot_id).latest == version("b")
+
+
+def test_a_replacement_is_kept_beside_what_it_replaces_unless_somebody_was_faster(store: Store) -> None:
+    slot = signed(store)
+    assert store.transactions.sign(slot.slot_id, version("bump"), replaces=word("p"))
+    assert not store.transactions.sign(slot.slot_id, version("late bump"), replaces=word("p"))
+    assert store.transactions.slot(slot.slot_id).versions == (version("p"), version("bump"))
+
+
+def test_any_version_may_be_the_one_that_is_included(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.broadcast([slot.slot_id], 2.0)
+    store.transactions.sign(slot.slot_id, version("no-op", is_noop=True), replaces=word("p"))
+    store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=True))])
+    assert not store.transactions.slot(slot.slot_id).ended_as_noop
+    store.transactions.orphan(slot.slot_id)
+    store.transactions.include([(slot.slot_id, Inclusion(word("no-op"), block(6), succeeded=True))])
+    assert store.transactions.slot(slot.slot_id).ended_as_noop
+
+
+def test_a_slot_goes_from_reserved_to_final(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.broadcast([slot.slot_id], 2.0)
+    assert store.transactions.slot(slot.slot_id).broadcast_at == 2.0
+    assert [one.slot_id for one in store.transactions.open_slots(BETA, ACCOUNT)] == [slot.slot_id]
+
+    inclusion = Inclusion(word("p"), block(5), succeeded=True)
+    store.transactions.include([(slot.slot_id, inclusion)])
+    (included,) = store.transactions.included_slots(BETA, ACCOUNT)
+    assert (included.state, included.included) == (SlotState.INCLUDED, inclusion)
+    assert store.transactions.open_slots(BETA, ACCOUNT) == []
+
+    store.transactions.finalise([slot.slot_id])
+    assert store.transactions.slot(slot.slot_id).state is SlotState.FINAL
+    assert store.transactions.included_slots(BETA, ACCOUNT) == []
+
+
+def test_an_orphaned_inclusion_is_on_its_way_again_with_the_same_bytes(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.broadcast([slot.slot_id], 2.0)
+    store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=True))])
+    store.transactions.orphan(slot.slot_id)
+    (reopened,) = store.transactions.open_slots(BETA, ACCOUNT)
+    assert (reopened.state, reopened.included, reopened.latest) == (SlotState.BROADCAST, None, version("p"))
+
+
+def test_a_nonce_taken_elsewhere_is_closed_and_can_be_filled_when_it_falls_free(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.take(slot.slot_id)
+    assert store.transactions.open_slots(BETA, ACCOUNT) == []
+    assert store.transactions.fill(BETA, ACCOUNT, slot.nonce, 3.0).slot_id == slot.slot_id
+    assert store.transactions.sign(slot.slot_id, version("no-op", is_noop=True), replaces=word("p"))
+    assert [one.slot_id for one in store.transactions.open_slots(BETA, ACCOUNT)] == [slot.slot_id]
+
+
+def test_a_nonce_that_was_never_reserved_can_be_filled(store: Store) -> None:
+    filled = store.transactions.fill(BETA, ACCOUNT, 4, 3.0)
+    assert (filled.nonce, filled.call, filled.state) == (4, None, SlotState.RESERVED)
+    assert store.transactions.slot(filled.slot_id) == filled
+
+
+def test_a_final_slot_never_changes(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.broadcast([slot.slot_id], 2.0)
+    store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=True))])
+    store.transactions.finalise([slot.slot_id])
+    final = store.transactions.slot(slot.slot_id)
+    for change in (store.transactions.take, store.transactions.orphan):
+        with pytest.raises(ForbiddenSlotTransitionError):
+            change(slot.slot_id)
+    assert not store.transactions.sign(slot.slot_id, version("late"), replaces=word("p"))
+    store.transactions.broadcast([slot.slot_id], 9.0)
+    assert store.transactions.slot(slot.slot_id) == final

@@ -1,0 +1,128 @@
+"""What people are told about a message agrees with the router, and names the GMP that is to blame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.explanation import Explanation, IndexView, Stage, explain
+from bridge.ports import Dispatch
+from bridge.protocol.contracts import INBOX
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
+from bridge.records.outbox import Failure, FailureKind, OutboxEntry
+
+NOW = 1_000.0
+MESSAGE = Message(
+    source_chain=1,
+    source_router=bytes(31) + b"\x01",
+    sender=bytes(31) + b"\x02",
+    nonce=1,
+    destination_chain=2,
+    destination_router=bytes(31) + b"\x03",
+    recipient=bytes(31) + b"\x04",
+    gas_limit=200_000,
+    sent_at=900,
+    ttl=0,
+    kind=Kind.PLAIN,
+    quorum=2,
+    replaces=bytes(32),
+    payload=b"hello",
+)
+
+
+def entry(gmp: Gmp) -> OutboxEntry:
+    dispatch = Dispatch(
+        gmp=gmp,
+        message_id=MESSAGE.id,
+        source_chain=1,
+        destination_chain=2,
+        envelope=MESSAGE.encode(),
+        transport_id="7",
+        block_number=5,
+        block_hash=bytes(32),
+        transaction_hash=bytes(32),
+        log_index=0,
+    )
+    return OutboxEntry.new(dispatch, 0, Kind.PLAIN, NOW)
+
+
+def failing(gmp: Gmp, error: str, *, until: float) -> OutboxEntry:
+    claimed = entry(gmp).claimed("worker", NOW, 30)
+    failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message=error)
+    return claimed.retried(claimed.claim_held, failure, until)
+
+
+def explained(
+    *entries: OutboxEntry,
+    receipts: frozenset[Gmp] = frozenset(),
+    executed: bool = False,
+    index: IndexView | None = None,
+) -> Explanation:
+    return explain(MESSAGE, receipts=receipts, executed=executed, index=index, entries=entries, now=NOW)
+
+
+def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> IndexView:
+    return IndexView(
+        status=status,
+        dispatched=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}),
+        attempts=0,
+        failure_reason=failure_reason,
+    )
+
+
+def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
+    found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
+    assert found.status is Status.RECEIVED
+    assert found.reason == ("1 of 2 GMPs have delivered; axelar failed 1 times (gateway is down), next try in 12 s")
+    assert [(item.gmp, item.stage) for item in found.gmps] == [
+        (Gmp.HYPERLANE, Stage.RECEIVED),
+        (Gmp.AXELAR, Stage.FAILING),
+    ]
+
+
+def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
+    found = explained(entry(Gmp.HYPERLANE), index=seen_by_index(Status.ROUTED))
+    assert "hyperlane took it and waits for its delivery" in found.reason
+    assert "axelar took it, and no relayer has seen that" in found.reason
+
+
+def test_the_router_overrules_an_index_that_is_behind() -> None:
+    found = explained(
+        receipts=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}), executed=True, index=seen_by_index(Status.STALLED)
+    )
+    assert found.status is Status.EXECUTED
+
+
+def test_a_refusal_of_the_recipient_is_decoded() -> None:
+    refusal = next(data for data in INBOX._errors if INBOX._errors[data][0] == "Closed")
+    found = explained(
+        receipts=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}),
+        index=seen_by_index(Status.EXECUTION_FAILED, failure_reason=refusal),
+    )
+    assert found.status is Status.EXECUTION_FAILED
+    assert found.reason.endswith("the recipient refused it: Closed()")
+    assert f"waybill message execute 0x{MESSAGE.id.hex()}" in found.next_action
+
+
+def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received() -> None:
+    stalled = seen_by_index(Status.STALLED)
+    assert explained(receipts=frozenset({Gmp.HYPERLANE}), index=stalled).status is Status.STALLED
+    enough = frozenset({Gmp.HYPERLANE, Gmp.AXELAR})
+    assert explained(receipts=enough, index=stalled).status is Status.EXECUTION_FAILED
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status_has_a_next_action(status: Status) -> None:
+    assert status.next_action.format(id="0x00")
+
+
+def test_a_dead_entry_is_said_to_be_given_up() -> None:
+    claimed = entry(Gmp.AXELAR).claimed("worker", NOW, 30)
+    failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
+    dead = claimed.buried(claimed.claim_held, failure)
+    found = explained(replace(dead))
+    assert "axelar is given up after 1 tries (bad proof)" in found.reason
+    assert found.gmps[0].stage is Stage.DEAD

@@ -1,0 +1,298 @@
+"""When a message counts as stalled, and which retry requests are written for it, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.protocol.status import Status
+from indexer.reading import IndexReader
+from indexer.settings import StallPolicy
+from indexer.sinks.retries import request_retries
+from indexer.sinks.store import Store
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    apply,
+    executed,
+    failed,
+    new_world,
+    received,
+    retried,
+    routed,
+    sent_message,
+)
+
+POLICY = StallPolicy(stall_after=100, max_lag=30, max_retries=3, requests_per_lane_minute=5)
+
+
+class World:
+    """Two chains, their index, and a clock."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.store = Store(url)
+        self.alpha, self.beta = new_world()
+        self.now = START
+
+    def let_pass(self, seconds: int, *chains: SimulatedChain) -> None:
+        """Time passes; only `chains` (all if none is named) have a block at its end."""
+        self.now += seconds
+        for chain in chains or (self.alpha, self.beta):
+            chain.mine(time=self.now)
+            self.read(chain)
+
+    def send(self, sent: Message, **options: Any) -> Message:
+        self.alpha.mine(routed(sent, **options), time=self.now)
+        self.read(self.alpha)
+        return sent
+
+    def happens(self, chain: SimulatedChain, *events: Any) -> None:
+        chain.mine(*events, time=self.now)
+        self.read(chain)
+
+    def read(self, chain: SimulatedChain) -> None:
+        known = self.store.positions().get(chain.chain_id)
+        first = 0 if known is None else min(known.block, chain.head) + 1
+        while known and first and known.hash_at(first - 1) != chain.blocks[first - 1].hash[:16]:
+            first -= 1
+        apply(self.store, chain, first)
+
+    def ask(self, policy: StallPolicy = POLICY) -> int:
+        return request_retries(self.store.engine, policy, self.now)
+
+    def requests(self) -> list[RetryRequest]:
+        with self.reader() as reader:
+            return reader.retry_requests()
+
+    def status(self, sent: Message) -> Status:
+        with self.reader() as reader:
+            found = reader.message(sent.id)
+        assert found is not None
+        return found.status
+
+    def reader(self) -> IndexReader:
+        return IndexReader(self.url, POLICY, clock=lambda: self.now)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(f"sqlite:///{tmp_path / 'index.db'}")
+    for chain in (made.alpha, made.beta):
+        made.read(chain)
+    yield made
+    made.store.close()
+
+
+def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(99)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+    world.let_pass(1)
+    assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
+
+
+def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
+    sent = world.send(sent_message(quorum=2), gmps=0b011)
+    world.happens(world.beta, received(sent, 1))
+    world.let_pass(100)
+    world.ask()
+    (request,) = world.requests()
+    assert request.message_id == sent.id
+    assert (request.attempt, request.generation) == (1, 0)
+    assert (request.source_chain, request.destination_chain) == (sent.source_chain, sent.destination_chain)
+    assert request.received_gmps == frozenset({Gmp.HYPERLANE})
+    assert request.missing_gmps == frozenset({Gmp.AXELAR})
+    assert (request.cause_chain, request.cause_block) == (sent.source_chain, 1)
+    assert request.cause_hash == world.alpha.blocks[1].hash
+    assert (request.deadline, request.requested_at) == (START + 100, world.now)
+    assert request.reason == "1 of 2 receipts 100 s after attempt 0; silent: axelar"
+
+
+def test_one_request_is_written_per_attempt_however_often_it_is_asked(world: World) -> None:
+    world.send(sent_message())
+    for _ in range(5):
+        world.let_pass(100)
+        world.ask()
+    assert len(world.requests()) == 1
+
+
+def test_a_retry_closes_the_request_and_its_own_deadline_opens_the_next(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    assert world.ask() == 1
+    world.happens(world.alpha, retried(sent, 1))
+    world.let_pass(99)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+    world.let_pass(1)
+    assert world.ask() == 1
+    assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (2, 0)]
+
+
+def test_sequences_grow_by_one(world: World) -> None:
+    for nonce in range(1, 4):
+        world.send(sent_message(nonce))
+    world.let_pass(100)
+    world.ask()
+    first, *others = [request.sequence for request in world.requests()]
+    assert others == [first + 1, first + 2]
+
+
+def test_a_store_made_anew_goes_on_with_higher_sequences(world: World, tmp_path: Path) -> None:
+    world.send(sent_message())
+    world.let_pass(100)
+    world.ask()
+    (before,) = world.requests()
+    again = Store(f"sqlite:///{tmp_path / 'again.db'}")
+    for chain in (world.alpha, world.beta):
+        apply(again, chain)
+    request_retries(again.engine, POLICY, world.now)
+    again.close()
+    with IndexReader(f"sqlite:///{tmp_path / 'again.db'}", POLICY) as reader:
+        (after,) = reader.retry_requests()
+    assert after.sequence > before.sequence
+    assert (after.message_id, after.attempt, after.generation) == (before.message_id, 1, 0)
+
+
+def test_a_destination_that_is_frozen_for_an_hour_gives_unknown_and_no_request(world: World) -> None:
+    late = world.send(sent_message(1))
+    for minute in range(60):
+        world.send(sent_message(minute + 2))
+        world.let_pass(60, world.alpha)
+        assert world.ask() == 0
+    assert world.status(late) is Status.UNKNOWN
+    assert world.requests() == []
+
+
+def test_after_the_freeze_messages_that_did_arrive_get_no_request_and_the_others_do(world: World) -> None:
+    arrived, stalled = world.send(sent_message(1, quorum=1)), world.send(sent_message(2))
+    world.let_pass(3600, world.alpha)
+    world.ask()
+    world.happens(world.beta, received(arrived, 1), executed(arrived))
+    assert world.ask() == 1
+    assert [request.message_id for request in world.requests()] == [stalled.id]
+
+
+def test_a_source_that_is_frozen_gives_no_request_because_a_retry_may_be_there_unseen(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(3600, world.beta)
+    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
+
+
+def test_a_destination_that_is_read_but_late_gives_unknown_and_no_request(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(150)
+    world.now += 31
+    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
+
+
+def test_a_message_to_a_chain_that_is_not_indexed_is_unknown_and_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(destination_chain=999))
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
+
+
+def test_a_message_whose_quorum_has_delivered_but_whose_recipient_failed_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(quorum=2))
+    world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2), failed(sent))
+    world.let_pass(1000)
+    assert (world.status(sent), world.ask()) == (Status.EXECUTION_FAILED, 0)
+
+
+def test_a_message_whose_quorum_has_delivered_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(quorum=2))
+    world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2))
+    world.let_pass(1000)
+    assert (world.status(sent), world.ask()) == (Status.RECEIVED, 0)
+
+
+def test_an_executed_message_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(quorum=1))
+    world.happens(world.beta, received(sent, 1), executed(sent))
+    world.let_pass(1000)
+    assert (world.status(sent), world.ask()) == (Status.EXECUTED, 0)
+
+
+def test_a_message_that_is_not_retriable_is_shown_as_stalled_and_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(), retriable=False)
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.STALLED, 0)
+
+
+def test_an_expired_message_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(ttl=50, sent_at=START))
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.EXPIRED, 0)
+
+
+def test_attempts_end_at_their_limit(world: World) -> None:
+    sent = world.send(sent_message())
+    for attempt in range(1, 6):
+        world.let_pass(100)
+        world.ask()
+        world.happens(world.alpha, retried(sent, attempt))
+    assert [request.attempt for request in world.requests()] == [1, 2, 3]
+
+
+def test_a_lane_gets_no_more_requests_in_a_minute_than_its_ceiling(world: World) -> None:
+    for nonce in range(1, 13):
+        world.send(sent_message(nonce))
+    world.let_pass(100)
+    assert [world.ask(), world.ask()] == [5, 0]
+    world.let_pass(60)
+    assert world.ask() == 5
+    world.let_pass(60)
+    assert world.ask() == 2
+    assert len({request.message_id for request in world.requests()}) == 12
+
+
+def test_a_reorg_that_takes_the_retry_back_opens_a_new_generation(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    world.ask()
+    world.happens(world.alpha, retried(sent, 1))
+    assert world.ask() == 0
+    world.alpha.reorganise(1)
+    world.happens(world.alpha)
+    assert world.ask() == 1
+    assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (1, 1)]
+    assert world.ask() == 0
+
+
+def test_a_reorg_that_takes_the_execution_back_opens_a_new_generation(world: World) -> None:
+    sent = world.send(sent_message(quorum=1))
+    world.let_pass(100)
+    world.ask()
+    world.happens(world.beta, received(sent, 1), executed(sent))
+    world.beta.reorganise(1)
+    world.happens(world.beta)
+    assert world.ask() == 1
+    assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (1, 1)]
+
+
+def test_a_reorg_that_moves_the_cause_opens_a_new_generation(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    world.ask()
+    world.alpha.reorganise(10)
+    world.happens(world.alpha, routed(sent))
+    world.let_pass(100)
+    assert world.ask() == 1
+    first, second = world.requests()
+    assert (second.attempt, second.generation) == (1, 1)
+    assert second.cause_hash != first.cause_hash
+
+
+def test_a_reorg_that_takes_the_message_away_leaves_nothing_to_ask_for(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    world.alpha.reorganise(10)
+    world.happens(world.alpha)
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.ORPHANED, 0)

@@ -1,0 +1,128 @@
+"""The GMPs' contracts are unpacked from the pinned tarballs, and from no other."""
+
+import io
+import json
+import shutil
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts import fetch_gmp_artifacts
+from scripts.fetch_gmp_artifacts import TARGET, ArtifactError, Package, fetch, integrity_of, pinned_packages
+
+ABI = [{"type": "constructor", "inputs": [{"name": "owner", "type": "address"}]}]
+TYPECHAIN = """\
+const _abi = [
+    {
+        type: "constructor",
+        inputs: [
+            {
+                name: "owner",
+                type: "address",
+            },
+        ],
+    },
+];
+const _bytecode = "0x6001";
+"""
+FILES = {
+    "factories/Mailbox__factory.js": TYPECHAIN,
+    "artifacts/Gateway.sol/Gateway.json": json.dumps({"abi": ABI, "bytecode": "0x6002"}),
+    "artifacts/Endpoint.sol/Endpoint.json": json.dumps({"abi": ABI, "bytecode": {"object": "0x6003"}}),
+    "artifacts/Unlinked.sol/Unlinked.json": json.dumps({"abi": ABI, "bytecode": "0x60__$0123$__"}),
+    "artifacts/Interface.sol/Interface.json": json.dumps({"abi": ABI, "bytecode": "0x"}),
+    "abi/v1/onramp.json": json.dumps(ABI),
+    "bytecode/v1/onramp.bin": "6004\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
+    """A package of our own making, which "npm" delivers."""
+    archive = tmp_path / "published.tgz"
+    with tarfile.open(archive, "w:gz") as tarball:
+        for name, text in FILES.items():
+            member = tarfile.TarInfo(f"package/{name}")
+            member.size = len(text.encode())
+            tarball.addfile(member, io.BytesIO(text.encode()))
+
+    def download(_package: Package, folder: Path) -> Path:
+        return Path(shutil.copy(archive, folder / "downloaded.tgz"))
+
+    monkeypatch.setattr(fetch_gmp_artifacts, "download", download)
+    return Package(
+        gmp="sample",
+        name="@sample/core",
+        version="1.2.3",
+        integrity=integrity_of(archive),
+        layout="typechain",
+        folder="factories",
+        contracts=["Mailbox"],
+    )
+
+
+def read(file: Path) -> dict[str, object]:
+    content: dict[str, object] = json.loads(file.read_text())
+    return content
+
+
+def test_each_layout_gives_abi_bytecode_and_source(package: Package, tmp_path: Path) -> None:
+    hardhat = replace(
+        package, layout="hardhat", folder="artifacts", contracts=["Gateway.sol/Gateway", "Endpoint.sol/Endpoint"]
+    )
+    pair = replace(package, layout="abi-and-bytecode", folder=".", contracts=["v1/onramp"], names={"onramp": "OnRamp"})
+    fetch([package, hardhat, pair], tmp_path / "gmp")
+    found = {file.stem: read(file) for file in (tmp_path / "gmp" / "sample").iterdir()}
+    source = "@sample/core@1.2.3"
+    assert found == {
+        "Mailbox": {"abi": ABI, "bytecode": "0x6001", "source": f"{source}/factories/Mailbox__factory.js"},
+        "Gateway": {"abi": ABI, "bytecode": "0x6002", "source": f"{source}/artifacts/Gateway.sol/Gateway.json"},
+        "Endpoint": {"abi": ABI, "bytecode": "0x6003", "source": f"{source}/artifacts/Endpoint.sol/Endpoint.json"},
+        "OnRamp": {"abi": ABI, "bytecode": "0x6004", "source": f"{source}/bytecode/v1/onramp.bin"},
+    }
+
+
+def test_tarball_that_is_not_the_pinned_one_is_refused_and_changes_nothing(package: Package, tmp_path: Path) -> None:
+    target = tmp_path / "gmp"
+    fetch([package], target)
+    other = replace(package, integrity="sha512-AAAA", contracts=["Mailbox"])
+    with pytest.raises(
+        ArtifactError, match=r"@sample/core@1\.2\.3: the tarball is not the pinned one[\s\S]*sha512-AAAA"
+    ):
+        fetch([replace(package, gmp="another"), other], target)
+    assert [file.relative_to(target).as_posix() for file in target.rglob("*.json")] == ["sample/Mailbox.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gmp", "published.tgz"]
+
+
+@pytest.mark.parametrize(
+    ("contract", "message"),
+    [
+        ("Nowhere.sol/Nowhere", "no file artifacts/Nowhere.sol/Nowhere.json"),
+        ("Unlinked.sol/Unlinked", "empty or has unlinked libraries"),
+        ("Interface.sol/Interface", "empty or has unlinked libraries"),
+    ],
+)
+def test_contract_that_can_not_be_deployed_is_refused(
+    package: Package, tmp_path: Path, contract: str, message: str
+) -> None:
+    wrong = replace(package, layout="hardhat", folder="artifacts", contracts=[contract])
+    with pytest.raises(ArtifactError, match=message):
+        fetch([wrong], tmp_path / "gmp")
+
+
+def test_contracts_left_out_of_the_pins_are_removed(package: Package, tmp_path: Path) -> None:
+    fetch([package, replace(package, gmp="old")], tmp_path / "gmp")
+    fetch([package], tmp_path / "gmp")
+    assert [folder.name for folder in (tmp_path / "gmp").iterdir()] == ["sample"]
+
+
+def test_set_up_unpacked_every_pinned_contract() -> None:
+    for package in pinned_packages():
+        for contract in package.contracts:
+            file_name = contract.rsplit("/", 1)[-1]
+            artifact = read(TARGET / package.gmp / f"{package.names.get(file_name, file_name)}.json")
+            assert str(artifact["source"]).startswith(f"{package.specifier}/")
+            assert artifact["abi"]
+            assert len(bytes.fromhex(str(artifact["bytecode"])[2:])) > 100
