@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv" / "bin"
 FORGE = ROOT / "build" / "tools" / "bin" / "forge"
 ANSI_CODES = re.compile(r"\x1b\[[0-9;]*m")
+FAILURES = re.compile(r"^(?:FAILED |ERROR |\[FAIL|✖ (?!failing tests)).*", re.MULTILINE)
+"""How pytest, forge and Node's test runner name a test that failed."""
 OVERRUN = 2
 """A suite that takes this many times its budget hangs, and is stopped."""
 
@@ -81,6 +83,8 @@ class Result:
     seconds: float
     budget: int
     note: str = ""
+    failures: tuple[str, ...] = ()
+    """What the runner printed of each failed test, a line each."""
 
 
 def pytest_suite(name: str, title: str, budget: int) -> Suite:
@@ -224,7 +228,13 @@ def judge(suite: Suite, done: Run) -> Result:
     elif not counts.passed and not failed:
         failed, note = 1, "ran no test"
     return Result(
-        name=suite.name, passed=counts.passed, failed=failed, seconds=done.seconds, budget=suite.budget, note=note
+        name=suite.name,
+        passed=counts.passed,
+        failed=failed,
+        seconds=done.seconds,
+        budget=suite.budget,
+        note=note,
+        failures=tuple(dict.fromkeys(FAILURES.findall(done.output))),
     )
 
 
@@ -234,7 +244,10 @@ def run_suite(suite: Suite) -> Result:
 
 
 def report(results: list[Result]) -> int:
-    """Print the table and the closing line; return the exit code."""
+    """Print the failed tests once more, the table and the closing line; return the exit code."""
+    for result in results:
+        if result.failures:
+            print(f"\nfailed in {result.name}:\n  " + "\n  ".join(line[:500] for line in result.failures))
     print("\nsuite       passed  failed  seconds  budget")
     for result in results:
         late = "over its budget" if result.seconds > result.budget else ""

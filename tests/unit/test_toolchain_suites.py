@@ -82,6 +82,26 @@ def test_report_closes_with_the_one_line_that_continuous_integration_reads(
     assert [line for line in lines if "over its budget" in line] == [line for line in lines if "anvil" in line]
 
 
+@pytest.mark.parametrize(
+    ("printed", "failures"),
+    [
+        ("E   x\nFAILED tests/a.py::test_b - assert 1 == 2\nERROR tests/c.py::test_d\n", 2),
+        ("[PASS] test_A()\n[FAIL: wrong] test_B() (gas: 1)\n[FAIL: wrong] test_B() (gas: 1)\n", 1),
+        ("✔ a (1ms)\n✖ b (2ms)\n✖ failing tests:\n", 1),
+        ("an ERROR in a line, no test FAILED\n", 0),
+    ],
+)
+def test_failed_tests_are_named_again_at_the_end(
+    capsys: pytest.CaptureFixture[str], printed: str, failures: int
+) -> None:
+    result = ended(1, printed)
+    assert len(result.failures) == failures
+    report([result])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(f"  {failure}" in lines for failure in result.failures)
+    assert ("failed in sample:" in lines) == (failures > 0)
+
+
 def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
