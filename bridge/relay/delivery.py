@@ -29,7 +29,7 @@ from bridge.records.outbox import (
 )
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.settings import RelaySettings
-from bridge.sending import Sender
+from bridge.sending import NonceLostError, Sender
 from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
@@ -155,10 +155,12 @@ class Deliveries:
                 raise DeliveryRevertedError(sent)
             try:
                 sent = await self._sender.send(entry.event_id, call, claim)
+            except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
+                _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
             except CallRevertedError as error:
                 if not _is_received(error, dispatch):
                     raise
-        raise TransientError(f"{MOST_CALLS} transactions succeeded, and {adapter.gmp.label} still wants another one")
+        raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
 
     async def _proof(self, sent: Receipt | None) -> Delivery:
         """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""

@@ -15,6 +15,10 @@ from bridge.sending.signing import Signer, UnsignedTransaction, noop_of
 _log = structlog.get_logger(__name__)
 
 
+class NonceLostError(TransientError):
+    """The nonce that a call was given is used by something else; the call itself was not sent, and needs another one."""
+
+
 class Account:
     """What sending and looking after transactions have in common.
 

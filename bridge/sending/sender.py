@@ -73,7 +73,8 @@ class Sender:
         Raises:
             CallRevertedError: the call would revert.
             StaleClaimError: the claim is lost.
-            TransientError: no block included it in time, or its nonce was used otherwise.
+            NonceLostError: its nonce was used by something else, and the call was not sent.
+            TransientError: no block included it in time.
             TerminalError: the chain will never take it.
         """
         slot = self._account.ledger.open_slot(*self._account.key, purpose)

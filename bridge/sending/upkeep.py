@@ -9,10 +9,10 @@ from typing import Final
 
 import structlog
 
-from bridge.ports import Receipt, TransientError
+from bridge.ports import Receipt
 from bridge.records.observations import BlockRef
 from bridge.records.transactions import Inclusion, Slot, SlotState
-from bridge.sending.account import Account
+from bridge.sending.account import Account, NonceLostError
 
 _log = structlog.get_logger(__name__)
 
@@ -99,10 +99,10 @@ class Upkeep:
 
     def _tell(self, slot: Slot, receipt: Receipt | None) -> None:
         if receipt is None:
-            error = TransientError(f"nonce {slot.nonce} of {slot.account} was used by a transaction signed elsewhere")
+            error = NonceLostError(f"nonce {slot.nonce} of {slot.account} was used by a transaction signed elsewhere")
             self._account.settle(slot, error)
         elif slot.ended_as_noop:
-            self._account.settle(slot, TransientError(f"nonce {slot.nonce} of {slot.account} was closed by a no-op"))
+            self._account.settle(slot, NonceLostError(f"nonce {slot.nonce} of {slot.account} was closed by a no-op"))
         else:
             self._account.settle(slot, receipt)
 

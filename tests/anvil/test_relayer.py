@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -35,6 +36,7 @@ from tests.builders import retry_request
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 PATIENCE = 60  # seconds
+pytestmark = pytest.mark.timeout(4 * PATIENCE)  # a wait that ends by itself stops what the test started; this does not
 
 
 def settings(folder: Path, **changes: object) -> Settings:
@@ -104,8 +106,9 @@ class Traffic:
         return self.sent[-1].message
 
     async def all_executed(self) -> None:
+        ends = time.monotonic() + PATIENCE
         for one in self.sent:
-            progress = await self._client.wait(one.message, timeout=PATIENCE)
+            progress = await self._client.wait(one.message, timeout=max(ends - time.monotonic(), 0))
             assert progress.executed, f"message {one.message.nonce} has {progress.receipts}"
 
     async def all_received(self) -> None:
@@ -151,7 +154,14 @@ class Process:
     def __init__(self, home: Path, log: Path) -> None:
         self._log = log
         self._begins_at = log.stat().st_size if log.exists() else 0
-        environment = {**os.environ, "WAYBILL_HOME": str(home), "WAYBILL_LEASE": "2", "WAYBILL_REBROADCAST": "1"}
+        environment = {
+            **os.environ,
+            "WAYBILL_HOME": str(home),
+            "WAYBILL_LEASE": "2",
+            "WAYBILL_REBROADCAST": "1",
+            # each kill counts as a try: without it, what then fails once would wait for ten minutes
+            "WAYBILL_POLICIES": '{"plain": {"base": 0.3, "cap": 3}}',
+        }
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "bridge.cli", "relayer", "run", "--json"],

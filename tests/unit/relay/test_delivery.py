@@ -15,6 +15,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.records import Store
 from bridge.records.outbox import FailureKind, OutboxEntry, OutboxState
+from bridge.records.transactions import SlotRequest
 from bridge.relay import RelaySettings
 from bridge.relay.delivery import MOST_CALLS
 from bridge.sending import LocalSigner
@@ -302,6 +303,30 @@ async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> No
     assert entry.fence == 2
     assert entry.delivered_at - died < lease + 30
     assert [one.worker for one in store.outbox.failures(entry.event_id)] == ["first"]
+    await world.stop()
+
+
+@pytest.mark.requirement("OBXS-5", "OBX-12")
+@in_virtual_time
+async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_the_delivery_no_try() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    watching = SimulatedBridge(world, store, relaying=RelaySettings(gmps=frozenset()))
+    async with running(watching):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [])
+    event_id = only_entry(store, sent).event_id
+    call = Call(to=gmp_address(Gmp.HYPERLANE), data=b"", gas=100_000)
+    store.transactions.reserve(
+        BETA, RELAYER.address, [SlotRequest(event_id, call)], first_nonce=0, now=world.clock.now()
+    )
+    async with running(SimulatedBridge(world, store)):
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
+    lost, used = store.transactions.slots_for(event_id)
+    assert lost.ended_as_noop
+    assert not used.ended_as_noop
+    assert (only_entry(store, sent).attempts, store.outbox.failures(event_id)) == (0, [])
+    assert world.executions(sent.message) == 1
     await world.stop()
 
 
