@@ -289,6 +289,9 @@ async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
         async with blocks(devnet):
             message = await traffic.send(Gmp.HYPERLANE, Gmp.WORMHOLE)
             await traffic.all_executed()
+            await until(
+                lambda: any(one.delivery for one in bridge.store.outbox.entries(message.id)), "a delivery is noted"
+            )
         included = [one.delivery.block.number for one in bridge.store.outbox.entries(message.id) if one.delivery]
         height = (await chains[beta.chain_id].head()).number
         rpc(beta.rpc_urls[0], "anvil_reorg", max(depth, height - min(included) + 1), [])
