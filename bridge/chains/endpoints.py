@@ -52,7 +52,7 @@ class Endpoint:
 
     def __init__(self, url: str, chain_id: int, request_seconds: float) -> None:
         self.url = url
-        self.name = _without_secrets(url)  # for texts
+        self.name = without_secrets(url)  # for texts
         self.rests_until = 0.0  # on the monotonic clock; 0 while it answers
         self._chain_id = chain_id
         self._verified = False
@@ -222,7 +222,7 @@ class Endpoints:
         return _NobodyAnsweredError(f"no RPC endpoint of chain {self._chain_id} answers: {'; '.join(reasons)}")
 
 
-def _without_secrets(url: str) -> str:
+def without_secrets(url: str) -> str:
     """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
     parts = urlsplit(url)
     host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,16 @@ Key = Annotated[
         "--key",
         envvar="WAYBILL_KEY",
         help="Private key to sign with. On the devnet the example dApp's by default.",
+        show_default=False,
+    ),
+]
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="WAYBILL_CONFIG",
+        help="Settings file. By default waybill.toml in WAYBILL_HOME, if it is there.",
         show_default=False,
     ),
 ]

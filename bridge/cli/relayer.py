@@ -9,15 +9,11 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.devnet.accounts import RELAYER_KEY
 from bridge.logs import configure_logging
 from bridge.protocol.gmps import Gmp
 from bridge.service import open_bridge, run_until_signalled
-from bridge.settings import Settings
 
 app = typer.Typer(help="Carry messages from chain to chain.", no_args_is_help=True)
-
-_DEVNET_POLL = 0.25  # seconds; its chains are on this machine
 
 
 @app.command()
@@ -35,31 +31,24 @@ def run(
         str | None,
         typer.Option(
             "--key",
-            envvar="WAYBILL_RELAYER_KEY",
-            help="Private key that pays for deliveries. On the devnet a public one by default.",
+            help="Private key that pays for deliveries, else WAYBILL_RELAYER_KEY. On the devnet a public one by default.",
             show_default=False,
         ),
     ] = None,
+    config: options.Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
     """Observe every chain, deliver what its GMPs took, and retry what the index asks for, until Ctrl-C.
 
-    Killed at any point, it goes on where it was when it is started again. Further settings are WAYBILL_… variables.
+    Killed at any point, it goes on where it was when it is started again. Everything that can be
+    set: waybill config show.
 
     Example: waybill relayer run --pause-gmp axelar
     """
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
     workspace.state.mkdir(parents=True, exist_ok=True)
-    on_devnet = network == DEVNET
-    settings = Settings.load(
-        relayer_key=key or (RELAYER_KEY if on_devnet else None),
-        store=f"sqlite:///{workspace.bridge_store}",
-        index_store=f"sqlite:///{workspace.index_store}",
-        gmps=_gmps(gmp),
-        paused_gmps=_gmps(pause_gmp),
-        poll=_DEVNET_POLL if on_devnet else None,
-    )
+    settings = workspace.settings(config, relayer_key=key, gmps=_gmps(gmp), paused_gmps=_gmps(pause_gmp))
     configure_logging(as_json=as_json)
 
     async def work() -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from bridge.cli.output import CliError, UsageError
-from bridge.devnet.accounts import DAPP_KEY
+from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
+from bridge.settings import FILE_NAME, Settings
 
 DEVNET = "devnet"
+
+_DEVNET_SETTINGS = {"relayer_key": RELAYER_KEY, "poll": 0.25}  # its chains are on this machine, its keys are public
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,28 @@ class Workspace:
                 f"network {self.network!r} is not deployed: there is no {self.deployments_file}", next_step=how
             ) from None
         return Deployment.from_json(text, str(self.deployments_file))
+
+    def settings_file(self, named: Path | None = None) -> Path | None:
+        """The file named, else ``waybill.toml`` beside the deployments folder, if it is there."""
+        usual = self.root / FILE_NAME
+        return named or (usual if usual.exists() else None)
+
+    def settings(self, config: Path | None = None, **arguments: Any) -> Settings:
+        """The relayer's settings on this network.
+
+        Args:
+            config: the settings file; None is the usual one.
+            arguments: what flags say; None counts as not given.
+
+        Raises:
+            SettingsError: they can't be used.
+        """
+        defaults = {
+            "store": f"sqlite:///{self.bridge_store}",
+            "index_store": f"sqlite:///{self.index_store}",
+            **(_DEVNET_SETTINGS if self.network == DEVNET else {}),
+        }
+        return Settings.load(self.settings_file(config), defaults, **arguments)
 
     def account(self, key: str | None) -> LocalAccount:
         """The account to sign with: the key given, or on the devnet the public one of its example dApp.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bridge.policies import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.settings import Settings, SettingsError
+from bridge.settings import PROFILES, Settings, SettingsError
 
 KEY = "0x" + "11" * 32
 
@@ -98,3 +100,124 @@ def test_policies_that_can_not_be_meant_are_refused_when_they_are_read(
 ) -> None:
     with pytest.raises(SettingsError, match=complaint):
         Settings.load(policies=policies)
+
+
+def toml(folder: Path, text: str) -> Path:
+    file = folder / "waybill.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_file_goes_under_the_environment_and_over_profile_and_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = toml(
+        tmp_path,
+        """
+        profile = "high-throughput"
+        poll = 3
+        replace = 90
+        [policies.plain]
+        base = 1
+        cap = 8
+        """,
+    )
+    monkeypatch.setenv("WAYBILL_REPLACE", "70")
+    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"cap": 4}}')
+    settings = Settings.load(file, {"poll": 0.25, "store": "memory"}, gmps="axelar")
+    assert (settings.poll, settings.replace, settings.in_flight, settings.store) == (3, 70, 512, "memory")
+    plain = settings.retry_policies()[Kind.PLAIN]
+    assert (plain.base, plain.cap) == (1, 4)  # tables are merged, not replaced
+    said = {name: settings.origin(name) for name in ("gmps", "replace", "poll", "in_flight", "store", "lease")}
+    assert said == {
+        "gmps": "argument, or WAYBILL_GMPS",
+        "replace": "WAYBILL_REPLACE",
+        "poll": str(file),
+        "in_flight": "profile high-throughput",
+        "store": "default of this network",
+        "lease": "profile high-throughput",
+    }
+
+
+def test_all_errors_of_all_sources_are_listed_with_where_they_were_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = toml(
+        tmp_path,
+        """
+        poll = -1
+        speed = 9
+        deny_senders = ["0x12"]
+        [policies.plain]
+        base = 9
+        cap = 1
+        [[signers]]
+        keystore = "key.json"
+        [chains.alpha]
+        agreement = 0
+        """,
+    )
+    monkeypatch.setenv("WAYBILL_IN_FLIGHT", "many")
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(file)
+    lines = str(caught.value).splitlines()
+    for expected in (
+        f"poll is -1 ({file}): Input should be greater than 0",
+        f"speed ({file}): there is no such setting",
+        "in_flight is 'many' (WAYBILL_IN_FLIGHT): ",
+        "is not an address: 0x and 40 hex digits",
+        "cap is 1.0 s, less than base 9.0 s",
+        "a keystore needs password_file",
+        f"chains.alpha.agreement ({file}): ",
+    ):
+        assert any(expected in line for line in lines), expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("poll = ", "is not TOML"), ('profile = "fast"', r"'fast'.*default, low-latency")]
+)
+def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        Settings.load(toml(tmp_path, text))
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.toml can't be read"):
+        Settings.load(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_is_valid_and_leaves_the_document_s_retry_table_alone(profile: str) -> None:
+    settings = Settings.load(profile=profile)
+    assert settings.retry_policies() == DEFAULT_POLICIES
+
+
+@pytest.mark.parametrize(
+    ("amount", "wei"), [("0.5 ether", 5 * 10**17), ("30 gwei", 30 * 10**9), ("12", 12), (7, 7), ("1.5 wei", None)]
+)
+def test_amounts_have_units(amount: object, wei: int | None) -> None:
+    limits = [{"wei_per_day": amount}]
+    if wei is None:
+        with pytest.raises(SettingsError, match="no whole number of wei"):
+            Settings.load(spend_limits=limits)
+    else:
+        assert Settings.load(spend_limits=limits).spend_limits[0].wei_per_day == wei
+
+
+def test_what_is_allowed_and_denied_at_once_is_refused() -> None:
+    with pytest.raises(SettingsError, match="chains: beta is allowed and denied"):
+        Settings.load(allow_chains="alpha,beta", deny_chains="beta")
+
+
+@pytest.mark.parametrize(
+    "signer",
+    [
+        {},
+        {"environment": "KEY", "keystore": "key.json", "password_file": "word"},
+        {"remote": "http://signer:9000"},
+        {"remote": "signer:9000", "address": "0x" + "ab" * 20},
+    ],
+)
+def test_a_signer_is_exactly_one_of_three(signer: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="signers"):
+        Settings.load(signers=[signer])

@@ -1,0 +1,127 @@
+"""`waybill config`: what is set, where it was set, and whether it can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from pydantic import BaseModel, SecretStr
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from bridge.chains.endpoints import without_secrets
+from bridge.cli import options
+from bridge.cli.output import progress, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.settings import Settings, SettingsError
+from bridge.settings.sources import unknown_variables
+
+app = typer.Typer(help="See and check the relayer's settings.", no_args_is_help=True)
+
+# Variables that commands read beside the settings.
+_OTHER_VARIABLES: Final = frozenset(
+    f"WAYBILL_{name}" for name in ("HOME", "NETWORK", "CONFIG", "KEY", "PORT", "STALL_AFTER", "DEPLOYER_KEY")
+)
+
+
+@app.command()
+def show(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
+    """Print every setting, its value, and what set it: flags, environment, waybill.toml, the profile, or the default.
+
+    Example: waybill config show
+    """
+    settings = Workspace.of(network).settings(config)
+    rows = [
+        {
+            "setting": name,
+            "value": _shown(getattr(settings, name)),
+            "origin": settings.origin(name),
+            "meaning": field.description or "",
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+    drawn = table(
+        None, ["setting", "value", "set by", "meaning"], [[str(value) for value in row.values()] for row in rows]
+    )
+    result(rows, as_json=as_json, render=lambda console: console.print(drawn))
+
+
+@app.command()
+def check(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
+    """Check the settings without starting anything; everything that is wrong is listed at once.
+
+    Example: waybill config check --config waybill.toml
+    """
+    workspace = Workspace.of(network)
+    settings = workspace.settings(config)
+    if workspace.deployments_file.exists():
+        check_chains(settings, workspace.deployment())
+    unread = unknown_variables(Settings, _OTHER_VARIABLES)
+    for name in unread:
+        progress(f"warning: nothing reads {name}; is it misspelt?")
+    file = workspace.settings_file(config)
+    value = {"valid": True, "file": str(file) if file else None, "unread": unread}
+    source = f"with {file}" if file else f"no {workspace.root / 'waybill.toml'}: defaults and environment"
+    result(value, as_json=as_json, render=lambda console: console.print(f"the settings can be used ({source})"))
+
+
+def check_chains(settings: Settings, deployment: Deployment) -> None:
+    """Makes sure that settings name only chains that the network has.
+
+    Raises:
+        SettingsError: they name others.
+    """
+    known = {chain.name for chain in deployment.chains}
+    named = {
+        "chains": set(settings.chains),
+        "allow_chains": settings.allow_chains,
+        "deny_chains": settings.deny_chains,
+        "signers": {name for signer in settings.signers for name in signer.chains},
+        "spend_limits": {end for limit in settings.spend_limits for end in (limit.source, limit.destination) if end},
+    }
+    problems = [
+        f"  {setting} ({settings.origin(setting)}): network {deployment.network!r} has no chain {name!r};"
+        f" its chains are {', '.join(sorted(known))}"
+        for setting, names in named.items()
+        for name in sorted(names - known)
+    ]
+    if problems:
+        raise SettingsError("settings can't be used:\n" + "\n".join(problems))
+
+
+def _shown(value: Any) -> Any:
+    """A value as it may be shown: never a key, never a password."""
+    if isinstance(value, BaseModel):
+        return {name: _shown(getattr(value, name)) for name in sorted(value.model_fields_set)}
+    if isinstance(value, Mapping):
+        return {name: _shown(item) for name, item in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(_shown(item) for item in value)
+    if isinstance(value, tuple):
+        return [_shown(item) for item in value]
+    return _word(value)
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, Gmp):
+        return value.label
+    if isinstance(value, SecretStr):
+        return "set, not shown"
+    if isinstance(value, str | Path):
+        return _without_password(str(value))
+    return value
+
+
+def _without_password(text: str) -> str:
+    if "://" not in text:
+        return text
+    if text.startswith(("http", "ws")):
+        return without_secrets(text)
+    try:
+        return make_url(text).render_as_string(hide_password=True)
+    except ArgumentError:
+        return text

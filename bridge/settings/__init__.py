@@ -1,0 +1,21 @@
+"""Settings of the relayer: flags, else the environment (``WAYBILL_…``), else ``waybill.toml``, else a profile, else the defaults."""
+
+from __future__ import annotations
+
+from bridge.settings.model import Settings
+from bridge.settings.problems import SettingsError
+from bridge.settings.profiles import PROFILES
+from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
+from bridge.settings.sources import FILE_NAME, Origin
+
+__all__ = [
+    "FILE_NAME",
+    "PROFILES",
+    "ChainSettings",
+    "Origin",
+    "PolicyOverride",
+    "Settings",
+    "SettingsError",
+    "SignerSource",
+    "SpendLimit",
+]

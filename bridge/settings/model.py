@@ -1,0 +1,194 @@
+"""Everything that can be set, in one place, validated at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Self
+
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from bridge.policies import DEFAULT_POLICIES, RetryPolicy, validated
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.recovery import RecoverySettings
+from bridge.relay import RelaySettings
+from bridge.sending import SendingSettings
+from bridge.settings.problems import explain
+from bridge.settings.sections import (
+    Addresses,
+    ChainSettings,
+    Gmps,
+    Keys,
+    Names,
+    PolicyOverride,
+    SignerSource,
+    SpendLimit,
+    Wei,
+)
+from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Times are in seconds, fees in wei."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    profile: Literal["default", "low-latency", "high-throughput"] = Field(
+        default="default", description="a named set of settings, under all others"
+    )
+    relayer_key: SecretStr | None = Field(default=None, description="pays for deliveries; appointed, also for retries")
+    retry_keys: Keys = Field(default=(), description="message senders, or retriers that they appointed")
+    signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
+    store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
+    index_store: str | None = Field(default=None, description="the indexer's store, for its retry requests")
+
+    gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
+    paused_gmps: Gmps = Field(default=frozenset(), description="GMPs not to deliver over for now")
+    allow_chains: Names = Field(default=frozenset(), description="chains to relay between; none named is all")
+    deny_chains: Names = Field(default=frozenset(), description="chains whose messages wait")
+    allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
+    deny_senders: Addresses = Field(default=frozenset(), description="senders whose messages wait")
+
+    poll: float = Field(default=1.0, gt=0, description="between two looks at a chain")
+    lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
+    in_flight: int = Field(default=64, gt=0, description="deliveries under way at once, per destination")
+    block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
+    rebroadcast: float = Field(default=20.0, gt=0, description="until a transaction is sent again")
+    replace: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
+    inclusion: float = Field(default=180.0, gt=0, description="until a delivery without a block counts as failed")
+    send_batch: int = Field(default=100, gt=0, description="transactions signed and stored at once")
+    max_gas: int = Field(default=16_000_000, gt=21_000, description="gas that no transaction exceeds")
+    max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
+    max_retry_fee: Wei | None = Field(default=None, gt=0, description="wei that one retry pays its GMPs at most")
+    spend_limits: tuple[SpendLimit, ...] = Field(default=(), description="wei that a lane's deliveries cost per day")
+    policies: dict[str, PolicyOverride] = Field(default={}, description="changes to the retry policies, by kind")
+
+    breaker_failures: int = Field(default=10, gt=0, description="failures in a row that open a GMP's circuit breaker")
+    breaker_cooldown: float = Field(default=10.0, gt=0, description="until an open breaker lets one delivery try")
+    breaker_cooldown_cap: float = Field(default=300.0, gt=0, description="the longest such wait; each one doubles")
+
+    chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
+    hedge_after: float | None = Field(
+        default=None, gt=0, description="until a read that is slow is also asked of another endpoint; none never"
+    )
+    http: str | None = Field(
+        default=None, pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$", description="HOST:PORT of the HTTP API"
+    )
+    api_token: SecretStr | None = Field(
+        default=None, min_length=16, description="what a caller must present to change something; none forbids it"
+    )
+
+    _origins: list[Origin] = PrivateAttr(default=[])
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic-settings' own signature
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` hands over: it reads the sources itself, to know which said what."""
+        return (init_settings,)
+
+    @field_validator("policies")
+    @classmethod
+    def _is_a_table(cls, policies: dict[str, PolicyOverride]) -> dict[str, PolicyOverride]:
+        _policy_table(policies)
+        return policies
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = [
+            f"{name}: {', '.join(sorted(both))} is allowed and denied"
+            for name, both in (
+                ("chains", self.allow_chains & self.deny_chains),
+                ("senders", self.allow_senders & self.deny_senders),
+            )
+            if both
+        ]
+        if self.lease < 2 * self.poll:
+            problems.append(f"lease is {self.lease:g} s, less than two polls of {self.poll:g} s: raise it")
+        if self.breaker_cooldown > self.breaker_cooldown_cap:
+            problems.append(
+                f"breaker_cooldown is {self.breaker_cooldown:g} s, more than breaker_cooldown_cap"
+                f" of {self.breaker_cooldown_cap:g} s"
+            )
+        if problems:
+            raise ValueError("\n  ".join(problems))
+        return self
+
+    @classmethod
+    def load(cls, file: Path | None = None, defaults: Mapping[str, Any] | None = None, /, **arguments: Any) -> Self:
+        """Settings from all their sources.
+
+        Args:
+            file: a TOML file; None is none.
+            defaults: weaker than everything else but the defaults in here.
+            arguments: stronger than everything else; None counts as not given.
+
+        Raises:
+            SettingsError: a name or a value can't be used; the text lists all of them.
+        """
+        sources = origins(cls, arguments, file, defaults or {})
+        try:
+            settings = cls(**merged(sources))
+        except ValidationError as error:
+            raise explain(error, cls.model_fields, lambda name: origin_name(sources, name)) from None
+        settings._origins.extend(sources)
+        return settings
+
+    def origin(self, setting: str) -> str:
+        """Which source had the last word on a setting."""
+        return origin_name(self._origins, setting)
+
+    def retry_policies(self) -> Mapping[Kind, RetryPolicy]:
+        """The table of policies with the changes applied."""
+        return _policy_table(self.policies)
+
+    def relay(self) -> RelaySettings:
+        """What the relay needs of these."""
+        return RelaySettings(
+            gmps=self.gmps,
+            paused=self.paused_gmps,
+            poll=self.poll,
+            lease=self.lease,
+            in_flight=self.in_flight,
+            block_range=self.block_range,
+        )
+
+    def sending(self) -> SendingSettings:
+        """What sending needs of these."""
+        return SendingSettings(
+            poll=self.poll,
+            rebroadcast=self.rebroadcast,
+            replace=self.replace,
+            inclusion=self.inclusion,
+            max_gas=self.max_gas,
+            max_fee=self.max_fee,
+            batch=self.send_batch,
+        )
+
+    def recovery(self) -> RecoverySettings:
+        """What recovery needs of these."""
+        return RecoverySettings(poll=self.poll)
+
+
+def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, RetryPolicy]:
+    """The default table with changes applied.
+
+    Raises:
+        ValueError: an unknown kind, or a table that contradicts itself.
+    """
+    table = dict(DEFAULT_POLICIES)
+    for name, override in policies.items():
+        kind = Kind.__members__.get(name.upper())
+        if kind is None:
+            known = ", ".join(member.lower() for member in Kind.__members__)
+            raise ValueError(f"{name!r} is no kind of message; the kinds are {known}")
+        table[kind] = override.applied_to(table[kind])
+    return MappingProxyType(dict(validated(table)))

@@ -1,0 +1,47 @@
+"""What is wrong with settings, all of it at once: where it was said, which value, and what to do. Never a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+_SECRET: Final = frozenset({"relayer_key", "retry_keys", "api_token", "signers", "store", "index_store", "chains"})
+"""Settings whose values may hold keys or passwords, and are never quoted."""
+
+_LONGEST_VALUE: Final = 60  # characters
+
+
+class SettingsError(ValueError):
+    """Settings that can't be used; the text lists everything that is wrong with them."""
+
+
+def explain(error: ValidationError, fields: Mapping[str, FieldInfo], origin_of: Callable[[str], str]) -> SettingsError:
+    """One line for each thing that is wrong.
+
+    Args:
+        error: what validation found.
+        fields: the settings that there are.
+        origin_of: says where a setting's value came from.
+    """
+    lines = []
+    for item in error.errors(include_url=False):
+        name = ".".join(map(str, item["loc"]))
+        top = str(item["loc"][0]) if item["loc"] else ""
+        problem = item["msg"].removeprefix("Value error, ")
+        if top not in fields:
+            if top:
+                problem = f"there is no such setting; `waybill config show` lists those that exist ({problem})"
+            lines.append(f"  {name or 'settings'} ({origin_of(top)}): {problem}" if top else f"  {problem}")
+            continue
+        shown = "" if top in _SECRET else f" is {_short(item['input'])}"
+        meaning = fields[top].description
+        lines.append(f"  {name}{shown} ({origin_of(top)}): {problem}" + (f" [{meaning}]" if meaning else ""))
+    return SettingsError("settings can't be used:\n" + "\n".join(lines))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"

@@ -1,0 +1,112 @@
+"""The settings that have a structure of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from eth_utils.address import is_address, to_checksum_address
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic_settings import NoDecode
+
+from bridge.policies import RetryPolicy
+from bridge.protocol.gmps import Gmp
+
+_ETHER = 10**18
+_UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
+
+
+def _listed(value: Any) -> Any:
+    """A comma-separated list, as the environment has it, or a sequence."""
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _gmps(value: Any) -> Any:
+    return [Gmp.parse(item) if isinstance(item, str) else item for item in _listed(value)]
+
+
+def _address(text: str) -> str:
+    if not is_address(text):
+        raise ValueError(f"{text!r} is not an address: 0x and 40 hex digits")
+    return to_checksum_address(text)
+
+
+def _wei(value: Any) -> Any:
+    """An amount as a number of wei, or as text with its unit: ``"0.5 ether"``, ``"30 gwei"``."""
+    if not isinstance(value, str) or value.strip().isdigit():
+        return value
+    number, _, unit = value.strip().partition(" ")
+    if unit not in _UNITS:
+        raise ValueError(f"{value!r} is no amount: a number of wei, or one with its unit, such as '0.5 ether'")
+    whole, _, fraction = number.partition(".")
+    decimals = len(str(_UNITS[unit])) - 1
+    if not whole.isdigit() or (fraction and not fraction.isdigit()) or len(fraction) > decimals:
+        raise ValueError(f"{value!r} is no whole number of wei")
+    return int(whole) * _UNITS[unit] + int(fraction.ljust(decimals, "0") or "0")
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Addresses = Annotated[frozenset[Address], NoDecode, BeforeValidator(_listed)]
+Gmps = Annotated[frozenset[Gmp], NoDecode, BeforeValidator(_gmps)]
+Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_listed)]
+Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_listed)]
+Wei = Annotated[int, BeforeValidator(_wei)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PolicyOverride(_Section):
+    """What to change in one row of the policy table; times in seconds."""
+
+    max_retries: int | None = Field(default=None, ge=0)
+    base: float | None = Field(default=None, ge=0)
+    cap: float | None = Field(default=None, ge=0)
+
+    def applied_to(self, policy: RetryPolicy) -> RetryPolicy:
+        """The row with the changes."""
+        return replace(policy, **self.model_dump(exclude_none=True))
+
+
+class SignerSource(_Section):
+    """Where one key is: in a variable, in a keystore file, or with a remote signer. Exactly one of the three."""
+
+    environment: str | None = None  # the variable that holds a private key
+    keystore: Path | None = None  # a version 3 keystore file
+    password_file: Path | None = None  # of the keystore
+    remote: str | None = Field(default=None, pattern=r"^https?://")  # a signer's JSON-RPC, such as Web3signer's
+    address: Address | None = None  # the remote signer's account
+    chains: Names = frozenset()  # names of the chains it sends on; none is every chain
+
+    @model_validator(mode="after")
+    def _is_one_of_three(self) -> Self:
+        named = [name for name in ("environment", "keystore", "remote") if getattr(self, name) is not None]
+        if len(named) != 1:
+            found = " and ".join(named) or "none"
+            raise ValueError(f"a signer needs exactly one of environment, keystore and remote; found {found}")
+        if self.keystore is not None and self.password_file is None:
+            raise ValueError("a keystore needs password_file, the file that holds its password")
+        if self.remote is not None and self.address is None:
+            raise ValueError("a remote signer needs address, the account that it signs for")
+        return self
+
+
+class SpendLimit(_Section):
+    """What deliveries of a lane may commit to pay on the destination, per day (UTC)."""
+
+    source: str | None = None  # name of a chain; none is every one
+    destination: str | None = None
+    wei_per_day: Wei = Field(gt=0)
+
+
+class ChainSettings(_Section):
+    """One chain's endpoints, where they differ from the deployments file."""
+
+    rpc_urls: tuple[str, ...] = ()  # in place of the deployments file's
+    websocket_url: str | None = Field(default=None, pattern=r"^wss?://")  # wakes the relayer at each new block
+    agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer where finality depends on it
+    requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint

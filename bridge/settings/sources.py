@@ -1,0 +1,114 @@
+"""Where settings come from, the stronger first, and which source had the last word on each."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic_settings import BaseSettings, EnvSettingsSource
+
+from bridge.settings.problems import SettingsError
+from bridge.settings.profiles import PROFILES
+
+PREFIX: Final = "WAYBILL_"
+FILE_NAME: Final = "waybill.toml"
+
+_PROFILE: Final = "profile"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One source of settings, and what it says."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+def origins(
+    model: type[BaseSettings], arguments: Mapping[str, Any], file: Path | None, defaults: Mapping[str, Any]
+) -> list[Origin]:
+    """All sources, the stronger first.
+
+    Args:
+        model: the settings that there are.
+        arguments: flags; None counts as not given.
+        file: a TOML file, or None if there is none.
+        defaults: what the network or the folder suggests, the weakest.
+
+    Raises:
+        SettingsError: a file or a variable that can't be read, or a profile that does not exist.
+    """
+    try:
+        environment = EnvSettingsSource(model)()
+    except ValueError as error:
+        raise SettingsError(f"settings can't be used:\n  environment: {error}") from None
+    found = [
+        Origin("argument", {name: value for name, value in arguments.items() if value is not None}),
+        Origin("environment", environment),
+    ]
+    if file is not None:
+        found.append(Origin(str(file), read_file(file)))
+    profile = next((origin.values[_PROFILE] for origin in found if _PROFILE in origin.values), "default")
+    if profile not in PROFILES:
+        raise SettingsError(
+            f"settings can't be used:\n  profile is {profile!r}: the profiles are {', '.join(PROFILES)}"
+        )
+    return [*found, Origin(f"profile {profile}", PROFILES[profile]), Origin("default of this network", defaults)]
+
+
+def merged(sources: Sequence[Origin]) -> dict[str, Any]:
+    """All sources in one: the stronger wins, and tables are merged key by key."""
+    values: dict[str, Any] = {}
+    for origin in reversed(sources):
+        _put_over(values, origin.values)
+    return values
+
+
+def _put_over(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for name, value in above.items():
+        under = below.get(name)
+        if isinstance(value, Mapping) and isinstance(under, Mapping):
+            table = dict(under)
+            _put_over(table, value)
+            below[name] = table
+        else:
+            below[name] = value
+
+
+def read_file(file: Path) -> dict[str, Any]:
+    """The settings in a TOML file.
+
+    Raises:
+        SettingsError: there is none, or it is not TOML.
+    """
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {file} can't be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"settings file {file} is not TOML: {error}") from None
+
+
+def origin_name(sources: Sequence[Origin], setting: str) -> str:
+    """Who had the last word on a setting, in words that say where to change it."""
+    variable = f"{PREFIX}{setting.upper()}"
+    for origin in sources:
+        if setting in origin.values:
+            match origin.name:
+                case "argument":
+                    return f"argument, or {variable}"
+                case "environment":
+                    return variable
+                case name:
+                    return name
+    return f"default; {variable}"
+
+
+def unknown_variables(model: type[BaseSettings], others: frozenset[str]) -> list[str]:
+    """Variables with our prefix that nothing reads: most likely misspelt."""
+    known = {f"{PREFIX}{name.upper()}" for name in model.model_fields} | others
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)

@@ -1,0 +1,50 @@
+"""`waybill config` shows what is set and by whom, never a secret, and says what can't be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.command import Command
+
+KEY = "0x" + "11" * 32
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    return Command(monkeypatch, capsys)
+
+
+def test_it_shows_each_setting_with_its_origin_and_no_secret(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WAYBILL_RELAYER_KEY", KEY)
+    monkeypatch.setenv("WAYBILL_STORE", "postgresql://waybill:hidden@db/waybill")
+    (tmp_path / "waybill.toml").write_text('poll = 2\n[chains.alpha]\nrpc_urls = ["https://rpc.example/v1/hidden"]\n')
+    ended = waybill("config", "show", "--json")
+    assert ended.code == 0
+    shown = {row["setting"]: row for row in json.loads(ended.out)}
+    assert (shown["poll"]["value"], shown["poll"]["origin"]) == (2, str(tmp_path / "waybill.toml"))
+    assert shown["relayer_key"]["value"] == "set, not shown"
+    assert shown["chains"]["value"] == {"alpha": {"rpc_urls": ["https://rpc.example/…"]}}
+    assert "hidden" not in ended.out
+    assert KEY not in ended.out
+    assert KEY not in waybill("config", "show").out
+
+
+def test_check_ends_with_a_usage_error_that_lists_everything(waybill: Command, tmp_path: Path) -> None:
+    (tmp_path / "waybill.toml").write_text("poll = 0\nspeed = 1\n")
+    ended = waybill("config", "check", "--json")
+    assert ended.code == 2
+    assert all(word in ended.error["message"] for word in ("poll", "speed", "waybill.toml"))
+
+
+def test_check_warns_of_variables_that_nothing_reads(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYBILL_POL", "1")
+    ended = waybill("config", "check", "--json")
+    assert ended.code == 0
+    assert json.loads(ended.out)["unread"] == ["WAYBILL_POL"]
+    assert "WAYBILL_POL" in ended.err
