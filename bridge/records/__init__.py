@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from bridge.records.lanes import Lanes
 from bridge.records.observations import Observations
 from bridge.records.outbox import Outbox
 from bridge.records.retries import RetryJobs
@@ -32,6 +33,10 @@ class Store(Protocol):
     @property
     def retries(self) -> RetryJobs:
         """The retry requests of the indexer."""
+
+    @property
+    def lanes(self) -> Lanes:
+        """Which lanes are held."""
 
     def close(self) -> None:
         """Lets go of files and connections."""

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from bridge.ports import Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.records.lanes import Lane
 from bridge.records.observations import BlockRef
 
 _LONGEST_ERROR = 1_000  # characters
@@ -149,6 +150,11 @@ class OutboxEntry:
             state=OutboxState.PENDING,
             available_at=now,
         )
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that it is on."""
+        return Lane(self.dispatch.source_chain, self.dispatch.destination_chain)
 
     @property
     def claim_held(self) -> Claim:
@@ -328,6 +334,7 @@ class Outbox(Protocol):
     ) -> list[OutboxEntry]:
         """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
 
+        Entries on lanes that are held (`bridge.records.lanes`) stay where they are.
         Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
         """
 

@@ -93,6 +93,7 @@ class PoweredStore:
         self.outbox: Any = Powered(store.outbox, power)
         self.transactions: Any = Powered(store.transactions, power)
         self.retries: Any = Powered(store.retries, power)
+        self.lanes: Any = Powered(store.lanes, power)
 
     def close(self) -> None:
         """Closes the store."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.store.memory.lanes import MemoryLanes
 from bridge.store.memory.observations import MemoryObservations
 from bridge.store.memory.outbox import MemoryOutbox
 from bridge.store.memory.retries import MemoryRetryJobs
@@ -12,7 +13,9 @@ class MemoryStore:
     """All that the bridge remembers, until the process ends. See `bridge.records.Store`."""
 
     def __init__(self) -> None:
-        outbox = MemoryOutbox()
+        lanes = MemoryLanes()
+        self.lanes = lanes
+        outbox = MemoryOutbox(lanes)
         self.outbox = outbox
         transactions = MemoryTransactionLedger(outbox)
         self.transactions = transactions

@@ -19,12 +19,14 @@ from bridge.records.outbox import (
     apply_outcome,
     lease_expired,
 )
+from bridge.store.memory.lanes import MemoryLanes
 
 
 class MemoryOutbox:
     """See `bridge.records.outbox.Outbox`."""
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: MemoryLanes) -> None:
+        self._lanes = lanes
         self._entries: dict[str, OutboxEntry] = {}  # in the order of their creation
         self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
 
@@ -35,10 +37,11 @@ class MemoryOutbox:
         for entry in here:
             if entry.state is OutboxState.CLAIMED and entry.lease_until is not None and entry.lease_until <= now:
                 self._finish(entry, lease_expired(entry, now), now)
+        held = {change.lane for change in self._lanes.held()}
         due = [
             entry
             for entry in (self._entries[entry.event_id] for entry in here)
-            if entry.is_claimable(now) and entry.dispatch.gmp in gmps
+            if entry.is_claimable(now) and entry.dispatch.gmp in gmps and entry.lane not in held
         ]
         due.sort(key=lambda entry: entry.available_at)
         claimed = [entry.claimed(worker, now, lease) for entry in due[:limit]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.store.sql.database import Database
+from bridge.store.sql.lanes import SqlLanes
 from bridge.store.sql.observations import SqlObservations
 from bridge.store.sql.outbox import SqlOutbox
 from bridge.store.sql.retries import SqlRetryJobs
@@ -24,6 +25,7 @@ class SqlStore:
         self.outbox = SqlOutbox(self._database)
         self.transactions = SqlTransactionLedger(self._database)
         self.retries = SqlRetryJobs(self._database)
+        self.lanes = SqlLanes(self._database)
 
     def close(self) -> None:
         """Closes its connections."""

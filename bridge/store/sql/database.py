@@ -86,6 +86,7 @@ class Database:
             )
         for migrate in migrations[found - 1 :]:
             migrate(connection)
+        METADATA.create_all(connection)  # tables that this version adds need no migration
         connection.execute(update(schema_version).values(version=self._version))
 
 

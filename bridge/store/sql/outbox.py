@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, exists, func, insert, select, update
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import (
@@ -23,9 +23,12 @@ from bridge.records.outbox import (
 )
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import messages, outbox, outbox_failures
+from bridge.store.sql.tables import held_lanes, messages, outbox, outbox_failures
 
 _ENTRIES = select(outbox, messages.c.envelope).join(messages, messages.c.message_id == outbox.c.message_id)
+_HELD = exists().where(
+    held_lanes.c.source_chain == outbox.c.source_chain, held_lanes.c.destination_chain == outbox.c.destination_chain
+)
 
 
 class SqlOutbox:
@@ -46,6 +49,7 @@ class SqlOutbox:
                 outbox.c.available_at <= now,
                 outbox.c.orphaned_at.is_(None),
                 outbox.c.gmp.in_([int(gmp) for gmp in gmps]),
+                ~_HELD,
             )
             .order_by(outbox.c.available_at, outbox.c.sequence)
             .limit(limit)

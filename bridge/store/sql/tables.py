@@ -238,6 +238,30 @@ Index(
     postgresql_where=retry_jobs.c.state == RetryState.SENDING.value,
 )
 
+held_lanes = Table(
+    "held_lanes",  # only those that are not running; what `Outbox.claim` leaves alone
+    METADATA,
+    Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("destination_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("changed_by", String, nullable=False),
+    Column("changed_at", Double, nullable=False),
+    CheckConstraint("state IN ('PAUSED', 'HALTED')", name="state"),
+)
+
+lane_changes = Table(
+    "lane_changes",
+    METADATA,
+    Column("sequence", _SERIAL, primary_key=True),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("changed_by", String, nullable=False),
+    Column("changed_at", Double, nullable=False),
+)
+
 _ALLOWED = " OR ".join(
     f"(OLD.state = '{before}' AND NEW.state = '{after}')" for before, after in sorted(TRANSITIONS)
 )  # generated, so that the database refuses exactly what the records refuse

@@ -1,0 +1,61 @@
+"""Whether a lane is worked on: running, paused by somebody, or halted because going on could have lost something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class LaneState(StrEnum):
+    """What is done with a lane's outbox entries. They are observed and kept in every state."""
+
+    RUNNING = "RUNNING"  # delivered
+    PAUSED = "PAUSED"  # kept waiting, because somebody said so
+    HALTED = "HALTED"  # kept waiting, because the bridge could not go on without losing something
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Lane:
+    """A direction between two chains, by their EIP-155 ids."""
+
+    source_chain: int
+    destination_chain: int
+
+    def __str__(self) -> str:
+        return f"{self.source_chain}>{self.destination_chain}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneChange:
+    """A lane came into a state."""
+
+    lane: Lane
+    state: LaneState
+    reason: str  # for people; a halt's says what has to be put right before `waybill lane resume`
+    by: str  # who did it: an operator's name, or the worker
+    at: float  # Unix seconds
+
+
+class Lanes(Protocol):
+    """Where the lanes' states are kept. Every method is one transaction; what a change says, `Outbox.claim` obeys at once."""
+
+    def change(self, change: LaneChange) -> bool:
+        """Brings a lane into a state; returns whether anything changed.
+
+        A pause does not replace a halt: what had to be put right still has to. Only `RUNNING` ends either.
+        """
+
+    def state(self, lane: Lane) -> LaneState:
+        """The state of one lane; a lane that nobody ever changed is running."""
+
+    def held(self) -> list[LaneChange]:
+        """The lanes that are not running, with how they came to that."""
+
+    def history(self, lane: Lane | None = None) -> list[LaneChange]:
+        """Every change ever made, of one lane or of all, the first first."""
+
+
+def takes_effect(before: LaneState, after: LaneState) -> bool:
+    """Whether a lane in the state `before` comes into the state `after`; see `Lanes.change`."""
+    return before is not after and not (before is LaneState.HALTED and after is LaneState.PAUSED)
