@@ -11,17 +11,11 @@ from typing import Any, Self
 from sqlalchemy import func, select, text
 
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, DuplicateRecord, MessageRecord, ReceiptRecord
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
-from indexer.records import (
-    ChainRecord,
-    DivergenceRecord,
-    DuplicateRecord,
-    MessageRecord,
-    QuarantinedLog,
-    ReceiptRecord,
-)
+from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
@@ -75,14 +69,14 @@ class IndexReader:
             limit=limit,
             offset=offset,
         )
-        return [_message(row) for row in rows]
+        return [message_of(row) for row in rows]
 
     def message(self, message_id: bytes) -> MessageRecord | None:
         """One message, or None if the index has never seen it."""
         rows = self._rows(f"select * from ({_SHOWN}) where message_id = :id", id=message_id)  # noqa: S608
-        found = [_message(row) for row in rows if row["source_block"] is not None]
+        found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
-        return next(iter(found or orphans or [_message(row) for row in rows]), None)
+        return next(iter(found or orphans or [message_of(row) for row in rows]), None)
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
         """What each GMP did for a message, by GMP number."""
@@ -91,10 +85,11 @@ class IndexReader:
 
     def chains(self) -> list[ChainRecord]:
         """How far each chain has been read, by chain id."""
+        # The plus keeps SQLite from counting by the chain's events: those with an error have an index of their own.
         rows = self._rows(
             """
             select c.*, :now - c.block_time as lag_seconds,
-              (select count(*) from events e where e.chain_id = c.chain_id and e.error is not null) as quarantined
+              (select count(*) from events e where +e.chain_id = c.chain_id and e.error is not null) as quarantined
             from chains c order by c.chain_id
             """
         )
@@ -229,7 +224,8 @@ def _fields_of(record: type[Any], row: Row) -> dict[str, Any]:
     return {field.name: row[field.name] for field in fields(record)}
 
 
-def _message(row: Row) -> MessageRecord:
+def message_of(row: Row) -> MessageRecord:
+    """A message from a row of `shown_status`."""
     values = {field.name: row[field.name] for field in fields(MessageRecord) if field.name in row}
     gas_limit = row["gas_limit"]
     return MessageRecord(

@@ -22,7 +22,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
-from indexer.records import MessageRecord
+from bridge.protocol.indexed import MessageRecord
 
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
 

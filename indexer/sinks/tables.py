@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -70,6 +71,7 @@ events: Final = _table(
     schemas.EVENTS,
     ("chain_id", "block_number", "log_index"),
     Index("events_of_message", "message_id"),
+    Index("events_of_transaction", "transaction_hash"),
 )
 
 messages: Final = _table(
@@ -80,6 +82,21 @@ messages: Final = _table(
     Index("messages_of_transaction", "source_chain", "source_transaction"),
 )
 Index("messages_waiting", messages.c.attempted_time, sqlite_where=messages.c.status.in_(("ROUTED", "RECEIVED")))
+
+Index("events_quarantined", events.c.chain_id, sqlite_where=events.c.error.is_not(None))
+Index("events_absorbed", events.c.block_time, sqlite_where=events.c.event == "DuplicateAbsorbed")
+
+SEEN: Final = "coalesce(source_time, received_time, 0)"
+"""When a message was first seen, in Unix seconds of block time: what lists of messages are ordered by."""
+
+for _name, _columns in {
+    "messages_seen": "",
+    "messages_of_status": "status, ",
+    "messages_of_lane": "source_chain, destination_chain, ",
+    "messages_of_sender": "sender, ",
+    "messages_of_recipient": "recipient, ",
+}.items():
+    Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
 receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
 

@@ -16,7 +16,7 @@ from bridge.protocol.status import Status
 from indexer.errors import IndexerError, SettingsError, StoreVersionError
 from indexer.jobs.report import make_report
 from indexer.reading import IndexReader
-from indexer.records import DivergenceRecord
+from bridge.protocol.indexed import DivergenceRecord
 from indexer.settings import SourceLimits, StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.retries import request_retries

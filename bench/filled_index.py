@@ -1,0 +1,205 @@
+"""An index's store full of made-up messages, to see how pages behave when there are many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from sqlalchemy import Connection, Table
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from indexer.sinks import tables
+from indexer.sinks.store import Store
+
+CHAINS: Final = (31337, 31338)
+_BATCH: Final = 10_000
+_KEPT_IDS: Final = 20
+_BLOCK_HASH: Final = sha256(b"block").digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One made-up message and what became of it."""
+
+    number: int
+    message: Message
+    envelope: bytes
+    routed_at: int  # Unix seconds
+
+    @property
+    def message_id(self) -> bytes:
+        """As the envelope states it."""
+        return self.envelope[1:33]
+
+    @property
+    def is_executed(self) -> bool:
+        """Nine in ten are."""
+        return self.number % 10 != 0
+
+    @property
+    def gmps(self) -> tuple[Gmp, Gmp]:
+        """The two that take it."""
+        return Gmp(self.number % 5 + 1), Gmp((self.number + 1) % 5 + 1)
+
+    @property
+    def delivered(self) -> tuple[Gmp, ...]:
+        """Those of them that deliver."""
+        return self.gmps if self.is_executed else self.gmps[: self.number // 10 % 2]
+
+
+def fill(url: str, count: int, now: int) -> list[bytes]:
+    """Writes that many messages, one each second up to `now` (Unix seconds); returns some of their ids."""
+    store = Store(url)
+    try:
+        kept: list[bytes] = []
+        for first in range(0, count, _BATCH):
+            made = [_make(number, now - count + number) for number in range(first, min(first + _BATCH, count))]
+            kept += [item.message_id for item in made if item.number % max(1, count // _KEPT_IDS) == 0]
+            with store.engine.begin() as connection:
+                _insert(connection, tables.messages, [_message_row(item) for item in made])
+                _insert(connection, tables.receipts, [row for item in made for row in _receipt_rows(item)])
+                _insert(connection, tables.events, [row for item in made for row in _event_rows(item)])
+        with store.engine.begin() as connection:
+            _insert(connection, tables.chains, [_chain_row(chain, count, now) for chain in CHAINS])
+        return kept
+    finally:
+        store.close()
+
+
+def _make(number: int, routed_at: int) -> Made:
+    source, destination = CHAINS if number % 3 else CHAINS[::-1]
+    message = Message(
+        source_chain=source,
+        source_router=_word(source),
+        sender=_word(10_000 + number % 997),
+        nonce=number + 1,
+        destination_chain=destination,
+        destination_router=_word(destination),
+        recipient=_word(20_000 + number % 499),
+        gas_limit=200_000,
+        sent_at=routed_at,
+        ttl=0,
+        kind=Kind(number % 5),
+        quorum=2,
+        replaces=bytes(32),
+        payload=b"message %d" % number,
+    )
+    return Made(number, message, message.encode(), routed_at)
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def _transaction(item: Made, what: str) -> bytes:
+    return sha256(b"%s %d" % (what.encode(), item.number)).digest()
+
+
+def _message_row(item: Made) -> dict[str, Any]:
+    message, delivered = item.message, item.delivered
+    executed_at = item.routed_at + 5 + item.number % 20
+    row = {
+        name: getattr(message, name)
+        for name in ("source_chain", "source_router", "destination_chain", "destination_router", "sender", "recipient")
+    }
+    row |= {name: getattr(message, name) for name in ("nonce", "gas_limit", "sent_at", "ttl", "quorum", "replaces")}
+    return row | {
+        "message_id": item.message_id,
+        "status": "EXECUTED" if item.is_executed else "RECEIVED" if delivered else "ROUTED",
+        "kind": int(message.kind),
+        "source_block": item.number,
+        "source_time": item.routed_at,
+        "source_transaction": _transaction(item, "route"),
+        "payload_hash": _BLOCK_HASH,
+        "payload_differs": False,
+        "retriable": True,
+        "attempts": 0,
+        "attempted_block": item.number,
+        "attempted_hash": _BLOCK_HASH,
+        "attempted_time": item.routed_at,
+        "dispatched": sum(gmp.bit for gmp in item.gmps),
+        "received": sum(gmp.bit for gmp in delivered),
+        "receipts": len(delivered),
+        "received_time": item.routed_at + 4 if delivered else None,
+        "executions": int(item.is_executed),
+        "executed_block": item.number if item.is_executed else None,
+        "executed_log_index": 3 if item.is_executed else None,
+        "executed_time": executed_at if item.is_executed else None,
+        "executed_transaction": _transaction(item, "execute") if item.is_executed else None,
+        "failures": 0,
+        "duplicates": 0,
+    }
+
+
+def _receipt_rows(item: Made) -> list[dict[str, Any]]:
+    return [
+        {
+            "message_id": item.message_id,
+            "gmp": int(gmp),
+            "dispatches": 1,
+            "last_attempt": 0,
+            "dispatch_failures": 0,
+            "received_chain": item.message.destination_chain if gmp in item.delivered else None,
+            "received_block": item.number if gmp in item.delivered else None,
+            "received_log_index": position if gmp in item.delivered else None,
+            "received_time": item.routed_at + 4 if gmp in item.delivered else None,
+            "received_transaction": _transaction(item, gmp.label) if gmp in item.delivered else None,
+            "duplicates": 0,
+        }
+        for position, gmp in enumerate(item.gmps)
+    ]
+
+
+def _event_rows(item: Made) -> list[dict[str, Any]]:
+    source, destination = item.message.source_chain, item.message.destination_chain
+    rows = [
+        _event_row(item, source, 0, "MessageRouted", "route")
+        | {"gmps": sum(gmp.bit for gmp in item.gmps), "attempt": 0, "envelope": item.envelope}
+    ]
+    for position, gmp in enumerate(item.delivered, 1):
+        rows.append(
+            _event_row(item, destination, position, "MessageReceived", gmp.label)
+            | {"gmp": int(gmp), "receipts": position, "quorum": 2}
+        )
+    if item.is_executed:
+        rows.append(_event_row(item, destination, 3, "MessageExecuted", "execute"))
+    return rows
+
+
+def _event_row(item: Made, chain: int, log_index: int, event: str, transaction: str) -> dict[str, Any]:
+    return {
+        "chain_id": chain,
+        "block_number": item.number,
+        "log_index": log_index,
+        "block_hash": _BLOCK_HASH,
+        "block_time": item.routed_at + log_index,
+        "transaction_hash": _transaction(item, transaction),
+        "address": bytes(20),
+        "event": event,
+        "message_id": item.message_id,
+    }
+
+
+def _chain_row(chain: int, block: int, now: int) -> dict[str, Any]:
+    return {
+        "chain_id": chain,
+        "block": block,
+        "block_hash": _BLOCK_HASH,
+        "block_time": now,
+        "hashes": b"",
+        "final_block": block,
+        "final_hash": _BLOCK_HASH,
+        "head_block": block,
+    }
+
+
+def _insert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    names = [column.name for column in table.columns]
+    marks = ", ".join("?" for _ in names)
+    connection.exec_driver_sql(
+        f"insert into {table.name} ({', '.join(names)}) values ({marks})",  # noqa: S608  names of our own tables
+        [tuple(row.get(name) for name in names) for row in rows],
+    )

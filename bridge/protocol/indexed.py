@@ -1,0 +1,216 @@
+"""What the index answers its readers with. All times are of blocks, in Unix seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.protocol.status import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """A message as the index knows it; None where its source has not been read, or nothing has happened yet."""
+
+    message_id: bytes
+    status: Status
+    source_chain: int
+    destination_chain: int | None
+    source_router: bytes | None
+    destination_router: bytes | None
+    sender: bytes | None
+    recipient: bytes | None
+    nonce: int | None
+    gas_limit: int | None  # gas
+    sent_at: int | None
+    ttl: int | None  # seconds; 0 = never expires
+    kind: Kind | None
+    quorum: int | None
+    replaces: bytes | None
+    payload_hash: bytes | None
+    retriable: bool
+    source_block: int | None
+    source_time: int | None
+    source_transaction: bytes | None
+    attempts: int | None  # number of the last attempt; 0 is the route
+    attempted_time: int | None
+    deadline: int | None  # when it counts as stalled unless enough receipts are there
+    dispatched: frozenset[Gmp]
+    received: frozenset[Gmp]
+    receipts: int
+    received_time: int | None
+    executions: int
+    executed_block: int | None
+    executed_time: int | None
+    executed_transaction: bytes | None
+    failures: int
+    failure_reason: bytes | None
+    failed_time: int | None
+    duplicates: int
+    replaced_by: bytes | None = None  # of an ORPHANED message: the one that its transaction created when it came back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptRecord:
+    """What one GMP did for one message."""
+
+    message_id: bytes
+    gmp: int
+    dispatches: int  # attempts in which the GMP took it
+    last_attempt: int | None
+    dispatch_failures: int
+    received_chain: int | None
+    received_block: int | None
+    received_time: int | None
+    received_transaction: bytes | None
+    duplicates: int
+    last_duplicate_time: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateRecord:
+    """A delivery that changed nothing."""
+
+    message_id: bytes
+    gmp: int
+    chain_id: int
+    block_number: int
+    block_time: int
+    transaction_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainRecord:
+    """How far a chain has been read."""
+
+    chain_id: int
+    block: int
+    block_time: int
+    head_block: int  # the newest block when it was last looked at
+    final_block: int
+    lake_block: int | None  # the block up to which its events are in the lake
+    lag_seconds: int  # now less the block's time
+    quarantined: int  # malformed logs kept
+    halted: str | None  # why it is read no further
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DivergenceRecord:
+    """Facts that contradict one another; without a message where it is the lane as a whole."""
+
+    kind: str
+    message_id: bytes | None
+    source_chain: int | None
+    destination_chain: int | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the list of messages, which has the newest first."""
+
+    seen: int  # Unix seconds: block time of the creation, or else of the first receipt
+    message_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which messages to list; None where it does not matter."""
+
+    status: Status | None = None
+    source_chain: int | None = None
+    destination_chain: int | None = None
+    gmp: Gmp | None = None  # that took or delivered it
+    kind: Kind | None = None
+    account: bytes | None = None  # sender or recipient, 32 bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePage:
+    """A part of the list."""
+
+    messages: tuple[MessageRecord, ...]
+    next: Position | None  # where the next part begins; None at the end of the list
+    looked_at: int  # messages, of which those above were wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """Something that happened to a message, on one of its chains."""
+
+    event: str
+    chain_id: int
+    block_number: int
+    log_index: int
+    block_time: int  # Unix seconds
+    transaction_hash: bytes
+    gmp: int | None
+    gmps: int | None  # set: bit n - 1 stands for GMP n
+    attempt: int | None
+    receipts: int | None
+    quorum: int | None
+    reason: bytes | None
+    envelope: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journey:
+    """When a message was where, in Unix seconds of block time."""
+
+    source_time: int
+    received_time: int | None
+    executed_time: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carriage:
+    """What one GMP did for one message."""
+
+    gmp: int
+    dispatches: int  # attempts in which it took the message
+    dispatch_failures: int
+    seconds: int | None  # of block time, from the creation to the receipt; None while there is none
+    was_late: bool  # the message had been executed before
+    duplicates: int
+
+
+class Index(Protocol):
+    """The index, as an explorer reads it."""
+
+    def page(self, wanted: Wanted, *, after: Position | None = None, limit: int = 50) -> MessagePage:
+        """Messages, the newest first."""
+
+    def message(self, message_id: bytes) -> MessageRecord | None:
+        """One message, or None if the index has never seen it."""
+
+    def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
+        """What each GMP did for a message, by GMP number."""
+
+    def events(self, message_id: bytes) -> list[EventRecord]:
+        """What happened to a message, in the order of time."""
+
+    def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
+        """The ids of the messages that a transaction on any chain is about."""
+
+    def chains(self) -> list[ChainRecord]:
+        """How far each chain has been read, by chain id."""
+
+    def by_status(self) -> dict[Status, int]:
+        """How many messages are in each state."""
+
+    def lane_size(self, source_chain: int, destination_chain: int) -> int:
+        """How many messages the index knows of a lane."""
+
+    def journeys(self, source_chain: int, destination_chain: int, limit: int) -> list[Journey]:
+        """The newest messages of a lane, as far as they have come."""
+
+    def carriages(self, limit: int) -> list[Carriage]:
+        """What GMPs did for the newest messages of all lanes."""
+
+    def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
+        """Deliveries that changed nothing, the newest first."""
+
+    def divergences(self) -> list[DivergenceRecord]:
+        """Facts that contradict one another: none is to be expected. Takes as long as there are messages."""

@@ -1,0 +1,196 @@
+"""Looks through the operational store page by page, in bounded time however much it holds. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from bridge.protocol.indexed import Carriage, EventRecord, Journey, MessagePage, Position, Wanted
+from bridge.protocol.status import Status
+from indexer.reading import IndexReader, Row, message_of
+from indexer.sinks.tables import SEEN
+from indexer.transforms.queries import query
+
+SCANNED: Final = 2_000
+"""Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
+
+_LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
+"""Stored as they are shown; every other stored status may be shown as something else, as time tells."""
+
+_PASSING: Final = tuple(status for status in Status if status not in (*_LASTING, Status.ORPHANED))
+
+_TIME_MAKES: Final = (Status.STALLED, Status.EXPIRED, Status.UNKNOWN)
+"""Shown of messages that are stored as something else; see `transforms/sql/shown_status.sql`."""
+
+_LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
+
+
+class IndexBrowser(IndexReader):
+    """Answers what an explorer asks."""
+
+    def page(self, wanted: Wanted, *, after: Position | None = None, limit: int = 50) -> MessagePage:
+        """Messages, the newest first.
+
+        Args:
+            wanted: which ones.
+            after: where the part before ended; None for the first part.
+            limit: at most so many.
+        """
+        if wanted.status is Status.ORPHANED:
+            found = self.messages(status=Status.ORPHANED, limit=limit)
+            return MessagePage(messages=tuple(found), next=None, looked_at=len(found))
+        looked_at = _looked_at(wanted, continued=after is not None)
+        judged = _filter(wanted)
+        scanned = SCANNED if judged else limit + 1
+        arguments = _arguments(wanted) | {"scanned": scanned}
+        if after is not None:
+            arguments |= {"after_seen": after.seen, "after_id": after.message_id}
+        shown = query("shown_status", messages=f"({looked_at})", chains="chains")
+        rows = self._rows(
+            f"select * from ({shown}) {judged} order by {SEEN} desc, message_id desc limit :limit",  # noqa: S608
+            **arguments,
+            limit=limit + 1,
+        )
+        messages = tuple(message_of(row) for row in rows[:limit])
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            return MessagePage(messages=messages, next=_position(last), looked_at=scanned)
+        # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
+        edge = self._rows(
+            f"select count(*) over () as number, {SEEN} as seen, message_id from ({looked_at}) "  # noqa: S608
+            f"order by {SEEN}, message_id limit 1",
+            **arguments,
+        )
+        number = edge[0]["number"] if edge else 0
+        more = Position(edge[0]["seen"], edge[0]["message_id"]) if number >= scanned else None
+        return MessagePage(messages=messages, next=more, looked_at=number)
+
+    def events(self, message_id: bytes) -> list[EventRecord]:
+        """What happened to a message: by time, and within a second the source's events first."""
+        rows = self._rows(
+            """
+            select * from events where message_id = :id and event is not null and error is null
+            order by block_time, case when event in ('MessageReceived', 'MessageExecuted') then 1 else 0 end,
+              chain_id, block_number, log_index
+            """,
+            id=message_id,
+        )
+        return [EventRecord(**{field.name: row[field.name] for field in fields(EventRecord)}) for row in rows]
+
+    def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
+        """The ids of the messages that a transaction on any chain has created, retried, delivered or executed."""
+        rows = self._rows(
+            "select distinct message_id from events where transaction_hash = :hash and message_id is not null limit :limit",
+            hash=transaction_hash,
+            limit=limit,
+        )
+        return [row["message_id"] for row in rows]
+
+    def by_status(self) -> dict[Status, int]:
+        """How many messages are in each state; counts lasting ones from an index alone."""
+        stored = self._rows("select status, count(*) as number from messages group by status")
+        lasting = {Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING}
+        passing = ", ".join(f"'{status.value}'" for status in _PASSING)
+        chosen = f"(select * from messages where status in ({passing}))"  # noqa: S608  our own words
+        shown = query("shown_status", messages=chosen, chains="chains")
+        rows = self._rows(
+            f"select shown_status, count(*) as number from ({shown}) group by shown_status"  # noqa: S608
+        )
+        return lasting | {Status(row["shown_status"]): row["number"] for row in rows}
+
+    def lane_size(self, source_chain: int, destination_chain: int) -> int:
+        """How many messages the index knows of a lane."""
+        rows = self._rows(
+            "select count(*) as number from messages where source_chain = :source and destination_chain = :destination",
+            source=source_chain,
+            destination=destination_chain,
+        )
+        return int(rows[0]["number"])
+
+    def journeys(self, source_chain: int, destination_chain: int, limit: int) -> list[Journey]:
+        """The newest messages of a lane, as far as they have come."""
+        rows = self._rows(
+            f"""
+            select source_time, received_time, executed_time from messages
+            where source_chain = :source and destination_chain = :destination and source_time is not null
+            order by {SEEN} desc, message_id desc limit :limit
+            """,  # noqa: S608  our own expression
+            source=source_chain,
+            destination=destination_chain,
+            limit=limit,
+        )
+        return [Journey(**row) for row in rows]
+
+    def carriages(self, limit: int) -> list[Carriage]:
+        """What GMPs did for the newest messages of all lanes.
+
+        Args:
+            limit: messages looked at.
+        """
+        rows = self._rows(
+            f"""
+            select r.gmp, r.dispatches, r.dispatch_failures, r.received_time - m.source_time as seconds, r.duplicates,
+              coalesce(r.received_block > m.executed_block or
+                (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
+            from (select * from messages order by {SEEN} desc, message_id desc limit :limit) m
+            join receipts r on r.message_id = m.message_id
+            """,  # noqa: S608  our own expression
+            limit=limit,
+        )
+        return [Carriage(**row | {"was_late": bool(row["was_late"])}) for row in rows]
+
+
+def _position(row: Row) -> Position:
+    seen = row["source_time"] if row["source_time"] is not None else row["received_time"]
+    return Position(seen or 0, row["message_id"])
+
+
+def _looked_at(wanted: Wanted, *, continued: bool) -> str:
+    """The newest messages that an index finds by one of the conditions; the others are judged row by row."""
+    chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
+    return f"select * from ({chosen}) order by {SEEN} desc, message_id desc limit :scanned"  # noqa: S608
+
+
+def _newest(condition: str, *, continued: bool) -> str:
+    # The first half is what the index understands, the second puts messages of one second in order.
+    later = f"and {SEEN} <= :after_seen and ({SEEN} < :after_seen or message_id < :after_id)" if continued else ""
+    return (
+        f"select * from (select * from messages where {condition} {later} "  # noqa: S608
+        f"order by {SEEN} desc, message_id desc limit :scanned)"
+    )
+
+
+def _indexed(wanted: Wanted) -> Sequence[str]:
+    if wanted.account is not None:
+        return ("sender = :account", "recipient = :account and sender <> :account")
+    if wanted.status is not None:
+        stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
+        return tuple(f"status = '{status.value}'" for status in stored)
+    if wanted.source_chain is not None and wanted.destination_chain is not None:
+        return _LANE
+    return ("1 = 1",)
+
+
+def _filter(wanted: Wanted) -> str:
+    by_lane = _indexed(wanted) == _LANE
+    conditions = {
+        "shown_status = :status": None if wanted.status in _LASTING and wanted.account is None else wanted.status,
+        "source_chain = :source_chain": None if by_lane else wanted.source_chain,
+        "destination_chain = :destination_chain": None if by_lane else wanted.destination_chain,
+        "((dispatched | received) & :gmp) <> 0": wanted.gmp,
+        "kind = :kind": wanted.kind,
+    }
+    chosen = [condition for condition, value in conditions.items() if value is not None]
+    return f"where {' and '.join(chosen)}" if chosen else ""
+
+
+def _arguments(wanted: Wanted) -> dict[str, Any]:
+    return {
+        "status": wanted.status.value if wanted.status else None,
+        "source_chain": wanted.source_chain,
+        "destination_chain": wanted.destination_chain,
+        "gmp": wanted.gmp.bit if wanted.gmp else None,
+        "kind": None if wanted.kind is None else int(wanted.kind),
+        "account": wanted.account,
+    }

@@ -1,0 +1,169 @@
+"""The index page by page: every message once, whatever is asked for, and never more than a bounded look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from bench.filled_index import CHAINS, fill
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import MessageRecord, Position, Wanted
+from bridge.protocol.message import Kind
+from bridge.protocol.status import Status
+from indexer.browsing import SCANNED, IndexBrowser
+from indexer.sinks.store import Store
+from tests.unit.index_world import START, absorbed, apply, executed, new_world, received, routed, sent_message
+
+NOW = 1_800_000_000
+COUNT = 3_000
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexBrowser]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('index') / 'index.db'}"
+    fill(url, COUNT, NOW)
+    with IndexBrowser(url, clock=lambda: NOW) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def everything(browser: IndexBrowser) -> list[MessageRecord]:
+    return browser.messages(limit=COUNT)
+
+
+def walk(browser: IndexBrowser, wanted: Wanted, limit: int) -> list[MessageRecord]:
+    found: list[MessageRecord] = []
+    after: Position | None = None
+    for _ in range(COUNT):
+        page = browser.page(wanted, after=after, limit=limit)
+        assert len(page.messages) <= limit
+        found += page.messages
+        if page.next is None:
+            return found
+        after = page.next
+    raise AssertionError("the pages never end")
+
+
+def is_wanted(record: MessageRecord, wanted: Wanted) -> bool:
+    return (
+        (wanted.status is None or record.status is wanted.status)
+        and (wanted.source_chain is None or record.source_chain == wanted.source_chain)
+        and (wanted.destination_chain is None or record.destination_chain == wanted.destination_chain)
+        and (wanted.gmp is None or wanted.gmp in record.dispatched | record.received)
+        and (wanted.kind is None or record.kind is wanted.kind)
+        and (wanted.account is None or wanted.account in (record.sender, record.recipient))
+    )
+
+
+chosen = st.builds(
+    Wanted,
+    status=st.sampled_from([None, *(status for status in Status if status is not Status.ORPHANED)]),
+    source_chain=st.sampled_from([None, *CHAINS]),
+    destination_chain=st.sampled_from([None, *CHAINS]),
+    gmp=st.sampled_from([None, *Gmp]),
+    kind=st.sampled_from([None, Kind.PLAIN, Kind.QUERY, Kind.REPORT]),
+    account=st.sampled_from([None, (10_007).to_bytes(32, "big"), (20_007).to_bytes(32, "big")]),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(wanted=chosen, limit=st.sampled_from([7, 50, 400]))
+def test_the_pages_of_any_choice_hold_every_wanted_message_once_and_in_order(
+    browser: IndexBrowser, everything: list[MessageRecord], wanted: Wanted, limit: int
+) -> None:
+    found = walk(browser, wanted, limit)
+    expected = [record for record in everything if is_wanted(record, wanted)]
+    assert {record.message_id for record in found} == {record.message_id for record in expected}
+    assert len(found) == len(expected)
+    assert [record.source_time for record in found] == sorted(
+        (record.source_time or 0 for record in found), reverse=True
+    )
+
+
+def test_messages_of_one_second_are_neither_left_out_nor_shown_twice(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'index.db'}")
+    alpha, beta = new_world()
+    sent = [sent_message(nonce) for nonce in range(1, 12)]
+    alpha.mine(*(routed(message) for message in sent))
+    for chain in (alpha, beta):
+        apply(store, chain)
+    store.close()
+    with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
+        found = walk(browser, Wanted(), limit=3)
+    assert sorted(record.message_id for record in found) == sorted(message.id for message in sent)
+
+
+def test_a_choice_that_nothing_passes_looks_at_a_bounded_number_and_goes_on(browser: IndexBrowser) -> None:
+    page = browser.page(Wanted(kind=Kind.REPORT))
+    assert (page.messages, page.looked_at) == ((), SCANNED)
+    assert page.next is not None
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Wanted(),
+        Wanted(status=Status.EXECUTED),
+        Wanted(source_chain=CHAINS[0], destination_chain=CHAINS[1]),
+        Wanted(account=(10_007).to_bytes(32, "big")),
+    ],
+)
+def test_no_page_sorts_or_scans_the_whole_table(browser: IndexBrowser, wanted: Wanted) -> None:
+    plans: list[str] = []
+    rows = browser._rows
+
+    def explained(statement: str, **arguments: object) -> list[object]:
+        policy = {"now": NOW, "stall_after": 900, "max_lag": 120}
+        with browser._engine.connect() as connection:
+            plan = connection.execute(text(f"explain query plan {statement}"), policy | arguments).mappings()
+            plans.extend(row["detail"] for row in plan)
+        return rows(statement, **arguments)  # type: ignore[return-value]  # only looked at
+
+    browser._rows = explained  # type: ignore[method-assign,assignment]  # listens in
+    try:
+        browser.page(replace(wanted), after=Position(NOW - 100, bytes(32)))
+    finally:
+        browser._rows = rows  # type: ignore[method-assign]
+    on_messages = [step for step in plans if " messages" in step]
+    assert on_messages
+    assert all("USING INDEX messages_" in step for step in on_messages), plans
+
+
+def test_a_transaction_on_either_chain_leads_to_its_messages(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'index.db'}")
+    alpha, beta = new_world()
+    sent = sent_message(quorum=1)
+    alpha.mine(routed(sent))
+    beta.mine(received(sent, 1), executed(sent))
+    beta.mine(absorbed(sent, 1))
+    for chain in (alpha, beta):
+        apply(store, chain)
+    store.close()
+    with IndexBrowser(f"sqlite:///{tmp_path / 'index.db'}", clock=lambda: START) as browser:
+        events = browser.events(sent.id)
+        assert [event.event for event in events] == [
+            "MessageRouted",
+            "MessageReceived",
+            "MessageExecuted",
+            "DuplicateAbsorbed",
+        ]
+        assert all(browser.of_transaction(event.transaction_hash) == [sent.id] for event in events)
+        assert browser.of_transaction(bytes(32)) == []
+        (carriage, *_) = [item for item in browser.carriages(10) if item.gmp == 1]
+    assert (carriage.dispatches, carriage.duplicates, carriage.was_late, carriage.seconds) == (1, 1, False, 0)
+
+
+def test_counts_by_state_are_those_of_the_messages_themselves(
+    browser: IndexBrowser, everything: list[MessageRecord]
+) -> None:
+    counted = browser.by_status()
+    assert counted == {
+        status: sum(record.status is status for record in everything) for status in {r.status for r in everything}
+    }
+    assert counted[Status.STALLED] > 0
