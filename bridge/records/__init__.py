@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from bridge.records.figures import Figures
 from bridge.records.lanes import Lanes
 from bridge.records.observations import Observations
 from bridge.records.outbox import Outbox
@@ -37,6 +38,10 @@ class Store(Protocol):
     @property
     def lanes(self) -> Lanes:
         """Which lanes are held."""
+
+    @property
+    def figures(self) -> Figures:
+        """Sums over all of these."""
 
     def close(self) -> None:
         """Lets go of files and connections."""

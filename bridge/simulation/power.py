@@ -94,6 +94,7 @@ class PoweredStore:
         self.transactions: Any = Powered(store.transactions, power)
         self.retries: Any = Powered(store.retries, power)
         self.lanes: Any = Powered(store.lanes, power)
+        self.figures: Any = Powered(store.figures, power)
 
     def close(self) -> None:
         """Closes the store."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.store.memory.figures import MemoryFigures
 from bridge.store.memory.lanes import MemoryLanes
 from bridge.store.memory.observations import MemoryObservations
 from bridge.store.memory.outbox import MemoryOutbox
@@ -21,6 +22,7 @@ class MemoryStore:
         self.transactions = transactions
         self.observations = MemoryObservations(outbox, transactions)
         self.retries = MemoryRetryJobs()
+        self.figures = MemoryFigures(outbox, transactions)
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.protocol.gmps import Gmp
@@ -129,6 +129,10 @@ class MemoryOutbox:
             )
             for (source, destination, gmp, state), group in sorted(groups.items())
         ]
+
+    def all(self) -> Iterable[OutboxEntry]:
+        """Every entry; for the figures, which count these."""
+        return self._entries.values()
 
     def put(self, entry: OutboxEntry) -> None:
         """Writes an entry as it is; for the observations, which share these entries."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.records.transactions import Inclusion, SignedVersion, Slot, SlotRequest, SlotState
@@ -93,6 +93,10 @@ class MemoryTransactionLedger:
     def slots_for(self, purpose: str) -> list[Slot]:
         found = [slot for slot in self._slots.values() if slot.purpose == purpose]
         return sorted(found, key=lambda slot: (slot.chain_id, slot.account, slot.nonce))
+
+    def all(self) -> Iterable[Slot]:
+        """Every slot; for the figures, which count these."""
+        return self._slots.values()
 
     def unfinalise(self, chain_id: int, last_good: int) -> None:
         """Takes back the finality of transactions above a block; for the observations."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.store.sql.database import Database
+from bridge.store.sql.figures import SqlFigures
 from bridge.store.sql.lanes import SqlLanes
 from bridge.store.sql.observations import SqlObservations
 from bridge.store.sql.outbox import SqlOutbox
@@ -26,6 +27,7 @@ class SqlStore:
         self.transactions = SqlTransactionLedger(self._database)
         self.retries = SqlRetryJobs(self._database)
         self.lanes = SqlLanes(self._database)
+        self.figures = SqlFigures(self._database)
 
     def close(self) -> None:
         """Closes its connections."""

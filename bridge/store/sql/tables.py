@@ -138,6 +138,7 @@ outbox = Table(
     Index(None, "destination_chain", "state", "available_at"),
     Index(None, "source_chain", "block_number"),
     Index(None, "created_at"),
+    Index(None, "delivered_at"),
 )
 
 outbox_failures = Table(
@@ -150,6 +151,7 @@ outbox_failures = Table(
     Column("kind", String, nullable=False),
     Column("code", String, nullable=False),
     Column("message", Text, nullable=False),
+    Index(None, "failed_at"),
 )
 
 slots = Table(
@@ -175,6 +177,7 @@ slots = Table(
     UniqueConstraint("chain_id", "account", "nonce"),
     Index(None, "chain_id", "account", "state"),
     Index(None, "purpose"),
+    Index(None, "reserved_at"),
     sqlite_autoincrement=True,
 )
 

@@ -1,0 +1,123 @@
+"""Sums over the store in memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.figures import (
+    LATENCY_BOUNDS,
+    Committed,
+    DeliverySum,
+    FailureSum,
+    SlotSum,
+    TransactionOutcome,
+    TransactionSum,
+    Tried,
+)
+from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.transactions import Slot, SlotState
+from bridge.store.memory.outbox import MemoryOutbox
+from bridge.store.memory.transactions import MemoryTransactionLedger
+
+
+class MemoryFigures:
+    """See `bridge.records.figures.Figures`."""
+
+    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger) -> None:
+        self._outbox = outbox
+        self._transactions = transactions
+
+    def deliveries(self) -> list[DeliverySum]:
+        took = defaultdict(list)
+        for entry in self._outbox.all():
+            if entry.state is OutboxState.DELIVERED and entry.delivered_at is not None:
+                took[_queue(entry)].append(entry.delivered_at - entry.created_at)
+        return [
+            DeliverySum(
+                source_chain=source,
+                destination_chain=destination,
+                gmp=gmp,
+                count=len(times),
+                within=tuple(sum(time <= bound for time in times) for bound in LATENCY_BOUNDS),
+                seconds=sum(times),
+            )
+            for (source, destination, gmp), times in sorted(took.items())
+        ]
+
+    def failures(self) -> list[FailureSum]:
+        counts = Counter(
+            (*_queue(entry), recorded.failure.kind, recorded.failure.code)
+            for entry in self._outbox.all()
+            for recorded in self._outbox.failures(entry.event_id)
+        )
+        return [
+            FailureSum(source_chain=source, destination_chain=destination, gmp=gmp, kind=kind, code=code, count=count)
+            for (source, destination, gmp, kind, code), count in sorted(counts.items())
+        ]
+
+    def slots(self) -> list[SlotSum]:
+        groups = defaultdict(list)
+        for slot in self._transactions.all():
+            groups[slot.chain_id, slot.account, slot.state].append(slot.reserved_at)
+        return [
+            SlotSum(chain_id=chain_id, account=account, state=state, count=len(times), oldest=min(times))
+            for (chain_id, account, state), times in sorted(groups.items())
+        ]
+
+    def transactions(self) -> list[TransactionSum]:
+        counts = Counter(
+            (slot.chain_id, slot.account, outcome)
+            for slot in self._transactions.all()
+            if (outcome := _outcome(slot)) is not None
+        )
+        return [
+            TransactionSum(chain_id=chain_id, account=account, outcome=outcome, count=count)
+            for (chain_id, account, outcome), count in sorted(counts.items())
+        ]
+
+    def recent(self, since: float) -> list[Tried]:
+        tried: list[Tried] = []
+        for entry in self._outbox.all():
+            ends: list[tuple[float, str | None]] = [
+                (one.failure.at, one.failure.code) for one in self._outbox.failures(entry.event_id)
+            ]
+            if entry.delivered_at is not None:
+                ends.append((entry.delivered_at, None))
+            tried += (
+                Tried(
+                    gmp=entry.dispatch.gmp,
+                    destination_chain=entry.dispatch.destination_chain,
+                    message_id=entry.dispatch.message_id,
+                    at=at,
+                    code=code,
+                )
+                for at, code in ends
+                if at > since
+            )
+        return sorted(tried, key=lambda one: one.at)
+
+    def committed(self, since: float) -> list[Committed]:
+        wei: defaultdict[tuple[int, int], int] = defaultdict(int)
+        for slot in self._transactions.all():
+            entry = self._outbox.entry(slot.purpose)
+            if entry is None or slot.reserved_at <= since or slot.call is None or not slot.versions:
+                continue
+            fee = max(version.fees.max_fee for version in slot.versions)
+            lane = (entry.lane.source_chain, entry.lane.destination_chain)
+            wei[lane] += (slot.call.gas or 0) * fee + slot.call.value
+        return [Committed(*lane, total) for lane, total in sorted(wei.items())]
+
+
+def _queue(entry: OutboxEntry) -> tuple[int, int, Gmp]:
+    return (entry.lane.source_chain, entry.lane.destination_chain, entry.dispatch.gmp)
+
+
+def _outcome(slot: Slot) -> TransactionOutcome | None:
+    if slot.state is SlotState.TAKEN:
+        return TransactionOutcome.TAKEN
+    if slot.included is None:
+        return None
+    if slot.ended_as_noop:
+        return TransactionOutcome.NOOP
+    return TransactionOutcome.SUCCEEDED if slot.included.succeeded else TransactionOutcome.REVERTED

@@ -1,0 +1,143 @@
+"""Sums over the store in SQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sqlalchemy import ColumnElement, case, func, null, select
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.figures import (
+    LATENCY_BOUNDS,
+    Committed,
+    DeliverySum,
+    FailureSum,
+    SlotSum,
+    TransactionOutcome,
+    TransactionSum,
+    Tried,
+)
+from bridge.records.outbox import FailureKind, OutboxState
+from bridge.records.transactions import SlotState
+from bridge.store.sql.database import Database
+from bridge.store.sql.tables import outbox, outbox_failures, signed_versions, slots
+
+_QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
+
+
+class SqlFigures:
+    """See `bridge.records.figures.Figures`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def deliveries(self) -> list[DeliverySum]:
+        took = outbox.c.delivered_at - outbox.c.created_at
+        within = [func.count().filter(took <= bound) for bound in LATENCY_BOUNDS]
+        query = (
+            select(*_QUEUE, func.count(), func.sum(took), *within)
+            .where(outbox.c.state == OutboxState.DELIVERED)
+            .group_by(*_QUEUE)
+            .order_by(*_QUEUE)
+        )
+        with self._database.reading() as connection:
+            return [
+                DeliverySum(
+                    source_chain=source,
+                    destination_chain=destination,
+                    gmp=Gmp(gmp),
+                    count=count,
+                    within=tuple(counts),
+                    seconds=seconds,
+                )
+                for source, destination, gmp, count, seconds, *counts in connection.execute(query)
+            ]
+
+    def failures(self) -> list[FailureSum]:
+        key = (*_QUEUE, outbox_failures.c.kind, outbox_failures.c.code)
+        query = (
+            select(*key, func.count())
+            .join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
+            .group_by(*key)
+            .order_by(*key)
+        )
+        with self._database.reading() as connection:
+            return [
+                FailureSum(
+                    source_chain=source,
+                    destination_chain=destination,
+                    gmp=Gmp(gmp),
+                    kind=FailureKind(kind),
+                    code=code,
+                    count=count,
+                )
+                for source, destination, gmp, kind, code, count in connection.execute(query)
+            ]
+
+    def slots(self) -> list[SlotSum]:
+        key = (slots.c.chain_id, slots.c.account, slots.c.state)
+        query = select(*key, func.count(), func.min(slots.c.reserved_at)).group_by(*key).order_by(*key)
+        with self._database.reading() as connection:
+            return [
+                SlotSum(chain_id=chain_id, account=account, state=SlotState(state), count=count, oldest=oldest)
+                for chain_id, account, state, count, oldest in connection.execute(query)
+            ]
+
+    def transactions(self) -> list[TransactionSum]:
+        outcome = _outcome()
+        key = (slots.c.chain_id, slots.c.account, outcome)
+        included = (
+            select(*key, func.count())
+            .outerjoin(
+                signed_versions,
+                (signed_versions.c.slot_id == slots.c.slot_id) & (signed_versions.c.hash == slots.c.included_hash),
+            )
+            .where(slots.c.state.in_([SlotState.INCLUDED, SlotState.FINAL, SlotState.TAKEN]))
+            .group_by(*key)
+            .order_by(*key)
+        )
+        with self._database.reading() as connection:
+            return [
+                TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(ended), count=count)
+                for chain_id, account, ended, count in connection.execute(included)
+            ]
+
+    def recent(self, since: float) -> list[Tried]:
+        columns = (outbox.c.gmp, outbox.c.destination_chain, outbox.c.message_id)
+        failed = (
+            select(*columns, outbox_failures.c.failed_at, outbox_failures.c.code)
+            .join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
+            .where(outbox_failures.c.failed_at > since)
+        )
+        delivered = select(*columns, outbox.c.delivered_at, null()).where(outbox.c.delivered_at > since)
+        with self._database.reading() as connection:
+            rows = [*connection.execute(failed), *connection.execute(delivered)]
+        tried = [
+            Tried(gmp=Gmp(gmp), destination_chain=destination, message_id=message_id, at=at, code=code)
+            for gmp, destination, message_id, at, code in rows
+        ]
+        return sorted(tried, key=lambda one: one.at)
+
+    def committed(self, since: float) -> list[Committed]:
+        key = (outbox.c.source_chain, outbox.c.destination_chain, slots.c.slot_id, slots.c.call_gas, slots.c.call_value)
+        query = (
+            select(*key, func.max(signed_versions.c.max_fee))
+            .join(outbox, outbox.c.event_id == slots.c.purpose)
+            .join(signed_versions, signed_versions.c.slot_id == slots.c.slot_id)
+            .where(slots.c.reserved_at > since)
+            .group_by(*key)
+        )
+        wei: defaultdict[tuple[int, int], int] = defaultdict(int)  # sums of more than 64 bits are not every database's
+        with self._database.reading() as connection:
+            for source, destination, _, gas, value, fee in connection.execute(query):
+                wei[source, destination] += (gas or 0) * fee + int(value or 0)
+        return [Committed(*lane, total) for lane, total in sorted(wei.items())]
+
+
+def _outcome() -> ColumnElement[str]:
+    return case(
+        (slots.c.state == SlotState.TAKEN, TransactionOutcome.TAKEN.value),
+        (signed_versions.c.is_noop, TransactionOutcome.NOOP.value),
+        (slots.c.succeeded, TransactionOutcome.SUCCEEDED.value),
+        else_=TransactionOutcome.REVERTED.value,
+    )

@@ -1,0 +1,108 @@
+"""Every store adds up to the same sums, however many entries, tries and nonces lie behind them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.ports import Call, Fees
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.records.figures import LATENCY_BOUNDS, Committed, TransactionOutcome, Tried
+from bridge.records.outbox import Delivered, Delivery, Failure, FailureKind, OutboxEntry, Retry, event_id_of
+from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+
+ACCOUNT = "0x" + "aa" * 20
+SEEN = 100.0
+
+
+@pytest.fixture(autouse=True)
+def three_messages_over_two_gmps(store: Store) -> None:
+    sent = (message(1), message(2), message(3))
+    store.observations.record(observed_range(*sent, gmps=(Gmp.HYPERLANE, Gmp.AXELAR), now=SEEN))
+
+
+def claimed(store: Store, gmp: Gmp, now: float) -> list[OutboxEntry]:
+    return store.outbox.claim(worker="w", destination_chain=BETA, gmps={gmp}, limit=9, now=now, lease=30)
+
+
+def deliver(store: Store, gmp: Gmp, *times: float) -> None:
+    for entry, at in zip(claimed(store, gmp, min(times)), times, strict=False):
+        delivery = Delivery(block(77, "destination"), word("delivery"))
+        assert not store.outbox.finish([Delivered(entry.claim_held, delivery)], at)
+
+
+def fail(store: Store, gmp: Gmp, at: float, code: str) -> None:
+    failure = Failure(at=at, kind=FailureKind.TRANSIENT, code=code, message="no answer")
+    store.outbox.finish([Retry(entry.claim_held, failure, at + 1) for entry in claimed(store, gmp, at)], at)
+
+
+def test_deliveries_are_sorted_by_how_long_they_took(store: Store) -> None:
+    deliver(store, Gmp.HYPERLANE, SEEN + 1, SEEN + 4, SEEN + 100)
+    (figure,) = store.figures.deliveries()
+    assert (figure.source_chain, figure.destination_chain, figure.gmp) == (ALPHA, BETA, Gmp.HYPERLANE)
+    assert (figure.count, figure.seconds) == (3, 105)
+    assert dict(zip(LATENCY_BOUNDS, figure.within, strict=True)) == {
+        bound: 1 if bound < 4 else 2 if bound < 100 else 3 for bound in LATENCY_BOUNDS
+    }
+
+
+def test_failures_are_counted_by_what_they_were(store: Store) -> None:
+    fail(store, Gmp.AXELAR, 200, "TransientError")
+    fail(store, Gmp.AXELAR, 300, "CallRevertedError")
+    fail(store, Gmp.HYPERLANE, 300, "CallRevertedError")
+    assert [(figure.gmp, figure.code, figure.count) for figure in store.figures.failures()] == [
+        (Gmp.HYPERLANE, "CallRevertedError", 3),
+        (Gmp.AXELAR, "CallRevertedError", 3),
+        (Gmp.AXELAR, "TransientError", 3),
+    ]
+
+
+def test_recent_tries_are_those_after_the_moment_in_the_order_in_which_they_ended(store: Store) -> None:
+    fail(store, Gmp.AXELAR, 200, "TransientError")
+    deliver(store, Gmp.AXELAR, 260, 250, 240)
+    found = store.figures.recent(200)
+    assert [(one.at, one.code) for one in found] == [(240, None), (250, None), (260, None)]
+    assert {one.message_id for one in found} == {message(nonce).id for nonce in (1, 2, 3)}
+    assert found[0] == Tried(gmp=Gmp.AXELAR, destination_chain=BETA, message_id=found[0].message_id, at=240, code=None)
+    assert len(store.figures.recent(0)) == 6
+
+
+def version(name: str, max_fee: int = 20, *, is_noop: bool = False) -> SignedVersion:
+    return SignedVersion(hash=word(name), raw=b"raw", fees=Fees(max_fee, 2), signed_at=5.0, is_noop=is_noop)
+
+
+def test_nonces_and_what_they_were_good_for_are_counted(store: Store) -> None:
+    call = Call(to="0x" + "bb" * 20, data=b"", value=7, gas=100_000)
+    ledger, names = store.transactions, ("works", "reverts", "closed", "taken", "open")
+    slots = ledger.reserve(BETA, ACCOUNT, [SlotRequest(name, call) for name in names], first_nonce=0, now=10.0)
+    ids = {name: slot.slot_id for name, slot in zip(names, slots, strict=True) if slot is not None}
+    for name in ("works", "reverts", "open"):
+        assert ledger.sign(ids[name], version(name), replaces=None)
+    assert ledger.sign(ids["closed"], version("closed", is_noop=True), replaces=None)
+    ledger.take(ids["taken"])
+    ledger.include([(ids[name], Inclusion(word(name), block(9), succeeded=name != "reverts")) for name in names[:3]])
+    assert {(figure.outcome, figure.count) for figure in store.figures.transactions()} == {
+        (outcome, 1) for outcome in TransactionOutcome
+    }
+    assert {(figure.state, figure.count, figure.oldest) for figure in store.figures.slots()} == {
+        (SlotState.INCLUDED, 3, 10.0),
+        (SlotState.TAKEN, 1, 10.0),
+        (SlotState.SIGNED, 1, 10.0),
+    }
+
+
+def test_what_deliveries_may_cost_is_their_gas_at_the_highest_fee_signed_for(store: Store) -> None:
+    purposes = [event_id_of(message(nonce).id, Gmp.AXELAR, 0) for nonce in (1, 2)]
+    call = Call(to="0x" + "bb" * 20, data=b"", value=10**20, gas=100_000)
+    requests = [SlotRequest(purpose, call) for purpose in (*purposes, "retry/0x00/1")]
+    for at, request in zip((10.0, 20.0, 20.0), requests, strict=True):
+        (slot,) = store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=at)
+        assert slot is not None
+        assert store.transactions.sign(slot.slot_id, version(f"first of {slot.nonce}", 20), replaces=None)
+        replaced = word(f"first of {slot.nonce}")
+        assert store.transactions.sign(slot.slot_id, version(f"second of {slot.nonce}", 30), replaces=replaced)
+    one = 100_000 * 30 + 10**20
+    assert list(store.figures.committed(0)) == [Committed(ALPHA, BETA, 2 * one)]
+    assert list(store.figures.committed(15)) == [Committed(ALPHA, BETA, one)]
+    assert list(store.figures.committed(20)) == []
