@@ -20,9 +20,9 @@ from bridge.explanation import GmpProgress, Stage
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
-from bridge.protocol.indexed import MessageRecord
 
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
 

@@ -17,6 +17,16 @@ Network = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON; errors too, on stderr.")]
 
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="The relayer's store, else WAYBILL_STORE: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE, which"
+        " several relayers share. By default a SQLite file in .waybill.",
+        show_default=False,
+    ),
+]
+
 Key = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
 from bridge.records import Store
-from bridge.store import open_store
+from bridge.store import may_exist, open_store
 from indexer.reading import IndexReader
 
 
@@ -31,10 +31,11 @@ def open_index(workspace: Workspace) -> Iterator[IndexReader]:
 @contextmanager
 def open_bridge_store(workspace: Workspace) -> Iterator[Store | None]:
     """The relayer's store, or None if no relayer has run yet."""
-    if not workspace.bridge_store.exists():
+    url = workspace.settings().store
+    if not may_exist(url):
         yield None
         return
-    store = open_store(f"sqlite:///{workspace.bridge_store}")
+    store = open_store(url)
     try:
         yield store
     finally:

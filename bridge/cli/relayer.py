@@ -35,6 +35,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    store: options.StoreUrl = None,
     config: options.Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -48,7 +49,7 @@ def run(
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
     workspace.state.mkdir(parents=True, exist_ok=True)
-    settings = workspace.settings(config, relayer_key=key, gmps=_gmps(gmp), paused_gmps=_gmps(pause_gmp))
+    settings = workspace.settings(config, relayer_key=key, store=store, gmps=_gmps(gmp), paused_gmps=_gmps(pause_gmp))
     configure_logging(as_json=as_json)
 
     async def work() -> None:

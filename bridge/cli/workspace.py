@@ -44,7 +44,7 @@ class Workspace:
 
     @property
     def bridge_store(self) -> Path:
-        """The relayer's store."""
+        """The relayer's store, unless the settings name another one."""
         return self.state / "bridge.db"
 
     @property

@@ -75,8 +75,9 @@ class Failure:
     message: str  # for people
 
     def __post_init__(self) -> None:
-        """Keeps what strangers' contracts and nodes say from filling the store."""
-        object.__setattr__(self, "message", self.message[:_LONGEST_ERROR])
+        """Keeps what strangers' contracts and nodes say from filling the store, and to what every database can keep."""
+        text = self.message.replace("\0", "�").encode(errors="replace").decode()
+        object.__setattr__(self, "message", text[:_LONGEST_ERROR])
 
 
 @dataclass(frozen=True, slots=True)

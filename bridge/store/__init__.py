@@ -1,20 +1,31 @@
-"""Where the bridge keeps what it remembers: SQLite by default."""
+"""Where the bridge keeps what it remembers: SQLite by default, or PostgreSQL, which several relayers share."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import make_url
 
 from bridge.store.memory import MemoryStore
 from bridge.store.sql import SqlStore
 
-__all__ = ["MemoryStore", "SqlStore", "open_store"]
+__all__ = ["MemoryStore", "SqlStore", "may_exist", "open_store"]
 
 IN_MEMORY = "memory"
 
 
 def open_store(url: str) -> SqlStore | MemoryStore:
-    """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db``, or ``memory``.
+    """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``, or ``memory``.
 
     Raises:
         StoreVersionError: a newer version of Waybill made it.
         StoreError: there is no database behind that URL.
+        StoreBusyError: the database does not answer.
     """
     return MemoryStore() if url == IN_MEMORY else SqlStore(url)
+
+
+def may_exist(url: str) -> bool:
+    """Whether there can be a store: a SQLite file that is not there has none, and reading must not make one."""
+    parsed = make_url(url)
+    return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").exists()

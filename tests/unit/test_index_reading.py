@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import update
 
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from indexer.errors import IndexerError, SettingsError, StoreVersionError
 from indexer.jobs.report import make_report
 from indexer.reading import IndexReader
-from bridge.protocol.indexed import DivergenceRecord
 from indexer.settings import SourceLimits, StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.retries import request_retries

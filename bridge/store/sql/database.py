@@ -1,14 +1,19 @@
-"""The connection to the store's database: its settings, its transactions, and the version of its tables."""
+"""The connection to the store's database: its settings, its transactions, and the version of its tables.
+
+SQLite writers exclude each other from their first statement on. PostgreSQL writers do not: what two of them must not do
+at once, such as giving out nonces of one account, is named by `Database.transaction(exclusive=…)`.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, update
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
@@ -20,6 +25,16 @@ MIGRATIONS: Final[Sequence[Migration]] = ()
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 
 _BUSY_SECONDS = 5
+_EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
+
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # A server that was restarted closed our connections: each is tried before it is used.
+    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": _BUSY_SECONDS}},
+}
+_READING: Final[Mapping[str, Mapping[str, Any]]] = {
+    "sqlite": {"waybill_reads_only": True},
+    "postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+}
 
 
 class Database:
@@ -32,27 +47,44 @@ class Database:
             StoreVersionError: a newer version of Waybill made the store.
             StoreError: the URL is not one, or there is no database behind it.
         """
-        self._url = url
-        self._engine = _engine(url)
+        parsed = _parsed(url)
+        self._url = parsed.render_as_string(hide_password=True)
+        self._engine = _engine(parsed)
         self._version = len(migrations) + 1
-        with self.transaction() as connection:
-            self._prepare(connection, migrations)
+        try:
+            with self.transaction(exclusive="schema") as connection:
+                self._prepare(connection, migrations)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def engine(self) -> Engine:
+        """The connections, for whoever copies the whole store."""
+        return self._engine
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, *, exclusive: str | None = None) -> Iterator[Connection]:
         """A transaction that can write; it commits at the end, or not at all.
 
+        Args:
+            exclusive: a name; transactions of the same name wait for each other.
+
         Raises:
-            StoreBusyError: the database was locked or not there.
+            StoreBusyError: the database was locked, full, or not there.
             StoreError: the database is no store, or can't be written.
         """
         with self._errors(), self._engine.begin() as connection:
+            if exclusive is not None and connection.dialect.name == "postgresql":
+                name = func.concat(func.current_schema(), "/", exclusive)
+                connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads, and waits for no writer."""
-        with self._errors(), self._engine.connect().execution_options(waybill_reads_only=True) as connection:
+        """A transaction that only reads, sees one state of the store throughout, and waits for no writer."""
+        options = _READING[self._engine.dialect.name]
+        with self._errors(), self._engine.connect().execution_options(**options) as connection:
             yield connection
 
     def close(self) -> None:
@@ -64,7 +96,7 @@ class Database:
         try:
             yield
         except OperationalError as error:
-            text = str(error.orig)
+            text = " ".join(str(error.orig).split())
             if "unable to open" in text:
                 raise StoreError(f"store {self._url}: {text}; does its folder exist, and may it be written?") from error
             raise StoreBusyError(f"store {self._url}: {text}") from error
@@ -90,17 +122,29 @@ class Database:
         connection.execute(update(schema_version).values(version=self._version))
 
 
-def _engine(url: str) -> Engine:
+def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
-        if parsed.get_backend_name() == "sqlite" and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(parsed)
+    except ArgumentError as error:
+        raise StoreError(f"store {url!r} can't be opened: {error}; {_EXAMPLES}") from error
+    if parsed.get_backend_name() not in _READING:
+        raise StoreError(f"store of {parsed.get_backend_name()!r}: SQLite and PostgreSQL can keep one; {_EXAMPLES}")
+    return parsed
+
+
+def _engine(url: URL) -> Engine:
+    try:
+        if url.get_backend_name() == "sqlite" and url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(url, **_OPTIONS.get(url.get_backend_name(), {}))
     except (ArgumentError, ModuleNotFoundError, OSError) as error:
-        raise StoreError(f"store {url!r} can't be opened: {error}; an URL looks like sqlite:///bridge.db") from error
+        shown = url.render_as_string(hide_password=True)
+        raise StoreError(f"store {shown!r} can't be opened: {error}; {_EXAMPLES}") from error
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _configure_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine, "connect", _configure_postgresql)
     return engine
 
 
@@ -108,14 +152,37 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
     # The driver's own transactions begin too late and upgrade their lock in the middle: we begin them ourselves.
     connection.isolation_level = None
     for pragma in (
-        "journal_mode = WAL",
-        "synchronous = FULL",
         f"busy_timeout = {_BUSY_SECONDS * 1000}",
+        "synchronous = FULL",
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+    _write_ahead(connection)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    # Two processes that make a file at the same moment get in each other's way here, and no busy_timeout helps.
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:
     reads_only = connection.get_execution_options().get("waybill_reads_only", False)
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
+
+def _configure_postgresql(connection: Any, _record: object) -> None:
+    # A worker that is stopped in the middle of a transaction must not keep the others waiting for ever.
+    connection.autocommit = True
+    connection.execute(f"SET lock_timeout = '{_BUSY_SECONDS}s'")
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{_BUSY_SECONDS}s'")
+    connection.execute("SET synchronous_commit = on")
+    connection.autocommit = False

@@ -19,7 +19,7 @@ class SqlLanes:
 
     def change(self, change: LaneChange) -> bool:
         row = _row(change)
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive="lanes") as connection:
             if not takes_effect(_state(connection, change.lane), change.state):
                 return False
             connection.execute(delete(held_lanes).where(_is(held_lanes, change.lane)))

@@ -31,7 +31,7 @@ class SqlObservations:
         self._database = database
 
     def identify(self, chain_id: int, genesis: bytes) -> None:
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             known = connection.execute(select(chains.c.genesis).where(chains.c.chain_id == chain_id)).scalar()
             if known is None:
                 connection.execute(insert(chains).values(chain_id=chain_id, genesis=genesis))
@@ -59,7 +59,7 @@ class SqlObservations:
             )
 
     def record(self, observed: ObservedRange) -> set[str]:
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
             _advance(connection, observed)
             _add_messages(connection, observed.messages)
             for attempt in observed.attempts:
@@ -69,7 +69,7 @@ class SqlObservations:
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
         last_good = ancestor.number if ancestor is not None else -1
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             fallen = (outbox.c.source_chain == chain_id) & (outbox.c.block_number > last_good)
             dropped = connection.execute(delete(outbox).where(fallen, outbox.c.fence == 0)).rowcount
             orphaned = connection.execute(
@@ -112,7 +112,7 @@ class SqlObservations:
         return Rewound(dropped, orphaned, unconfirmed)
 
     def reread(self, chain_id: int) -> None:
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
@@ -142,9 +142,14 @@ class SqlObservations:
             ]
 
 
+def _cursor_of(chain_id: int) -> str:
+    """What two workers that observe the same chain must not change at once."""
+    return f"cursor {chain_id}"
+
+
 def _advance(connection: Connection, observed: ObservedRange) -> None:
     chain_id, position = observed.chain_id, observed.position
-    query = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == chain_id).with_for_update()
+    query = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == chain_id)
     found = connection.execute(query).first()
     stored = found and BlockRef(found.number, found.hash)
     if stored != observed.previous:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, exists, func, insert, select, update
@@ -55,26 +56,21 @@ class SqlOutbox:
             .limit(limit)
         )
         with self._database.transaction() as connection:
-            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in _locked(connection, expired)}, now)
-            claimed = [entry.claimed(worker, now, lease) for entry in _locked(connection, due)]
+            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in _free(connection, expired)}, now)
+            claimed = [entry.claimed(worker, now, lease) for entry in _free(connection, due)]
             _write(connection, claimed)
         return claimed
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
         with self._database.transaction() as connection:
-            held = [
-                claim
-                for claim in claims
-                if connection.execute(
-                    update(outbox).where(*_held(claim)).values(lease_until=now + lease),
-                ).rowcount
-            ]
-        return set(claims) - set(held)
+            found = _awaited(connection, [claim.event_id for claim in claims])
+            held = {claim for claim in claims if claim.event_id in found and found[claim.event_id].is_held_by(claim)}
+            _write(connection, (replace(found[claim.event_id], lease_until=now + lease) for claim in held))
+        return set(claims) - held
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         with self._database.transaction() as connection:
-            ids = [outcome.claim.event_id for outcome in outcomes]
-            found = {entry.event_id: entry for entry in _locked(connection, _ENTRIES.where(outbox.c.event_id.in_(ids)))}
+            found = _awaited(connection, [outcome.claim.event_id for outcome in outcomes])
             good, lost = {}, set()
             for outcome in outcomes:
                 entry = found.get(outcome.claim.event_id)
@@ -87,10 +83,7 @@ class SqlOutbox:
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
         with self._database.transaction() as connection:
-            found = _locked(connection, _ENTRIES.where(outbox.c.event_id == event_id))
-            if not found:
-                raise KeyError(event_id)
-            entry = found[0].replayed(reason, now)
+            entry = _awaited(connection, [event_id])[event_id].replayed(reason, now)
             _write(connection, [entry])
         return entry
 
@@ -163,19 +156,19 @@ class SqlOutbox:
             return [rows.entry_from(row) for row in connection.execute(query).mappings()]
 
 
-def _held(claim: Claim) -> tuple[Any, ...]:
-    return (
-        outbox.c.event_id == claim.event_id,
-        outbox.c.state == OutboxState.CLAIMED,
-        outbox.c.claimed_by == claim.worker,
-        outbox.c.fence == claim.fence,
-    )
-
-
-def _locked(connection: Connection, query: Select[Any]) -> list[OutboxEntry]:
-    """Entries that nobody else changes before this transaction ends."""
+def _free(connection: Connection, query: Select[Any]) -> list[OutboxEntry]:
+    """Entries that nobody else is changing, nor will before this transaction ends; the others are left to whoever is."""
     query = query.with_for_update(of=outbox, skip_locked=True)
     return [rows.entry_from(row) for row in connection.execute(query).mappings()]
+
+
+def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
+    """Entries by id, after whoever is changing them, and kept from others until this transaction ends.
+
+    They are locked in one order, so that two transactions never wait for each other.
+    """
+    query = _ENTRIES.where(outbox.c.event_id.in_(event_ids)).order_by(outbox.c.event_id).with_for_update(of=outbox)
+    return {row["event_id"]: rows.entry_from(row) for row in connection.execute(query).mappings()}
 
 
 def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:

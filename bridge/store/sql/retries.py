@@ -13,6 +13,7 @@ from bridge.store.sql.database import Database
 from bridge.store.sql.tables import retry_cursor, retry_jobs
 
 _READER = "bridge"
+_JOBS = "retry jobs"
 
 
 class SqlRetryJobs:
@@ -27,7 +28,7 @@ class SqlRetryJobs:
 
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
         new = 0
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_JOBS) as connection:
             for request in requests:
                 job = RetryJob(request=request, available_at=now)
                 known = select(retry_jobs.c.job_id).where(
@@ -58,7 +59,7 @@ class SqlRetryJobs:
 
     def save(self, job: RetryJob, *, expected: RetryState) -> bool:
         message_id, attempt, generation = job.key
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_JOBS) as connection:
             if job.state is RetryState.SENDING:
                 sending = select(retry_jobs.c.attempt, retry_jobs.c.generation).where(
                     retry_jobs.c.message_id == message_id, retry_jobs.c.state == RetryState.SENDING

@@ -1,7 +1,7 @@
 """Every table of the bridge's store, once.
 
 Times are Unix seconds, hashes and ids are raw bytes, sets of GMPs are the bits of `docs/formats.md`. Nothing in here is
-particular to one database, but for the trigger that guards the outbox's transitions in SQLite.
+particular to one database, but for the triggers that guard the outbox's transitions.
 """
 
 from __future__ import annotations
@@ -265,16 +265,35 @@ lane_changes = Table(
     Column("changed_at", Double, nullable=False),
 )
 
-_ALLOWED = " OR ".join(
-    f"(OLD.state = '{before}' AND NEW.state = '{after}')" for before, after in sorted(TRANSITIONS)
-)  # generated, so that the database refuses exactly what the records refuse
 
-event.listen(
-    outbox,
-    "after_create",
-    DDL(  # type: ignore[no-untyped-call]
-        "CREATE TRIGGER outbox_transitions BEFORE UPDATE OF state ON outbox"
-        f" WHEN NEW.state <> OLD.state AND NOT ({_ALLOWED})"
-        " BEGIN SELECT RAISE(ABORT, 'forbidden outbox transition'); END"
-    ).execute_if(dialect="sqlite"),
-)
+def _guards() -> list[DDL]:
+    """What makes the database refuse exactly what the records refuse."""
+    allowed = " OR ".join(
+        f"(OLD.state = '{before}' AND NEW.state = '{after}')" for before, after in sorted(TRANSITIONS)
+    )
+    sqlite = (
+        (
+            "CREATE TRIGGER outbox_transitions BEFORE UPDATE OF state ON outbox"
+            f" WHEN NEW.state <> OLD.state AND NOT ({allowed})"
+            " BEGIN SELECT RAISE(ABORT, 'forbidden outbox transition'); END"
+        ),
+    )
+    postgresql = (
+        (
+            "CREATE FUNCTION refuse_outbox_transition() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE integrity_constraint_violation USING MESSAGE = 'forbidden outbox transition'; END $$"
+        ),
+        (
+            "CREATE TRIGGER outbox_transitions BEFORE UPDATE OF state ON outbox FOR EACH ROW"
+            f" WHEN (NEW.state <> OLD.state AND NOT ({allowed})) EXECUTE FUNCTION refuse_outbox_transition()"
+        ),
+    )
+    return [
+        DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+        for dialect, statements in (("sqlite", sqlite), ("postgresql", postgresql))
+        for statement in statements
+    ]
+
+
+for _guard in _guards():
+    event.listen(outbox, "after_create", _guard)

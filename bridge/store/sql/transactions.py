@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, insert, select, update
@@ -34,7 +35,7 @@ class SqlTransactionLedger:
         self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
     ) -> list[Slot | None]:
         given: list[Slot | None] = []
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             highest = connection.execute(select(func.max(slots.c.nonce)).where(_of(chain_id, account))).scalar()
             nonce = first_nonce if highest is None else max(first_nonce, highest + 1)
             for request in requests:
@@ -49,7 +50,7 @@ class SqlTransactionLedger:
         return given
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
-        with self._database.transaction() as connection:
+        with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             existing = _slots(connection, select(slots).where(_of(chain_id, account), slots.c.nonce == nonce))
             return (
                 existing[0] if existing else _new_slot(connection, Slot.reserved(chain_id, account, nonce, None, now))
@@ -57,7 +58,7 @@ class SqlTransactionLedger:
 
     def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
         with self._database.transaction() as connection:
-            slot = _slot(connection, slot_id)
+            slot = _locked_slot(connection, slot_id)
             latest = slot.latest and slot.latest.hash
             if latest != replaces or not (slot.is_open or slot.state is SlotState.TAKEN):
                 return False
@@ -83,12 +84,12 @@ class SqlTransactionLedger:
 
     def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> None:
         with self._database.transaction() as connection:
-            for slot_id, inclusion in inclusions:
-                _save(connection, _slot(connection, slot_id).in_block(inclusion))
+            for slot_id, inclusion in sorted(inclusions, key=itemgetter(0)):
+                _save(connection, _locked_slot(connection, slot_id).in_block(inclusion))
 
     def orphan(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
-            _save(connection, _slot(connection, slot_id).orphaned())
+            _save(connection, _locked_slot(connection, slot_id).orphaned())
 
     def finalise(self, slot_ids: Collection[int]) -> None:
         included = slots.c.slot_id.in_(list(slot_ids)) & (slots.c.state == SlotState.INCLUDED)
@@ -97,7 +98,7 @@ class SqlTransactionLedger:
 
     def take(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
-            _save(connection, _slot(connection, slot_id).became(SlotState.TAKEN))
+            _save(connection, _locked_slot(connection, slot_id).became(SlotState.TAKEN))
 
     def slot(self, slot_id: int) -> Slot:
         with self._database.reading() as connection:
@@ -122,6 +123,11 @@ class SqlTransactionLedger:
     def _read(self, query: Select[Any]) -> list[Slot]:
         with self._database.reading() as connection:
             return _slots(connection, query)
+
+
+def _nonces_of(chain_id: int, account: str) -> str:
+    """What two workers that share a key must not give out at once."""
+    return f"nonces {chain_id} {account}"
 
 
 def _of(chain_id: int, account: str) -> Any:
@@ -160,6 +166,12 @@ def _slot(connection: Connection, slot_id: int) -> Slot:
     if not found:
         raise KeyError(slot_id)
     return found[0]
+
+
+def _locked_slot(connection: Connection, slot_id: int) -> Slot:
+    """A slot that nobody else changes before this transaction ends."""
+    connection.execute(select(slots.c.slot_id).where(slots.c.slot_id == slot_id).with_for_update())
+    return _slot(connection, slot_id)
 
 
 def _open_slot(connection: Connection, chain_id: int, account: str, purpose: str) -> Slot | None:

@@ -9,10 +9,26 @@ import pytest
 
 from bridge.records import Store
 from bridge.store import open_store
+from tests.postgresql import Server
+
+MEMORY, SQLITE, POSTGRESQL = "memory", "sqlite", "postgresql"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=[MEMORY, SQLITE, POSTGRESQL])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened = open_store("memory" if request.param == "memory" else f"sqlite:///{tmp_path}/bridge.db")
+    opened = open_store(MEMORY if request.param == MEMORY else url_of(request.param, request, tmp_path))
     yield opened
     opened.close()
+
+
+@pytest.fixture(params=[SQLITE, POSTGRESQL])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    return url_of(request.param, request, tmp_path)
+
+
+def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    if kind == SQLITE:
+        return f"sqlite:///{folder}/bridge.db"
+    server: Server = request.getfixturevalue("postgresql")
+    return server.new_url()
