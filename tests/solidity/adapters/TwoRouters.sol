@@ -4,13 +4,13 @@ pragma solidity ^0.8.28;
 import {Test} from "forge-std/Test.sol";
 import {Vm} from "forge-std/Vm.sol";
 
-import {Router} from "../../../contracts/Router.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {BaseAdapter} from "../../../contracts/adapters/BaseAdapter.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {TestedRouter} from "../TestedRouter.sol";
 import {SilentAdapter} from "./doubles/SilentAdapter.sol";
 import {RecordingRecipient} from "./doubles/RecordingRecipient.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
@@ -57,7 +57,7 @@ abstract contract TwoRouters is Test {
 
     function _newRouter(uint64 chain) private returns (IRouter router, BaseAdapter adapter, SilentAdapter other) {
         vm.chainId(chain);
-        router = IRouter(address(new Router(owner)));
+        router = TestedRouter.deploy(owner);
         adapter = BaseAdapter(address(network.deployAdapter(chain, router)));
         other = new SilentAdapter(router);
         vm.startPrank(owner);

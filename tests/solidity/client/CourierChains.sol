@@ -4,7 +4,6 @@ pragma solidity ^0.8.28;
 import {Test} from "forge-std/Test.sol";
 import {Vm} from "forge-std/Vm.sol";
 
-import {Router} from "../../../contracts/Router.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Lane} from "../../../contracts/client/Lanes.sol";
@@ -12,6 +11,7 @@ import {RouterClient} from "../../../contracts/client/RouterClient.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
+import {TestedRouter} from "../TestedRouter.sol";
 import {CourierAdapter} from "./doubles/CourierAdapter.sol";
 
 /// @notice Routers on two chains, alpha and beta, joined by three GMPs that deliver exactly what a test has them deliver.
@@ -37,7 +37,7 @@ abstract contract CourierChains is Test {
 
     function _newRouter(uint64 chain) private {
         vm.chainId(chain);
-        IRouter router = IRouter(address(new Router(owner)));
+        IRouter router = TestedRouter.deploy(owner);
         routers[chain] = router;
         for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
             couriers[chain][gmp] = new CourierAdapter(router);

@@ -3,12 +3,12 @@ pragma solidity ^0.8.28;
 
 import {Test} from "forge-std/Test.sol";
 
-import {Router} from "../../../contracts/Router.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {TestedRouter} from "../TestedRouter.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {AcceptingRecipient} from "./doubles/Recipients.sol";
 
@@ -38,8 +38,8 @@ abstract contract RouterFixture is Test {
 
     function setUp() public virtual {
         vm.warp(START);
-        source = IRouter(address(new Router(owner)));
-        destination = IRouter(address(new Router(owner)));
+        source = TestedRouter.deploy(owner);
+        destination = TestedRouter.deploy(owner);
         recipient = new AcceptingRecipient();
         for (uint8 number = 1; number <= 3; ++number) {
             outbound[Gmp.wrap(number)] = new RecordingAdapter();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Router} from "../../../contracts/Router.sol";
+import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
+
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
@@ -178,7 +179,7 @@ contract RegistryTest is RouterFixture {
 
     function test_Revert_When_TheOwnerRenounces() public {
         expectOwnerRevert(abi.encodeWithSelector(IRoles.RenouncingDisabled.selector));
-        Router(payable(address(source))).renounceOwnership();
+        Ownable(address(source)).renounceOwnership();
     }
 
     function test_ANewOwnerDecidesNothingBeforeItAccepts() public {
