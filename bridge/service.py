@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from os import getpid
 from typing import TypeVar
@@ -78,7 +79,7 @@ class Bridge:
             for deployed in deployment.chains
             for address, signer in signers.items()
         }
-        relaying = settings.relay()
+        relaying = replace(settings.relay(), acceptance=settings.acceptance(deployment))
         self.relay = Relay(
             worker=_worker_name(),
             deployment=deployment,
@@ -87,6 +88,7 @@ class Bridge:
             senders={
                 deployed.chain_id: self._senders[deployed.chain_id, relayer.address.lower()]
                 for deployed in deployment.chains
+                if settings.accepts_chain(deployed.name)
             },
             store=store,
             policies=settings.retry_policies(),

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from bridge.ports import Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.lanes import Lane
 from bridge.records.observations import BlockRef
 
@@ -331,7 +332,15 @@ class Outbox(Protocol):
     """Where entries are kept. Every method is one transaction."""
 
     def claim(
-        self, *, worker: str, destination_chain: int, gmps: Collection[Gmp], limit: int, now: float, lease: float
+        self,
+        *,
+        worker: str,
+        destination_chain: int,
+        gmps: Collection[Gmp],
+        accepts: Acceptance = EVERYTHING,
+        limit: int,
+        now: float,
+        lease: float,
     ) -> list[OutboxEntry]:
         """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
 

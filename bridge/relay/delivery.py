@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -13,6 +14,8 @@ from bridge.ports import Adapter, Call, CallRevertedError, Chain, Clock, Dispatc
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
+from bridge.records.acceptance import Acceptance
+from bridge.records.figures import Tried
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
@@ -28,6 +31,8 @@ from bridge.records.outbox import (
     StaleClaimError,
 )
 from bridge.relay.acknowledgements import Acknowledgements
+from bridge.relay.breaker import BreakerState
+from bridge.relay.health import GmpHealth
 from bridge.relay.settings import RelaySettings
 from bridge.sending import NonceLostError, Sender
 from bridge.supervision import Wakeup
@@ -47,6 +52,10 @@ class DeliveryRevertedError(Exception):
         )
 
 
+class NotAttestedError(TransientError):
+    """The GMP has no proof for the delivery yet, or can't be asked for it."""
+
+
 class Deliveries:
     """The worker of one destination. Many deliveries are under way at once; each one ends in exactly one outcome."""
 
@@ -58,6 +67,7 @@ class Deliveries:
         adapters: Mapping[Gmp, Adapter],
         outbox: Outbox,
         sender: Sender,
+        health: GmpHealth,
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
         random: Callable[[], float],
@@ -68,6 +78,7 @@ class Deliveries:
         self._adapters = adapters
         self._outbox = outbox
         self._sender = sender
+        self._health = health
         self._policies = policies
         self._clock = clock
         self._random = random
@@ -76,24 +87,50 @@ class Deliveries:
         self.wakeup = Wakeup()
         self._acknowledgements = Acknowledgements(outbox, clock, written=self.wakeup.set)
         self._active: dict[Claim, asyncio.Task[None]] = {}
+        self._probes: dict[Gmp, Claim] = {}
 
     async def step(self) -> bool:
         """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
         room = self._settings.in_flight - len(self._active)
         if room <= 0 or not self._gmps:
             return False
-        claimed = self._outbox.claim(
-            worker=self._worker,
-            destination_chain=self._chain.chain_id,
-            gmps=self._gmps,
-            limit=room,
-            now=self._clock.now(),
-            lease=self._settings.lease,
-        )
+        closed = self._health.among(self._gmps, BreakerState.CLOSED)
+        claimed = self._claim(closed, room)
+        if closed != self._gmps:
+            claimed += self._claim_behind_breakers(self._gmps - closed, room - len(claimed))
         for entry in claimed:
             claim = entry.claim_held
             self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
         return len(claimed) == room
+
+    def _claim(self, gmps: frozenset[Gmp], limit: int, accepts: Acceptance | None = None) -> list[OutboxEntry]:
+        if not gmps or limit <= 0:
+            return []
+        return self._outbox.claim(
+            worker=self._worker,
+            destination_chain=self._chain.chain_id,
+            gmps=gmps,
+            accepts=accepts or self._settings.acceptance,
+            limit=limit,
+            now=self._clock.now(),
+            lease=self._settings.lease,
+        )
+
+    def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
+        """What is tried although its GMP's breaker is not closed: critical actions, which may not wait, and probes."""
+        critical = replace(self._settings.acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
+        claimed = self._claim(gmps, room, critical)
+        for gmp in sorted(self._health.among(gmps, BreakerState.HALF_OPEN)):
+            if self._probes.get(gmp) not in self._active and len(claimed) < room:
+                claimed += self._probe(gmp)
+        return claimed
+
+    def _probe(self, gmp: Gmp) -> list[OutboxEntry]:
+        """One delivery over a GMP whose deliveries failed, to see whether it works again."""
+        found = self._claim(frozenset({gmp}), 1)
+        for entry in found:
+            self._probes[gmp] = entry.claim_held
+        return found
 
     async def renew(self) -> bool:
         """Keeps the leases of what is being delivered; gives up what another worker took over."""
@@ -128,6 +165,7 @@ class Deliveries:
             self._acknowledgements.add(Retry(claim, _interrupted(self._clock.now()), self._clock.now()))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
+            self._tell_health(entry, type(error).__name__)
             self._acknowledgements.add(self._failed(entry, claim, error, log))
         else:
             if delivery.transaction_hash is None:
@@ -138,14 +176,27 @@ class Deliveries:
                     transaction=f"0x{delivery.transaction_hash.hex()}",
                     seconds=round(self._clock.now() - entry.created_at, 3),
                 )
+            self._tell_health(entry, None)
             self._acknowledgements.add(Delivered(claim, delivery))
         finally:
             del self._active[claim]
             self.wakeup.set()
 
+    def _tell_health(self, entry: OutboxEntry, code: str | None) -> None:
+        dispatch = entry.dispatch
+        self._health.record(
+            Tried(
+                gmp=dispatch.gmp,
+                destination_chain=dispatch.destination_chain,
+                message_id=dispatch.message_id,
+                at=self._clock.now(),
+                code=code,
+            )
+        )
+
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivery:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
-        attestation = await adapter.attest(dispatch)
+        attestation = await _attestation(adapter, dispatch)
         sent: Receipt | None = None
         for _ in range(MOST_CALLS):
             call = await _next_call(adapter, dispatch, attestation)
@@ -187,6 +238,13 @@ class Deliveries:
             return Dead(claim, failure)
         log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
         return Retry(claim, failure, now + delay)
+
+
+async def _attestation(adapter: Adapter, dispatch: Dispatch) -> bytes:
+    try:
+        return await adapter.attest(dispatch)
+    except TransientError as error:
+        raise NotAttestedError(str(error)) from error
 
 
 async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -> Call | None:

@@ -16,6 +16,7 @@ from bridge.protocol.message import Kind
 from bridge.records import Store
 from bridge.relay.confirmation import Confirmation
 from bridge.relay.delivery import Deliveries
+from bridge.relay.health import GmpHealth
 from bridge.relay.observer import Observer
 from bridge.relay.settings import RelaySettings
 from bridge.sending import Sender
@@ -71,6 +72,7 @@ class Relay:
                     adapters=adapters,
                     outbox=store.outbox,
                     sender=senders[deployed.chain_id],
+                    health=GmpHealth(deployed.chain_id, store.figures, clock, settings.breaker),
                     policies=policies,
                     clock=clock,
                     random=random,

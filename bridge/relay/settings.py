@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bridge.protocol.gmps import Gmp
+from bridge.records.acceptance import EVERYTHING, Acceptance
+from bridge.relay.breaker import BreakerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,8 @@ class RelaySettings:
     lease: float = 15.0  # how long a dead worker keeps others from its entries
     in_flight: int = 64  # deliveries worked on at once, per destination
     block_range: int = 2_000  # blocks asked for at once when catching up
+    acceptance: Acceptance = EVERYTHING  # whose messages to deliver; the others are observed and wait
+    breaker: BreakerSettings = field(default_factory=BreakerSettings)
 
     @property
     def claimable(self) -> frozenset[Gmp]:

@@ -11,10 +11,13 @@ from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_valid
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bridge.policies import DEFAULT_POLICIES, RetryPolicy, validated
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.records.acceptance import Acceptance
 from bridge.recovery import RecoverySettings
-from bridge.relay import RelaySettings
+from bridge.relay import BreakerSettings, RelaySettings
 from bridge.sending import SendingSettings
 from bridge.settings.problems import explain
 from bridge.settings.sections import (
@@ -68,7 +71,7 @@ class Settings(BaseSettings):
 
     breaker_failures: int = Field(default=10, gt=0, description="failures in a row that open a GMP's circuit breaker")
     breaker_cooldown: float = Field(default=10.0, gt=0, description="until an open breaker lets one delivery try")
-    breaker_cooldown_cap: float = Field(default=300.0, gt=0, description="the longest such wait; each one doubles")
+    breaker_cooldown_cap: float = Field(default=60.0, gt=0, description="the longest such wait; each one doubles")
 
     chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
     hedge_after: float | None = Field(
@@ -159,6 +162,25 @@ class Settings(BaseSettings):
             lease=self.lease,
             in_flight=self.in_flight,
             block_range=self.block_range,
+            breaker=BreakerSettings(
+                failures=self.breaker_failures,
+                cooldown=self.breaker_cooldown,
+                cooldown_cap=self.breaker_cooldown_cap,
+            ),
+        )
+
+    def accepts_chain(self, name: str) -> bool:
+        """Whether messages from and to a chain are delivered."""
+        return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
+
+    def acceptance(self, deployment: Deployment) -> Acceptance:
+        """Whose messages are delivered."""
+        return Acceptance(
+            withheld_sources=frozenset(
+                chain.chain_id for chain in deployment.chains if not self.accepts_chain(chain.name)
+            ),
+            senders=frozenset(map(to_bytes32, self.allow_senders)) or None,
+            withheld_senders=frozenset(map(to_bytes32, self.deny_senders)),
         )
 
     def sending(self) -> SendingSettings:

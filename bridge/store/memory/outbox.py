@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.protocol.gmps import Gmp
+from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.outbox import (
     Claim,
     Delivered,
@@ -31,7 +32,15 @@ class MemoryOutbox:
         self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
 
     def claim(
-        self, *, worker: str, destination_chain: int, gmps: Collection[Gmp], limit: int, now: float, lease: float
+        self,
+        *,
+        worker: str,
+        destination_chain: int,
+        gmps: Collection[Gmp],
+        accepts: Acceptance = EVERYTHING,
+        limit: int,
+        now: float,
+        lease: float,
     ) -> list[OutboxEntry]:
         here = [entry for entry in self._entries.values() if entry.dispatch.destination_chain == destination_chain]
         for entry in here:
@@ -41,7 +50,10 @@ class MemoryOutbox:
         due = [
             entry
             for entry in (self._entries[entry.event_id] for entry in here)
-            if entry.is_claimable(now) and entry.dispatch.gmp in gmps and entry.lane not in held
+            if entry.is_claimable(now)
+            and entry.dispatch.gmp in gmps
+            and entry.lane not in held
+            and accepts.takes(entry.dispatch)
         ]
         due.sort(key=lambda entry: entry.available_at)
         claimed = [entry.claimed(worker, now, lease) for entry in due[:limit]]

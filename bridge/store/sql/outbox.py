@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, func, insert, select, update
 
 from bridge.protocol.gmps import Gmp
+from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.outbox import (
     Claim,
     Dead,
@@ -39,7 +40,15 @@ class SqlOutbox:
         self._database = database
 
     def claim(
-        self, *, worker: str, destination_chain: int, gmps: Collection[Gmp], limit: int, now: float, lease: float
+        self,
+        *,
+        worker: str,
+        destination_chain: int,
+        gmps: Collection[Gmp],
+        accepts: Acceptance = EVERYTHING,
+        limit: int,
+        now: float,
+        lease: float,
     ) -> list[OutboxEntry]:
         here = outbox.c.destination_chain == destination_chain
         expired = _ENTRIES.where(here, outbox.c.state == OutboxState.CLAIMED, outbox.c.lease_until <= now)
@@ -51,6 +60,7 @@ class SqlOutbox:
                 outbox.c.orphaned_at.is_(None),
                 outbox.c.gmp.in_([int(gmp) for gmp in gmps]),
                 ~_HELD,
+                *_accepted(accepts),
             )
             .order_by(outbox.c.available_at, outbox.c.sequence)
             .limit(limit)
@@ -154,6 +164,21 @@ class SqlOutbox:
     def _read(self, query: Select[Any]) -> list[OutboxEntry]:
         with self._database.reading() as connection:
             return [rows.entry_from(row) for row in connection.execute(query).mappings()]
+
+
+def _accepted(accepts: Acceptance) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if accepts.sources is not None:
+        conditions.append(outbox.c.source_chain.in_(accepts.sources))
+    if accepts.withheld_sources:
+        conditions.append(outbox.c.source_chain.not_in(accepts.withheld_sources))
+    if accepts.senders is not None:
+        conditions.append(messages.c.sender.in_(accepts.senders))
+    if accepts.withheld_senders:
+        conditions.append(messages.c.sender.not_in(accepts.withheld_senders))
+    if accepts.kinds is not None:
+        conditions.append(outbox.c.kind.in_([int(kind) for kind in accepts.kinds]))
+    return conditions
 
 
 def _free(connection: Connection, query: Select[Any]) -> list[OutboxEntry]:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
 from bridge.records import Store
+from bridge.records.acceptance import Acceptance
 from bridge.records.outbox import (
     Claim,
     Dead,
@@ -17,7 +19,7 @@ from bridge.records.outbox import (
     Outcome,
     Retry,
 )
-from tests.builders import BETA, block, message, observed_range, word
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 NOW = 1_000.0
 LEASE = 30.0
@@ -253,3 +255,25 @@ def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
         OutboxState.PENDING: (2, 1, 100, Gmp.HYPERLANE),
         OutboxState.CLAIMED: (1, 0, 100, Gmp.HYPERLANE),
     }
+
+
+@pytest.mark.parametrize(
+    ("accepts", "taken"),
+    [
+        (Acceptance(), 3),
+        (Acceptance(sources=frozenset({ALPHA})), 3),
+        (Acceptance(sources=frozenset({BETA})), 0),
+        (Acceptance(withheld_sources=frozenset({ALPHA})), 0),
+        (Acceptance(senders=frozenset({message(1).sender})), 3),
+        (Acceptance(senders=frozenset({bytes(32)})), 0),
+        (Acceptance(withheld_senders=frozenset({message(1).sender})), 0),
+        (Acceptance(kinds=frozenset({Kind.PLAIN})), 3),
+        (Acceptance(kinds=frozenset({Kind.QUERY})), 0),
+    ],
+)
+def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Acceptance, taken: int) -> None:
+    given = store.outbox.claim(
+        worker="w", destination_chain=BETA, gmps=set(Gmp), accepts=accepts, limit=9, now=NOW, lease=LEASE
+    )
+    assert len(given) == taken
+    assert len(claim(store, limit=9)) == 3 - taken
