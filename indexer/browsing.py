@@ -138,7 +138,7 @@ class IndexBrowser(IndexReader):
             """,  # noqa: S608  our own expression
             limit=limit,
         )
-        return [Carriage(**row | {"was_late": bool(row["was_late"])}) for row in rows]
+        return [Carriage(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
 
 
 def _position(row: Row) -> Position:

@@ -92,7 +92,7 @@ def observed_range(
         previous=previous,
         position=position,
         watched="everything",
-        messages=tuple(ObservedMessage(one.id, one.encode(), now) for one in sent),
+        messages=tuple(ObservedMessage(one.id, one.encode(), now, where.number) for one in sent),
         attempts=tuple(attempt(one, number, at=where, gmps=frozenset(gmps)) for one in sent),
         dispatches=tuple(NumberedDispatch(dispatch(one, gmp, at=where), number) for one in sent for gmp in gmps),
         observed_at=now,

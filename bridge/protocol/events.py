@@ -41,6 +41,17 @@ class MessageRouted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageUnfunded:
+    """An ERC-7786 sender created a message; `gmps` are those that it is to be dispatched over, once somebody pays."""
+
+    message_id: bytes
+    destination_chain: int
+    retriable: bool
+    gmps: int
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRetried:
     """Attempt 1, 2, … was dispatched."""
 
@@ -128,6 +139,7 @@ class DuplicateAbsorbed:
 Event = (
     MessageIdCreated
     | MessageRouted
+    | MessageUnfunded
     | MessageRetried
     | DispatchFailed
     | MessageReceived
@@ -144,6 +156,7 @@ _RECORDS: Final[Mapping[str, type[Event]]] = {
     for record in (
         MessageIdCreated,
         MessageRouted,
+        MessageUnfunded,
         MessageRetried,
         DispatchFailed,
         MessageReceived,

@@ -46,6 +46,7 @@ class ObservedMessage:
     message_id: bytes
     envelope: bytes
     observed_at: float  # Unix seconds
+    created_in: int | None = None  # the source block with the router's event; None: none was seen, or it was orphaned
 
     @property
     def message(self) -> Message:
@@ -80,7 +81,7 @@ class ObservedRange:
 
     chain_id: int
     previous: BlockRef | None  # the cursor's position before, None if there was none
-    position: BlockRef  # the last block of the range
+    position: BlockRef  # the last block of the range; `previous` itself if the range lies below it and was read again
     watched: str
     messages: tuple[ObservedMessage, ...] = ()
     attempts: tuple[ObservedAttempt, ...] = ()
@@ -134,6 +135,9 @@ class Observations(Protocol):
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
         """One message."""
+
+    def created_on(self, source_chain: int, destination_chain: int) -> int:
+        """How many messages of a lane the source chain, as far as it was read, is known to have created."""
 
     def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
         """The attempts of a message, in order."""

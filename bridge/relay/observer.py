@@ -18,7 +18,8 @@ from bridge.records.observations import (
     ObservedRange,
 )
 from bridge.records.outbox import event_id_of
-from bridge.relay.reading import ROUTING_TOPICS, Findings, interpret
+from bridge.relay.completeness import Completeness
+from bridge.relay.reading import ROUTER_TOPICS, Findings, interpret
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +38,7 @@ class Observer:
         start_block: int,
         confirmations: int,
         block_range: int,
+        completeness: Completeness,
         found: Callable[[int], None],
     ) -> None:
         """Looks for the messages of one router.
@@ -50,6 +52,7 @@ class Observer:
             start_block: the first block to read.
             confirmations: blocks that must lie on top of one that is read.
             block_range: most blocks to read at once.
+            completeness: says when something was left out, so that the chain is read again.
             found: is told the destination of every new outbox entry.
         """
         self._chain = chain
@@ -60,12 +63,14 @@ class Observer:
         self._start_block = start_block
         self._confirmations = confirmations
         self._block_range = block_range
+        self._completeness = completeness
         self._found = found
         self._addresses = sorted({router, *(a for _, watch in self._adapters for a in watch.addresses)})
-        self._topics = sorted({*ROUTING_TOPICS, *(t for _, watch in self._adapters for t in watch.topics)})
+        self._topics = sorted({*ROUTER_TOPICS, *(t for _, watch in self._adapters for t in watch.topics)})
         self._fingerprint = _fingerprint(self._addresses, self._topics)
         self._head_seen: bytes | None = None
         self._doubted: BlockRef | None = None  # the end of a range that did not fit together
+        self._again_from: int | None = None  # the next block to read once more
 
     async def identify(self) -> None:
         """Makes sure that the store is of this very chain.
@@ -79,6 +84,10 @@ class Observer:
 
     async def step(self) -> bool:
         """Reads one range, or takes one reorg back; says whether there is more to do at once."""
+        has_more = await self._read_on()
+        return await self._read_again(caught_up=not has_more) or has_more
+
+    async def _read_on(self) -> bool:
         head = await self._chain.head()
         cursor = self._observations.cursor(self._chain.chain_id)
         if cursor is not None and cursor.watched != self._fingerprint:
@@ -98,6 +107,21 @@ class Observer:
             return True
         self._head_seen = head.hash
         return False
+
+    async def _read_again(self, *, caught_up: bool) -> bool:
+        """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
+        cursor = self._observations.cursor(self._chain.chain_id)
+        if cursor is None:
+            return False
+        if self._again_from is None:
+            if not caught_up or not await self._completeness.is_missing_any(cursor.position):
+                return False
+            self._again_from = self._start_block
+        last = min(self._again_from + self._block_range - 1, cursor.position.number)
+        if not await self._read(cursor, self._again_from, last, position=cursor.position):
+            return False
+        self._again_from = last + 1 if last < cursor.position.number else None
+        return self._again_from is not None
 
     async def _stands(self, reference: BlockRef) -> bool:
         block = await self._chain.block(reference.number)
@@ -121,8 +145,11 @@ class Observer:
             deliveries_not_final=rewound.unconfirmed,
         )
 
-    async def _read(self, cursor: Cursor | None, first: int, last: int) -> bool:
-        """Reads a range and records it; False if the chain or its node were not of one mind about it."""
+    async def _read(self, cursor: Cursor | None, first: int, last: int, *, position: BlockRef | None = None) -> bool:
+        """Reads a range and records it; False if the chain or its node were not of one mind about it.
+
+        The cursor goes to `position`, by default the end of the range.
+        """
         before = await self._chain.block(last)
         if before is None:
             return False
@@ -136,7 +163,7 @@ class Observer:
         for text in findings.unmatched:
             _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
         try:
-            self._record(cursor, before, findings)
+            self._record(cursor, position or BlockRef.of(before), findings)
         except CursorMovedError as error:
             _log.debug("another relayer was faster", chain=self._chain.chain_id, reason=str(error))
         return True
@@ -152,15 +179,18 @@ class Observer:
                 return False
         return True
 
-    def _record(self, cursor: Cursor | None, last: Block, findings: Findings) -> None:
+    def _record(self, cursor: Cursor | None, position: BlockRef, findings: Findings) -> None:
         now = self._clock.now()
         new = self._observations.record(
             ObservedRange(
                 chain_id=self._chain.chain_id,
                 previous=cursor.position if cursor is not None else None,
-                position=BlockRef.of(last),
+                position=position,
                 watched=self._fingerprint,
-                messages=tuple(ObservedMessage(key, value, now) for key, value in findings.envelopes.items()),
+                messages=tuple(
+                    ObservedMessage(message_id, envelope, now, findings.created.get(message_id))
+                    for message_id, envelope in findings.envelopes.items()
+                ),
                 attempts=findings.attempts,
                 dispatches=findings.dispatches,
                 observed_at=now,

@@ -10,14 +10,21 @@ from typing import Final
 import structlog
 
 from bridge.ports import Adapter, Dispatch, Log, Watch
-from bridge.protocol.events import EventDecodingError, MessageRetried, MessageRouted, decode_event, topic_of
+from bridge.protocol.events import (
+    EventDecodingError,
+    MessageRetried,
+    MessageRouted,
+    MessageUnfunded,
+    decode_event,
+    topic_of,
+)
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import EnvelopeError, decode_envelope
 from bridge.records.observations import BlockRef, NumberedDispatch, ObservedAttempt
 
 _log = structlog.get_logger(__name__)
 
-ROUTING_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageRetried))
+ROUTER_TOPICS: Final = (topic_of(MessageRouted), topic_of(MessageUnfunded), topic_of(MessageRetried))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +32,15 @@ class Findings:
     """What a range of logs holds.
 
     Attributes:
-        envelopes: by message id, of every message that was routed or dispatched.
+        envelopes: by message id, of every message that was created, routed or dispatched.
+        created: by message id, the block with the router's event that holds the whole message.
         attempts: the router's own account.
         dispatches: the GMPs' account.
         unmatched: where the two do not fit, in words: logs are missing, or a GMP's contract is not the one expected.
     """
 
     envelopes: dict[bytes, bytes]
+    created: dict[bytes, int]
     attempts: tuple[ObservedAttempt, ...]
     dispatches: tuple[NumberedDispatch, ...]
     unmatched: tuple[str, ...]
@@ -39,9 +48,9 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class _Routing:
-    """A routing event and where it is."""
+    """An event of the router and where it is."""
 
-    event: MessageRouted | MessageRetried
+    event: MessageRouted | MessageUnfunded | MessageRetried
     log: Log
 
     @property
@@ -51,12 +60,14 @@ class _Routing:
 
 def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterable[tuple[Adapter, Watch]]) -> Findings:
     """Reads the logs of a range, all that the router and the adapters watch, in order."""
-    routings = [routing for log in logs if (routing := _routing(router, log)) is not None]
-    envelopes = {
-        routing.event.message_id: routing.event.envelope
-        for routing in routings
-        if isinstance(routing.event, MessageRouted) and _is_genuine(routing.event, chain_id)
-    }
+    events = [event for log in logs if (event := _routing(router, log)) is not None]
+    envelopes, created = dict[bytes, bytes](), dict[bytes, int]()
+    for event in events:
+        what = event.event
+        if not isinstance(what, MessageRetried) and _is_genuine(what, chain_id):
+            envelopes[what.message_id] = what.envelope
+            created.setdefault(what.message_id, event.log.block_number)
+    routings = [event for event in events if not isinstance(event.event, MessageUnfunded)]
     following: defaultdict[tuple[bytes, bytes], list[_Routing]] = defaultdict(list)
     for routing in routings:
         following[routing.log.transaction_hash, routing.event.message_id].append(routing)
@@ -66,18 +77,19 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
     for adapter, watch in adapters:
         served.add(adapter.gmp)
         for dispatch in adapter.dispatches(chain_id, _watched(logs, watch)):
-            routing = _next(following[dispatch.transaction_hash, dispatch.message_id], dispatch)
-            if routing is None:
+            sent_by = _next(following[dispatch.transaction_hash, dispatch.message_id], dispatch)
+            if sent_by is None:
                 unmatched.append(
                     f"{dispatch.gmp.label} took message 0x{dispatch.message_id.hex()}, but no router sent it"
                 )
                 continue
             envelopes.setdefault(dispatch.message_id, dispatch.envelope)
-            numbered.append(NumberedDispatch(dispatch, routing.attempt))
-            found[dispatch.message_id, routing.attempt].add(dispatch.gmp)
+            numbered.append(NumberedDispatch(dispatch, sent_by.attempt))
+            found[dispatch.message_id, sent_by.attempt].add(dispatch.gmp)
     unmatched += _missing(routings, found, served)
     return Findings(
         envelopes=envelopes,
+        created=created,
         attempts=tuple(_attempt(chain_id, routing) for routing in routings),
         dispatches=tuple(numbered),
         unmatched=tuple(unmatched),
@@ -85,18 +97,18 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
 
 
 def _routing(router: str, log: Log) -> _Routing | None:
-    if log.address.lower() != router.lower() or not log.topics or log.topics[0] not in ROUTING_TOPICS:
+    if log.address.lower() != router.lower() or not log.topics or log.topics[0] not in ROUTER_TOPICS:
         return None
     try:
         event = decode_event(log.topics, log.data)
     except EventDecodingError as error:
-        _log.error("routing event left out", router=router, block=log.block_number, reason=str(error))
+        _log.error("event of the router left out", router=router, block=log.block_number, reason=str(error))
         return None
-    assert isinstance(event, MessageRouted | MessageRetried)
+    assert isinstance(event, MessageRouted | MessageUnfunded | MessageRetried)
     return _Routing(event, log)
 
 
-def _is_genuine(event: MessageRouted, chain_id: int) -> bool:
+def _is_genuine(event: MessageRouted | MessageUnfunded, chain_id: int) -> bool:
     try:
         envelope = decode_envelope(event.envelope)
     except EnvelopeError as error:

@@ -14,6 +14,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records import Store
+from bridge.relay.completeness import Completeness
 from bridge.relay.confirmation import Confirmation
 from bridge.relay.delivery import Deliveries
 from bridge.relay.health import GmpHealth
@@ -63,6 +64,14 @@ class Relay:
                 start_block=deployed.start_block,
                 confirmations=deployed.confirmations,
                 block_range=settings.block_range,
+                completeness=Completeness(
+                    chain,
+                    deployed.router,
+                    [other.chain_id for other in deployment.chains if other is not deployed],
+                    store.observations,
+                    clock,
+                    every=settings.compare,
+                ),
                 found=self._wake,
             )
             if deployed.chain_id in senders:

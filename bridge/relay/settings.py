@@ -19,6 +19,7 @@ class RelaySettings:
     lease: float = 15.0  # how long a dead worker keeps others from its entries
     in_flight: int = 64  # deliveries worked on at once, per destination
     block_range: int = 2_000  # blocks asked for at once when catching up
+    compare: float = 60.0  # between two comparisons of what was found with what the routers have counted
     acceptance: Acceptance = EVERYTHING  # whose messages to deliver; the others are observed and wait
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
 

@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
     in_flight: int = Field(default=64, gt=0, description="deliveries under way at once, per destination")
     block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
+    compare: float = Field(default=60.0, gt=0, description="between two comparisons with what the routers counted")
     rebroadcast: float = Field(default=20.0, gt=0, description="until a transaction is sent again")
     replace: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
     inclusion: float = Field(default=180.0, gt=0, description="until a delivery without a block counts as failed")
@@ -162,6 +163,7 @@ class Settings(BaseSettings):
             lease=self.lease,
             in_flight=self.in_flight,
             block_range=self.block_range,
+            compare=self.compare,
             breaker=BreakerSettings(
                 failures=self.breaker_failures,
                 cooldown=self.breaker_cooldown,

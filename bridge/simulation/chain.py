@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from bridge.ports import Block, Call, CallRevertedError, Fees, Log, Receipt, Ter
 from bridge.simulation.contracts import Emitted, RevertedError, State, transact, view
 
 _GAS_USED: Final = 50_000
+_SLOW: Final = 10.0  # seconds
 
 Action = Callable[[State], list[Emitted]]
 """What a transaction of somebody else does."""
@@ -42,6 +44,9 @@ class Faults:
     unavailable: float = 0.0  # no answer; the call did nothing
     answer_lost: float = 0.0  # a transaction was taken, and the answer never came
     forgets: float = 0.0  # a transaction was taken, and is forgotten
+    hides: float = 0.0  # the logs of one transaction are left out
+    stale: float = 0.0  # the head is an older block
+    slow: float = 0.0  # the answer takes ten seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +171,15 @@ class SimulatedChain:
     # --- the bridge's side
 
     async def _answer(self) -> None:
-        await asyncio.sleep(self.latency)
+        await asyncio.sleep(_SLOW if self.random.random() < self.faults.slow else self.latency)
         if self.random.random() < self.faults.unavailable:
             raise TransientError(f"chain {self.chain_id} does not answer")
 
     async def head(self) -> Block:
         """See `Chain.head`."""
         await self._answer()
-        return self._blocks[-1].header
+        behind = self.random.randint(1, 5) if self.random.random() < self.faults.stale else 0
+        return self._blocks[max(self.height - behind, 0)].header
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
@@ -183,13 +189,17 @@ class SimulatedChain:
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """See `Chain.logs`."""
         await self._answer()
-        return [
+        found = [
             log
             for block in self._blocks[first : last + 1]
             for receipt in block.receipts.values()
             for log in receipt.logs
             if log.address in addresses and log.topics[0] in topics
         ]
+        if found and self.random.random() < self.faults.hides:
+            hidden = self.random.choice(found).transaction_hash
+            found = [log for log in found if log.transaction_hash != hidden]
+        return found
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:  # noqa: ARG002
         """See `Chain.call`."""
@@ -287,6 +297,7 @@ def _log(event: Emitted, header: Block, transaction_hash: bytes, index: int) -> 
     )
 
 
+@functools.lru_cache(maxsize=4096)  # what is broadcast again is the same bytes, and recovering a signer is slow
 def _decode(raw: bytes) -> Transaction:
     fields = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
     call = Call(

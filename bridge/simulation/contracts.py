@@ -17,7 +17,7 @@ from eth_utils.address import to_checksum_address
 
 from bridge.ports import Call
 from bridge.protocol.contracts import ADAPTER, ROUTER
-from bridge.protocol.events import SIGNATURES, MessageRetried, MessageRouted, load_abi, topic_of
+from bridge.protocol.events import SIGNATURES, MessageRetried, MessageRouted, MessageUnfunded, load_abi, topic_of
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
 
@@ -171,6 +171,7 @@ _VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[A
     "retrierOf": lambda _state, _a: (["address"], ["0x" + "00" * 20]),
     "enabledGmps": lambda _state, _a: (["uint16"], [bits_from_gmps(GMPS)]),
     "adapterOf": _adapter_of,
+    "sentTo": lambda state, a: (["uint64", "uint192"], [state.lanes.get(a[0], 0), 0]),
 }
 
 
@@ -235,8 +236,8 @@ def _dispatched(message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
     return [(gmp_address(gmp), (DISPATCHED,), message.encode()) for gmp in gmps]
 
 
-def event_log(event: MessageRouted | MessageRetried) -> Emitted:
-    """A routing event as the router emits it."""
+def event_log(event: MessageRouted | MessageUnfunded | MessageRetried) -> Emitted:
+    """An event as the router emits it."""
     signature = SIGNATURES[topic_of(type(event))]
     indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)
     data = encode([kind for _, kind in signature.unindexed], [getattr(event, name) for name, _ in signature.unindexed])

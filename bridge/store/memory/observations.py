@@ -52,12 +52,16 @@ class MemoryObservations:
         missing = [one.dispatch for one in observed.dispatches if one.dispatch.message_id not in messages]
         if missing:
             raise ValueError(f"message 0x{missing[0].message_id.hex()} was dispatched but not observed")
-        ancestors = (cursor.position, *cursor.ancestors)[:ANCESTORS_KEPT] if cursor else ()
+        ancestors = cursor.ancestors if cursor else ()
+        if cursor and cursor.position != observed.position:
+            ancestors = (cursor.position, *ancestors)[:ANCESTORS_KEPT]
         self._cursors[observed.chain_id] = Cursor(
             chain_id=observed.chain_id, position=observed.position, ancestors=ancestors, watched=observed.watched
         )
         for message in observed.messages:
-            self._messages.setdefault(message.message_id, message)
+            known = self._messages.setdefault(message.message_id, message)
+            if known.created_in is None:
+                self._messages[message.message_id] = replace(known, created_in=message.created_in)
         for attempt in observed.attempts:
             self._attempts[attempt.message_id, attempt.attempt] = attempt
         put = (self._put(numbered, observed.observed_at) for numbered in observed.dispatches)
@@ -80,6 +84,9 @@ class MemoryObservations:
             for key, attempt in self._attempts.items()
             if attempt.source_chain != chain_id or attempt.block.number <= last_good
         }
+        for message_id, seen in self._messages.items():
+            if seen.message.source_chain == chain_id and (seen.created_in or 0) > last_good:
+                self._messages[message_id] = replace(seen, created_in=None)
         cursor = self._cursors.get(chain_id)
         if ancestor is None or cursor is None:
             self._cursors.pop(chain_id, None)
@@ -97,6 +104,13 @@ class MemoryObservations:
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
         return self._messages.get(message_id)
+
+    def created_on(self, source_chain: int, destination_chain: int) -> int:
+        lane = (source_chain, destination_chain)
+        return sum(
+            seen.created_in is not None and (seen.message.source_chain, seen.message.destination_chain) == lane
+            for seen in self._messages.values()
+        )
 
     def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
         found = [attempt for attempt in self._attempts.values() if attempt.message_id == message_id]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from bridge.records.errors import CursorMovedError, StoreMismatchError
 from bridge.records.observations import (
@@ -96,6 +96,11 @@ class SqlObservations:
             connection.execute(
                 delete(attempts).where(attempts.c.source_chain == chain_id, attempts.c.block_number > last_good)
             )
+            connection.execute(
+                update(messages)
+                .where(messages.c.source_chain == chain_id, messages.c.created_in > last_good)
+                .values(created_in=None)
+            )
             if ancestor is None:
                 _forget_cursor(connection, chain_id)
             else:
@@ -124,7 +129,20 @@ class SqlObservations:
     def message(self, message_id: bytes) -> ObservedMessage | None:
         with self._database.reading() as connection:
             row = connection.execute(select(messages).where(messages.c.message_id == message_id)).mappings().first()
-        return None if row is None else ObservedMessage(row["message_id"], row["envelope"], row["observed_at"])
+        return None if row is None else rows.message_from(row)
+
+    def created_on(self, source_chain: int, destination_chain: int) -> int:
+        query = (
+            select(func.count())
+            .select_from(messages)
+            .where(
+                messages.c.source_chain == source_chain,
+                messages.c.destination_chain == destination_chain,
+                messages.c.created_in.is_not(None),
+            )
+        )
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar_one()
 
     def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
         query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
@@ -136,10 +154,7 @@ class SqlObservations:
         if source_chain is not None:
             query = query.where(messages.c.source_chain == source_chain)
         with self._database.reading() as connection:
-            return [
-                ObservedMessage(row["message_id"], row["envelope"], row["observed_at"])
-                for row in connection.execute(query).mappings()
-            ]
+            return [rows.message_from(row) for row in connection.execute(query).mappings()]
 
 
 def _cursor_of(chain_id: int) -> str:
@@ -157,6 +172,8 @@ def _advance(connection: Connection, observed: ObservedRange) -> None:
     values = {"number": position.number, "hash": position.hash, "watched": observed.watched}
     if stored is None:
         connection.execute(insert(cursors).values(chain_id=chain_id, **values))
+        return
+    if stored == position:
         return
     connection.execute(update(cursors).where(cursors.c.chain_id == chain_id).values(**values))
     connection.execute(insert(cursor_ancestors).values(chain_id=chain_id, number=stored.number, hash=stored.hash))
@@ -185,6 +202,13 @@ def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -
     fresh = {message.message_id: rows.message_row(message) for message in observed if message.message_id not in known}
     if fresh:
         connection.execute(insert(messages), list(fresh.values()))
+    for message in observed:
+        if message.message_id in known and message.created_in is not None:
+            connection.execute(
+                update(messages)
+                .where(messages.c.message_id == message.message_id, messages.c.created_in.is_(None))
+                .values(created_in=message.created_in)
+            )
 
 
 def _put_attempt(connection: Connection, attempt: ObservedAttempt) -> None:

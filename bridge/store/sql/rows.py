@@ -28,7 +28,13 @@ def message_row(observed: ObservedMessage) -> dict[str, Any]:
         "sender": message.sender,
         "nonce": message.nonce,
         "observed_at": observed.observed_at,
+        "created_in": observed.created_in,
     }
+
+
+def message_from(row: RowMapping) -> ObservedMessage:
+    """The record of a row of `messages`."""
+    return ObservedMessage(row["message_id"], row["envelope"], row["observed_at"], row["created_in"])
 
 
 def attempt_row(attempt: ObservedAttempt) -> dict[str, Any]:

@@ -78,6 +78,8 @@ messages = Table(
     Column("sender", LargeBinary, nullable=False),
     Column("nonce", BigInteger, nullable=False),
     Column("observed_at", Double, nullable=False),
+    Column("created_in", BigInteger),  # the source block with the router's event
+    Index(None, "source_chain", "destination_chain", "created_in"),
 )
 
 attempts = Table(

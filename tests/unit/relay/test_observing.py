@@ -12,6 +12,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.records.errors import StoreMismatchError
 from bridge.records.outbox import OutboxState
 from bridge.relay import RelaySettings
+from bridge.relay.completeness import Completeness
 from bridge.relay.observer import Observer
 from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
@@ -46,6 +47,9 @@ class Observed:
             start_block=start_block,
             confirmations=CONFIRMATIONS,
             block_range=block_range,
+            completeness=Completeness(
+                chain or self.chain, ROUTER_ADDRESS, [BETA], self.store.observations, self.world.clock, every=60
+            ),
             found=self.found.append,
         )
 

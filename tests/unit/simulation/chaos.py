@@ -70,6 +70,9 @@ async def _weather(history: History, dice: random.Random) -> None:
             unavailable=dice.choice([0, 0.02, 0.1]),
             answer_lost=dice.choice([0, 0.1, 0.3]),
             forgets=dice.choice([0, 0.1, 0.3]),
+            hides=dice.choice([0, 0.2, 0.5]),
+            stale=dice.choice([0, 0.1, 0.3]),
+            slow=dice.choice([0, 0.01]),
         )
         history.note(f"chain {chain.chain_id}: {chain.faults}")
     while True:

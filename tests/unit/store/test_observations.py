@@ -59,6 +59,34 @@ def test_reading_again_gives_up_nothing_that_was_seen(store: Store) -> None:
     assert [entry.orphaned_at for entry in store.outbox.entries(sent.id)] == [None]
 
 
+def test_what_was_found_below_the_cursor_is_added_without_moving_it(store: Store) -> None:
+    for number in (10, 20):
+        store.observations.record(observed_range(previous=block(10) if number > 10 else None, position=block(number)))
+    before = store.observations.cursor(ALPHA)
+    sent = message()
+    new = store.observations.record(observed_range(sent, previous=block(20), position=block(20), at=block(7)))
+    assert len(new) == 1
+    assert store.observations.cursor(ALPHA) == before
+
+
+def test_a_lane_counts_the_messages_that_its_source_chain_created_and_still_includes(store: Store) -> None:
+    first, second, back = (
+        message(nonce=1),
+        message(nonce=2),
+        message(nonce=1, source_chain=BETA, destination_chain=ALPHA),
+    )
+    store.observations.record(observed_range(first, back, position=block(10)))
+    store.observations.record(observed_range(second, previous=block(10), position=block(20)))
+    assert [store.observations.created_on(*lane) for lane in ((ALPHA, BETA), (BETA, ALPHA), (BETA, BETA))] == [2, 1, 0]
+    store.observations.rewind(ALPHA, block(10), now=1)
+    assert store.observations.created_on(ALPHA, BETA) == 1
+    assert store.observations.message(second.id) is not None
+    store.observations.record(observed_range(first, second, previous=block(10), position=block(21, "other")))
+    assert store.observations.created_on(ALPHA, BETA) == 2
+    store.observations.rewind(ALPHA, None, now=2)
+    assert store.observations.created_on(ALPHA, BETA) == 0
+
+
 def test_a_range_is_refused_when_somebody_else_moved_the_cursor(store: Store) -> None:
     store.observations.record(observed_range())
     with pytest.raises(CursorMovedError):

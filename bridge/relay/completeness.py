@@ -1,0 +1,84 @@
+"""Whether everything that a router created was found in its chain's logs, which nodes leave out of their answers at times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from bridge.ports import Call, CallRevertedError, Chain, Clock, TerminalError
+from bridge.protocol.contracts import ROUTER
+from bridge.records.observations import BlockRef, Observations
+
+_log = structlog.get_logger(__name__)
+
+_LONGEST_WAIT = 64  # as many times as long as between two comparisons, when looking again does not help
+
+
+class Completeness:
+    """Compares, now and then, how many messages the router of a source chain has counted with how many were found there.
+
+    The router counts the messages of each lane (`sentTo`); nonces make each of them another one, so that equal counts mean
+    that none is missing.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        router: str,
+        destinations: Iterable[int],
+        observations: Observations,
+        clock: Clock,
+        *,
+        every: float,
+    ) -> None:
+        """Compares the lanes from one chain.
+
+        Args:
+            chain: the source.
+            router: its router.
+            destinations: chain ids.
+            observations: what was found.
+            clock: time.
+            every: seconds between two comparisons.
+        """
+        self._chain = chain
+        self._router = router
+        self._destinations = sorted(destinations)
+        self._observations = observations
+        self._clock = clock
+        self._every = every
+        self._wait = every
+        self._due = 0.0
+
+    async def is_missing_any(self, position: BlockRef) -> bool:
+        """Whether, up to a block, fewer messages were found than the router had counted there; False if it is not due.
+
+        Raises:
+            TransientError: the chain did not answer.
+        """
+        now = self._clock.now()
+        if now < self._due:
+            return False
+        lacking = [lane for destination in self._destinations if (lane := await self._lacking(destination, position))]
+        self._due = now + self._wait
+        self._wait = min(2 * self._wait, _LONGEST_WAIT * self._every) if lacking else self._every
+        for text in lacking:
+            _log.warning(
+                "messages missing, reading again", chain=self._chain.chain_id, block=position.number, lane=text
+            )
+        return bool(lacking)
+
+    async def _lacking(self, destination: int, position: BlockRef) -> str | None:
+        call = Call(to=self._router, data=ROUTER.encode("sentTo", destination))
+        try:
+            answer = await self._chain.call(call, block=position.number)
+        except (CallRevertedError, TerminalError) as error:
+            _log.debug("lane not compared", chain=self._chain.chain_id, to=destination, reason=str(error))
+            return None  # the node has no state of that block any more
+        counted, _ = ROUTER.decode("sentTo", answer)
+        found = self._observations.created_on(self._chain.chain_id, destination)
+        block = await self._chain.block(position.number)
+        if found >= counted or block is None or block.hash != position.hash:
+            return None
+        return f"to {destination}: {counted} created, {found} found"
