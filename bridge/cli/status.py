@@ -7,13 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bridge.chains import EvmChain
 from bridge.cli import options
 from bridge.cli.output import CliError, result, table
-from bridge.cli.reading import open_bridge_store, open_index
+from bridge.cli.overview import overview
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.ports import TerminalError, TransientError
-from bridge.protocol.deployment import ChainDeployment, Deployment
 
 
 def status(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
@@ -22,75 +19,11 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
     Example: waybill status
     """
     workspace = Workspace.of(network)
-    deployment = workspace.deployment()
-    chains = asyncio.run(_chains(deployment, _indexed(workspace)))
-    value = {
-        "network": network,
-        "chains": chains,
-        "outbox": _outbox(workspace, deployment),
-        "retries": _retries(workspace),
-        "messages": _messages(workspace),
-    }
+    value = asyncio.run(overview(workspace))
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
-    silent = [f"{chain['name']}: {chain['error']}" for chain in chains if chain["error"]]
+    silent = [f"{chain['name']}: {chain['error']}" for chain in value["chains"] if chain["error"]]
     if silent:
         raise CliError("; ".join(silent))
-
-
-def _indexed(workspace: Workspace) -> dict[int, int]:
-    if not workspace.index_store.exists():
-        return {}
-    with open_index(workspace) as index:
-        return {chain.chain_id: chain.block for chain in index.chains()}
-
-
-async def _chains(deployment: Deployment, indexed: dict[int, int]) -> list[dict[str, Any]]:
-    return list(await asyncio.gather(*(_chain(deployed, indexed) for deployed in deployment.chains)))
-
-
-async def _chain(deployed: ChainDeployment, indexed: dict[int, int]) -> dict[str, Any]:
-    head, error = None, None
-    try:
-        async with await EvmChain.connect(deployed.chain_id, deployed.rpc_urls, retry_seconds=2) as chain:
-            head = (await chain.head()).number
-    except (TransientError, TerminalError) as reason:
-        error = str(reason)
-    return {
-        "name": deployed.name,
-        "chainId": deployed.chain_id,
-        "head": head,
-        "indexed": indexed.get(deployed.chain_id),
-        "error": error,
-    }
-
-
-def _outbox(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
-    names = {chain.chain_id: chain.name for chain in deployment.chains}
-    with open_bridge_store(workspace) as store:
-        counts = store.outbox.counts() if store else []
-    return [
-        {
-            "lane": f"{names.get(count.source_chain, count.source_chain)} → "
-            f"{names.get(count.destination_chain, count.destination_chain)}",
-            "gmp": count.gmp.label,
-            "state": count.state.value,
-            "count": count.count,
-            "failing": count.failing,
-        }
-        for count in counts
-    ]
-
-
-def _retries(workspace: Workspace) -> dict[str, int]:
-    with open_bridge_store(workspace) as store:
-        return {state.value: count for state, count in store.retries.counts().items()} if store else {}
-
-
-def _messages(workspace: Workspace) -> dict[str, int]:
-    if not workspace.index_store.exists():
-        return {}
-    with open_index(workspace) as index:
-        return {state.value: count for state, count in index.counts_by_status().items()}
 
 
 def _draw(console: Console, value: dict[str, Any]) -> None:
@@ -114,11 +47,25 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     else:
         console.print("no deliveries: no relayer has run, or nothing was sent")
     console.print()
+    _draw_held(console, value)
     messages = ", ".join(f"{count} {state}" for state, count in sorted(value["messages"].items()))
     console.print(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
     if value["retries"]:
         retries = ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items()))
         console.print(f"retries   {retries}")
+
+
+def _draw_held(console: Console, value: dict[str, Any]) -> None:
+    """What is not worked on, and why; nothing if everything is."""
+    if value["lanes"]:
+        held = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value["lanes"]]
+        console.print(table(None, ["lane held", "state", "reason", "by"], held))
+        console.print()
+    tripped = [row for row in value["breakers"] if row["state"] != "CLOSED"]
+    if tripped:
+        rows = [[row["gmp"], row["destination"], row["state"], str(row["failures"])] for row in tripped]
+        console.print(table(None, ["GMP", "to", "circuit breaker", "failures in a row"], rows))
+        console.print()
 
 
 def _number(value: int | None) -> str:

@@ -1,0 +1,120 @@
+"""`waybill lane`: hold a lane's deliveries back, and let them go on."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from typing import Annotated, Any
+
+import typer
+
+from bridge.cli import options
+from bridge.cli.output import CliError, UsageError, result, table
+from bridge.cli.overview import lane_name
+from bridge.cli.reading import open_bridge_store
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.records.lanes import Lane, LaneChange, LaneState
+
+app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)
+
+Source = Annotated[str, typer.Argument(help="Name or id of the chain that messages come from.")]
+Destination = Annotated[str, typer.Argument(help="Name or id of the chain that they go to.")]
+By = Annotated[str | None, typer.Option("--by", help="Who decided it; your login by default.", show_default=False)]
+
+
+@app.command("list")
+def list_lanes(
+    *,
+    history: Annotated[bool, typer.Option("--history", help="Every change ever made, the first first.")] = False,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """List the lanes that are held, with who held them and why.
+
+    Example: waybill lane list
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    with open_bridge_store(workspace) as store:
+        lanes = store.lanes if store else None
+        changes = [] if lanes is None else lanes.history() if history else lanes.held()
+    value = [_value(change, deployment) for change in changes]
+    rows = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value]
+    drawn = table(None, ["lane", "state", "reason", "by"], rows)
+    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "every lane runs"))
+
+
+@app.command()
+def pause(
+    source: Source,
+    destination: Destination,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept for ever.")],
+    by: By = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Keep a lane's deliveries waiting, also over restarts. What is under way is finished; messages are still observed.
+
+    Example: waybill lane pause alpha beta --reason "router upgrade"
+    """
+    change_lane(Workspace.of(network), (source, destination), LaneState.PAUSED, reason, by, as_json=as_json)
+
+
+@app.command()
+def resume(
+    source: Source,
+    destination: Destination,
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="What was put right; kept for ever.")] = "resumed by hand",
+    by: By = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Let a lane that was paused, or that halted by itself, go on.
+
+    Example: waybill lane resume alpha beta
+    """
+    change_lane(Workspace.of(network), (source, destination), LaneState.RUNNING, reason, by, as_json=as_json)
+
+
+def change_lane(
+    workspace: Workspace, ends: tuple[str, str], state: LaneState, reason: str, by: str | None, *, as_json: bool
+) -> None:
+    """Brings a lane into a state, and prints it.
+
+    Raises:
+        UsageError: no such chain.
+        CliError: no relayer has run yet, or the lane is halted and can't be paused.
+    """
+    deployment = workspace.deployment()
+    try:
+        lane = Lane(*(deployment.chain(end).chain_id for end in ends))
+    except DeploymentError as error:
+        raise UsageError(str(error)) from error
+    with open_bridge_store(workspace) as store:
+        if store is None:
+            raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
+        change = LaneChange(lane=lane, state=state, reason=reason, by=by or getpass.getuser(), at=time.time())
+        changed = store.lanes.change(change)
+        now = store.lanes.state(lane)
+    if not changed and now is not state:
+        raise CliError(
+            f"the lane {lane_name(deployment, lane.source_chain, lane.destination_chain)} is {now}: a pause does not"
+            " replace that",
+            next_step="waybill lane list",
+        )
+    value = {**_value(change, deployment), "changed": changed}
+    text = f"{value['lane']} is {now}" + ("" if changed else ", as it was")
+    result(value, as_json=as_json, render=lambda console: console.print(text))
+
+
+def _value(change: LaneChange, deployment: Deployment) -> dict[str, Any]:
+    return {
+        "lane": lane_name(deployment, change.lane.source_chain, change.lane.destination_chain),
+        "state": change.state.value,
+        "reason": change.reason,
+        "by": change.by,
+        "at": change.at,
+    }

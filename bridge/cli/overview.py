@@ -1,0 +1,123 @@
+"""What `waybill status` and the HTTP API say about a network: chains, queues, lanes, GMPs and messages at one glance."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from bridge.chains import EvmChain
+from bridge.cli.reading import open_bridge_store, open_index
+from bridge.cli.workspace import Workspace
+from bridge.ports import TerminalError, TransientError
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.relay.breaker import breakers
+
+
+async def overview(workspace: Workspace) -> dict[str, Any]:
+    """Asks the chains, and reads what relayer and index keep. Neither needs to run, nor to have run."""
+    deployment = workspace.deployment()
+    return {
+        "network": workspace.network,
+        "chains": await _chains(deployment, _indexed(workspace)),
+        "outbox": _outbox(workspace, deployment),
+        "lanes": _lanes(workspace, deployment),
+        "breakers": _breakers(workspace, deployment),
+        "retries": _retries(workspace),
+        "messages": _messages(workspace),
+    }
+
+
+def _indexed(workspace: Workspace) -> dict[int, int]:
+    if not workspace.index_store.exists():
+        return {}
+    with open_index(workspace) as index:
+        return {chain.chain_id: chain.block for chain in index.chains()}
+
+
+async def _chains(deployment: Deployment, indexed: dict[int, int]) -> list[dict[str, Any]]:
+    return list(await asyncio.gather(*(_chain(deployed, indexed) for deployed in deployment.chains)))
+
+
+async def _chain(deployed: ChainDeployment, indexed: dict[int, int]) -> dict[str, Any]:
+    head, error = None, None
+    try:
+        async with await EvmChain.connect(deployed.chain_id, deployed.rpc_urls, retry_seconds=2) as chain:
+            head = (await chain.head()).number
+    except (TransientError, TerminalError) as reason:
+        error = str(reason)
+    return {
+        "name": deployed.name,
+        "chainId": deployed.chain_id,
+        "head": head,
+        "indexed": indexed.get(deployed.chain_id),
+        "error": error,
+    }
+
+
+def _outbox(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
+    with open_bridge_store(workspace) as store:
+        counts = store.outbox.counts() if store else []
+    return [
+        {
+            "lane": lane_name(deployment, count.source_chain, count.destination_chain),
+            "gmp": count.gmp.label,
+            "state": count.state.value,
+            "count": count.count,
+            "failing": count.failing,
+        }
+        for count in counts
+    ]
+
+
+def _lanes(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
+    with open_bridge_store(workspace) as store:
+        held = store.lanes.held() if store else []
+    return [
+        {
+            "lane": lane_name(deployment, change.lane.source_chain, change.lane.destination_chain),
+            "state": change.state.value,
+            "reason": change.reason,
+            "by": change.by,
+            "at": change.at,
+        }
+        for change in held
+    ]
+
+
+def _breakers(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
+    settings, now = workspace.settings().relay().breaker, time.time()
+    with open_bridge_store(workspace) as store:
+        found = breakers(store.figures.recent(now - settings.memory), settings) if store else {}
+    return [
+        {
+            "gmp": gmp.label,
+            "destination": chain_name(deployment, destination),
+            "state": breaker.state(now).value,
+            "failures": breaker.failures,
+            "probesAt": breaker.probes_at,
+        }
+        for (gmp, destination), breaker in sorted(found.items())
+    ]
+
+
+def _retries(workspace: Workspace) -> dict[str, int]:
+    with open_bridge_store(workspace) as store:
+        return {state.value: count for state, count in store.retries.counts().items()} if store else {}
+
+
+def _messages(workspace: Workspace) -> dict[str, int]:
+    if not workspace.index_store.exists():
+        return {}
+    with open_index(workspace) as index:
+        return {state.value: count for state, count in index.counts_by_status().items()}
+
+
+def chain_name(deployment: Deployment, chain_id: int) -> str:
+    """A chain's name, or its id if the network does not have it."""
+    return next((chain.name for chain in deployment.chains if chain.chain_id == chain_id), str(chain_id))
+
+
+def lane_name(deployment: Deployment, source: int, destination: int) -> str:
+    """A lane by its chains' names."""
+    return f"{chain_name(deployment, source)} → {chain_name(deployment, destination)}"
