@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+
+import structlog
 
 from bridge.records import Store
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
-from bridge.simulation import RELAYER, Faults, Power, SimulatedBridge, World
+from bridge.simulation import RELAYER, Faults, Power, SimulatedBridge, World, run_in_virtual_time
 from bridge.simulation.contracts import GMPS
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
 
 STORM_SECONDS = 40
+SQUALL_SECONDS = 8
 CALM_SECONDS = 900
 CALM = Faults()
 
@@ -32,15 +40,15 @@ class History:
         self.events.append(f"{asyncio.get_running_loop().time():8.2f} {text}")
 
 
-async def play(seed: int, store: Store | None = None) -> History:
-    """Plays the history of a seed to its end."""
+async def play(seed: int, store: Store | None = None, *, storm: float = STORM_SECONDS) -> History:
+    """Plays the history of a seed to its end; the storm lasts for so many simulated seconds, more or less."""
     dice = random.Random(f"chaos {seed}")
     world = World(seed)
     history = History(seed, world, store or MemoryStore())
     world.start()
     weather = asyncio.create_task(_weather(history, dice))
     life = 0
-    while asyncio.get_running_loop().time() < STORM_SECONDS:
+    while asyncio.get_running_loop().time() < storm:
         life += 1
         power = Power(draws=int(dice.lognormvariate(6.5, 1.2)))
         running = asyncio.create_task(SimulatedBridge(world, history.store, name=f"life {life}", power=power).run())
@@ -97,6 +105,32 @@ async def _weather(history: History, dice: random.Random) -> None:
             case "fees":
                 chain.base_fee = dice.choice([5, 10, 50, 200])
                 history.note(f"chain {chain.chain_id}: base fee {chain.base_fee}")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a seed: nothing to complain about, or all that is wrong, and what happened."""
+
+    seed: int
+    complaints: tuple[str, ...]
+    events: tuple[str, ...]
+
+
+def judge(seed: int, storm: float) -> Verdict:
+    """Plays a seed in memory."""
+    history = run_in_virtual_time(play(seed, storm=storm))
+    found = complaints(history) if standing(history.world) else ["nothing was sent"]
+    return Verdict(seed, tuple(found), tuple(history.events) if found else ())
+
+
+def judge_all(seeds: Iterable[int], storm: float) -> Iterator[Verdict]:
+    """Plays seeds on all cores; the verdicts come in the order of the seeds."""
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_be_quiet) as pool:
+        yield from pool.map(partial(judge, storm=storm), seeds, chunksize=10)
+
+
+def _be_quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def standing(world: World) -> list[Sent]:

@@ -8,9 +8,10 @@ import pytest
 
 from bridge.simulation import run_in_virtual_time
 from bridge.store import SqlStore
-from tests.unit.simulation.chaos import complaints, deliveries, play, standing
+from tests.unit.simulation.chaos import SQUALL_SECONDS, complaints, deliveries, judge_all, play, standing
 
 SEEDS = 25
+SQUALLS = 1000
 SEEDS_ON_SQLITE = 3
 
 
@@ -20,6 +21,15 @@ def test_after_any_storm_every_message_is_executed_once_and_every_nonce_is_used(
     history = run_in_virtual_time(play(seed))
     assert standing(history.world), "nothing was sent"
     assert complaints(history) == [], "\n".join(history.events)
+
+
+@pytest.mark.requirement("OIP-1", "OIP-7", "OBXS-5", "OBX-70")
+@pytest.mark.timeout(400)
+def test_the_same_holds_after_each_of_a_thousand_short_ones() -> None:
+    verdicts = list(judge_all(range(SEEDS, SEEDS + SQUALLS), SQUALL_SECONDS))
+    assert len(verdicts) == SQUALLS
+    bad = [verdict for verdict in verdicts if verdict.complaints]
+    assert bad == [], f"make sim FIRST={bad[0].seed} SEEDS=1"
 
 
 @pytest.mark.requirement("OBXS-5")
