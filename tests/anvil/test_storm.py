@@ -1,0 +1,146 @@
+"""The real bridge between real chains in bad weather: nodes that fail and lie, reorgs on both sides, over all five GMPs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from bridge.chains import EvmChain
+from bridge.demo.audit import Audit, audit
+from bridge.devnet import Devnet
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.service import open_bridge
+from tests.anvil.fault_proxy import FaultProxy
+from tests.anvil.rpc import mine, rpc
+from tests.anvil.test_relayer import blocks, nonces_are_all_used, settings
+from tests.anvil.traffic import RELAYER, World
+
+SHARE_OF_FAULTS = 0.1
+DEEPEST = 64  # blocks
+MESSAGES_BETWEEN_REORGS = 12
+
+EXPLAINED = {
+    "step failed, will be repeated": "a node did not answer, or not sensibly",
+    "delivery failed": "a node did not answer, or not sensibly; it is tried again",
+    "source chain reorganised": "a reorg",
+    "delivery reorged away, opened again": "a reorg",
+    "messages missing, reading again": "a node left logs out",
+    "dispatch not recognised": "a node left a GMP's logs out, twice in a row",
+    "endpoint fails": "a node did not answer, or not sensibly",
+    "nonce taken by another signer": "a node was behind",
+    "transaction refused": "a node was behind, and knew of another state",
+    "circuit breaker opened: its messages wait": "deliveries over one GMP failed in a row",
+}
+"""Warnings that this weather accounts for; any other warning or error fails the test."""
+
+
+class Storm:
+    """Sends messages both ways while chains are reorganised, and waits until each one that stands was executed."""
+
+    def __init__(self, devnet: Devnet, chains: Mapping[int, EvmChain], seed: int) -> None:
+        self._devnet = devnet
+        self._chains = chains
+        self._dice = random.Random(f"storm {seed}")
+        self._world = World(devnet.deployment, chains)
+        self._lowest = {chain.name: 0 for chain in devnet.deployment.chains}
+        self.reorgs: list[int] = []
+
+    async def blow(self, messages: int) -> None:
+        """Sends so many messages, with a reorg now and then."""
+        for chain in self._devnet.deployment.chains:
+            self._lowest[chain.name] = (await self._chains[chain.chain_id].head()).number
+            mine(chain.rpc_urls[0], DEEPEST + 1)
+        for number in range(messages):
+            if number % MESSAGES_BETWEEN_REORGS == MESSAGES_BETWEEN_REORGS - 1:
+                await self._reorganise()
+            lane = self._dice.choice([("alpha", "beta"), ("beta", "alpha")])
+            gmps = self._dice.sample(sorted(Gmp), self._dice.randint(1, len(Gmp)))
+            with suppress(TimeoutError):  # a reorg took the transaction, and the dApp knows that it has sent nothing
+                await self._world.send(
+                    *gmps,
+                    source=lane[0],
+                    destination=lane[1],
+                    quorum=self._dice.randint(1, len(gmps)),
+                    payload=b"%d" % number,
+                )
+
+    async def _reorganise(self) -> None:
+        chain = self._dice.choice(self._devnet.deployment.chains)
+        height = (await self._chains[chain.chain_id].head()).number
+        depth = min(self._dice.choice([1, 2, 5, 16, DEEPEST]), height - self._lowest[chain.name])
+        await asyncio.to_thread(rpc, chain.rpc_urls[0], "anvil_reorg", depth, [])
+        self.reorgs.append(depth)
+
+    async def settled(self, patience: float) -> Audit:
+        """What the chains' own logs say in the end."""
+        async with asyncio.timeout(patience):
+            while (seen := await audit(self._devnet.deployment, self._chains)).lost:  # noqa: ASYNC110  # chains tell nobody
+                await asyncio.sleep(1)
+        return seen
+
+
+async def weather(devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, *, seed: int, messages: int) -> None:
+    """Plays one storm; nothing may be lost, executed twice, left open or logged without a reason."""
+    storm = Storm(devnet, chains, seed)
+    proxies = [
+        FaultProxy(chain.rpc_urls[0], seed + number, SHARE_OF_FAULTS)
+        for number, chain in enumerate(devnet.deployment.chains)
+    ]
+    patient = {"policies": {"plain": {"base": 0.3, "cap": 3, "max_retries": 100}}, "compare": 2}
+    with capture_logs() as logged:
+        async with AsyncExitStack() as stack:
+            urls = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]
+            pairs = zip(devnet.deployment.chains, urls, strict=True)
+            chains_through_proxies = tuple(chain.model_copy(update={"rpc_urls": (url,)}) for chain, url in pairs)
+            through_proxies = devnet.deployment.model_copy(update={"chains": chains_through_proxies})
+            bridge = await stack.enter_async_context(open_bridge(through_proxies, settings(folder, **patient)))
+            running = asyncio.create_task(bridge.run())
+            await stack.enter_async_context(blocks(devnet))
+            await storm.blow(messages)
+            for proxy in proxies:
+                proxy.share = 0
+            seen = await storm.settled(patience=60 + messages / 2)
+            async with asyncio.timeout(60):
+                while any(  # noqa: ASYNC110  # a database tells nobody
+                    one.orphaned_at is None and (one.state is not OutboxState.DELIVERED or one.confirmed_at is None)
+                    for one in bridge.store.outbox.listed(limit=10 * messages)
+                ) or any(
+                    bridge.store.transactions.open_slots(chain.chain_id, RELAYER.address)
+                    for chain in devnet.deployment.chains
+                ):
+                    await asyncio.sleep(0.5)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            nonces_are_all_used(bridge.store, devnet)
+    assert (seen.executed, seen.executed_twice, seen.lost) == (seen.messages, 0, 0)
+    assert seen.messages > messages / 2, "the reorgs took nearly everything"
+    assert all(proxy.faults for proxy in proxies)
+    unexplained = Counter(
+        line["event"] for line in logged if line["log_level"] in ("warning", "error") and line["event"] not in EXPLAINED
+    )
+    assert not unexplained
+
+
+@pytest.mark.requirement("OIP-1", "OIP-7", "OBX-7", "OBX-70", "SF-90")
+@pytest.mark.timeout(300)
+async def test_in_bad_weather_every_message_that_stands_is_executed_once(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    await weather(devnet, chains, tmp_path, seed=0, messages=60)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_of_five_hundred_messages_in_bad_weather_each_that_stands_is_executed_once(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, seed: int
+) -> None:
+    await weather(devnet, chains, tmp_path, seed=seed, messages=500)
