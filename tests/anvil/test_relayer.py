@@ -24,6 +24,7 @@ from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message
 from bridge.protocol.retry_requests import COLUMNS
+from bridge.records import Store
 from bridge.records.errors import StoreMismatchError
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
@@ -118,7 +119,7 @@ class Traffic:
                     await asyncio.sleep(0.1)
 
 
-def nonces_are_all_used(store: SqlStore, devnet: Devnet) -> None:
+def nonces_are_all_used(store: Store, devnet: Devnet) -> None:
     """Each nonce from the first one on has a slot, and each slot ended in a block."""
     for chain in devnet.deployment.chains:
         slots = store.transactions.slots(chain.chain_id, RELAYER.address)
