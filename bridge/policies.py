@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
@@ -19,6 +20,14 @@ JITTER: Final = 0.1
 """Share by which a wait is made longer or shorter."""
 
 _LARGEST_EXPONENT = 64  # beyond it, doubling is past any cap, and floats overflow in the end
+
+
+class Spent(StrEnum):
+    """Why nothing more is tried."""
+
+    MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
+    PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
+    MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"  # before the next try
 
 
 class PolicyError(ValueError):
@@ -138,9 +147,7 @@ def retry_delay(
         expires_at: Unix seconds after which the message is worth nothing, None if it never expires.
         random: gives a number in [0, 1).
     """
-    if failure is FailureKind.TERMINAL:
-        return None
-    if policy.max_attempts is not None and attempt >= policy.max_attempts:
+    if policy.max_attempts is not None and (failure is FailureKind.TERMINAL or attempt >= policy.max_attempts):
         return None
     doubled = policy.base * 2.0 ** min(attempt - 1, _LARGEST_EXPONENT)
     delay = min(doubled, policy.cap / (1 + JITTER)) * (1 + JITTER * (2 * random() - 1))
@@ -148,3 +155,20 @@ def retry_delay(
     if expires_at is not None and now + delay > expires_at:
         return None
     return delay
+
+
+def why_spent(policy: RetryPolicy, attempt: int, failure: FailureKind) -> Spent:
+    """Why `retry_delay` gave None to the same arguments."""
+    if failure is FailureKind.TERMINAL:
+        return Spent.PERMANENT_FAILURE
+    if policy.max_attempts is not None and attempt >= policy.max_attempts:
+        return Spent.MAX_RETRIES_EXCEEDED
+    return Spent.MESSAGE_TTL_EXPIRED
+
+
+def becomes_dead_letter(policy: RetryPolicy, reason: Spent) -> bool:
+    """Whether a delivery whose tries are spent waits for somebody's decision.
+
+    One that is too late does not: EXPIRED is an end of its own, which the destination reports to the sender.
+    """
+    return policy.dead_letter and reason is not Spent.MESSAGE_TTL_EXPIRED

@@ -9,7 +9,8 @@ from typing import Final
 
 import structlog
 
-from bridge.policies import RetryPolicy, classify, retry_delay
+from bridge.dlq import DeadLetterOffice
+from bridge.policies import RetryPolicy, becomes_dead_letter, classify, retry_delay, why_spent
 from bridge.ports import Adapter, Call, CallRevertedError, Chain, Clock, Dispatch, Receipt, TransientError
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.gmps import Gmp
@@ -66,6 +67,7 @@ class Deliveries:
         chain: Chain,
         adapters: Mapping[Gmp, Adapter],
         outbox: Outbox,
+        dead_letters: DeadLetterOffice,
         sender: Sender,
         health: GmpHealth,
         policies: Mapping[Kind, RetryPolicy],
@@ -77,6 +79,7 @@ class Deliveries:
         self._chain = chain
         self._adapters = adapters
         self._outbox = outbox
+        self._dead_letters = dead_letters
         self._sender = sender
         self._health = health
         self._policies = policies
@@ -166,7 +169,7 @@ class Deliveries:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             self._tell_health(entry, type(error).__name__)
-            self._acknowledgements.add(self._failed(entry, claim, error, log))
+            self._acknowledgements.add(await self._failed(entry, claim, error, log))
         else:
             if delivery.transaction_hash is None:
                 log.info("delivered already")
@@ -219,25 +222,30 @@ class Deliveries:
             return Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
         return Delivery(BlockRef.of(await self._chain.head()), None)
 
-    def _failed(self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger) -> Outcome:
-        now = self._clock.now()
+    async def _failed(
+        self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
+    ) -> Outcome:
+        now, policy = self._clock.now(), self._policies[entry.kind]
         failure = _failure(error, now)
         if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
             log.error("delivery failed unexpectedly", exc_info=error)
         tries = entry.attempts + 1
         delay = retry_delay(
-            self._policies[entry.kind],
+            policy,
             tries,
             failure.kind,
             now=now,
             expires_at=decode_envelope(entry.dispatch.envelope).message.expires_at,
             random=self._random,
         )
-        if delay is None:
-            log.error("delivery dead", tries=tries, error=failure.message)
-            return Dead(claim, failure)
-        log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
-        return Retry(claim, failure, now + delay)
+        if delay is not None:
+            log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
+            return Retry(claim, failure, now + delay)
+        reason = why_spent(policy, tries, failure.kind)
+        if becomes_dead_letter(policy, reason):
+            return await self._dead_letters.bury(entry, claim, failure, reason.value)
+        log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
+        return Dead(claim, failure)
 
 
 async def _attestation(adapter: Adapter, dispatch: Dispatch) -> bytes:

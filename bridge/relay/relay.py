@@ -8,6 +8,7 @@ from functools import partial
 
 import structlog
 
+from bridge.dlq import DeadLetterOffice
 from bridge.policies import RetryPolicy, validated
 from bridge.ports import Adapter, Chain, Clock
 from bridge.protocol.deployment import Deployment
@@ -38,6 +39,7 @@ class Relay:
         adapters: Mapping[Gmp, Adapter],
         senders: Mapping[int, Sender],
         store: Store,
+        dead_letters: DeadLetterOffice,
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
         random: Callable[[], float],
@@ -80,6 +82,7 @@ class Relay:
                     chain=chain,
                     adapters=adapters,
                     outbox=store.outbox,
+                    dead_letters=dead_letters,
                     sender=senders[deployed.chain_id],
                     health=GmpHealth(deployed.chain_id, store.figures, clock, settings.breaker),
                     policies=policies,

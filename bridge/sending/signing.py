@@ -76,6 +76,11 @@ class LocalSigner:
             ) from None
 
     @property
+    def account(self) -> LocalAccount:
+        """The key, for whoever signs something else than transactions with it."""
+        return self._account
+
+    @property
     def address(self) -> str:
         """See `Signer.address`."""
         return str(self._account.address)

@@ -19,6 +19,7 @@ from bridge.records.acceptance import Acceptance
 from bridge.recovery import RecoverySettings
 from bridge.relay import BreakerSettings, RelaySettings
 from bridge.sending import SendingSettings
+from bridge.settings.dead_letters import DeadLetterTable
 from bridge.settings.problems import explain
 from bridge.settings.sections import (
     Addresses,
@@ -69,6 +70,8 @@ class Settings(BaseSettings):
     max_retry_fee: Wei | None = Field(default=None, gt=0, description="wei that one retry pays its GMPs at most")
     spend_limits: tuple[SpendLimit, ...] = Field(default=(), description="wei that a lane's deliveries cost per day")
     policies: dict[str, PolicyOverride] = Field(default={}, description="changes to the retry policies, by kind")
+
+    dlq: DeadLetterTable = Field(default=DeadLetterTable(), description="where dead letters are kept, and who is told")
 
     breaker_failures: int = Field(default=10, gt=0, description="failures in a row that open a GMP's circuit breaker")
     breaker_cooldown: float = Field(default=10.0, gt=0, description="until an open breaker lets one delivery try")

@@ -56,11 +56,13 @@ Names = Annotated[frozenset[str], NoDecode, BeforeValidator(_listed)]
 Wei = Annotated[int, BeforeValidator(_wei)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A table in the settings."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PolicyOverride(_Section):
+class PolicyOverride(Section):
     """What to change in one row of the policy table; times in seconds."""
 
     max_retries: int | None = Field(default=None, ge=0)
@@ -72,7 +74,7 @@ class PolicyOverride(_Section):
         return replace(policy, **self.model_dump(exclude_none=True))
 
 
-class SignerSource(_Section):
+class SignerSource(Section):
     """Where one key is: in a variable, in a keystore file, or with a remote signer. Exactly one of the three."""
 
     environment: str | None = None  # the variable that holds a private key
@@ -95,7 +97,7 @@ class SignerSource(_Section):
         return self
 
 
-class SpendLimit(_Section):
+class SpendLimit(Section):
     """What deliveries of a lane may commit to pay on the destination, per day (UTC)."""
 
     source: str | None = None  # name of a chain; none is every one
@@ -103,7 +105,7 @@ class SpendLimit(_Section):
     wei_per_day: Wei = Field(gt=0)
 
 
-class ChainSettings(_Section):
+class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""
 
     rpc_urls: tuple[str, ...] = ()  # in place of the deployments file's

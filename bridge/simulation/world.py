@@ -7,26 +7,34 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
+from eth_account import Account
+
+from bridge.dlq import DeadLetterOffice
+from bridge.dlq.signing import KeySealer
 from bridge.policies import DEFAULT_POLICIES, RetryPolicy
 from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog
 from bridge.recovery import Planner, Recovery, RecoverySettings
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SendingSettings
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.contracts import GMPS, ROUTER_ADDRESS, Emitted, State, create_message, route
-from bridge.simulation.power import Power, PowerCut, PoweredStore, powered_chain
+from bridge.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
 from bridge.simulation.time import VirtualClock
+from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from bridge.supervision import keep_doing
 
 RELAYER: Final = LocalSigner.from_key("0x" + "11" * 32)
 DAPP: Final = LocalSigner.from_key("0x" + "22" * 32)
+
+SEALER: Final = Account.from_key("0x" + "44" * 32)
 
 _FIRST_CHAIN: Final = 31337
 _ENOUGH: Final = 10**24  # wei
@@ -165,6 +173,7 @@ class SimulatedBridge:
         relaying: RelaySettings | None = None,
         sending: SendingSettings | None = None,
         policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
+        letters: DeadLetterLog | None = None,
     ) -> None:
         self.power = power or Power()
         chains = {chain_id: powered_chain(chain, self.power) for chain_id, chain in world.chains.items()}
@@ -183,6 +192,9 @@ class SimulatedBridge:
             for deployed in world.deployment.chains
             for signer in (RELAYER, DAPP)
         }
+        self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
+        powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
+        self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), world.clock)
         self.relay = Relay(
             worker=name,
             deployment=world.deployment,
@@ -190,6 +202,7 @@ class SimulatedBridge:
             adapters={gmp: SimulatedAdapter(gmp, chains, world.down) for gmp in GMPS},
             senders={chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains},
             store=guarded,
+            dead_letters=self.dead_letters,
             policies=policies,
             clock=world.clock,
             random=world.random.random,
@@ -211,6 +224,7 @@ class SimulatedBridge:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.relay.run())
                 group.create_task(self.recovery.run())
+                group.create_task(keep_doing("close dead letters", self.dead_letters.step, every=5))
                 for sender in self.senders.values():
                     group.create_task(keep_doing("send", sender.tick, every=self._poll))
         except* PowerCut:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
+from bridge.records.dead_letters import DeadLetterLog
 from bridge.store.memory import MemoryStore
+from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from bridge.store.sql import SqlStore
+from bridge.store.sql.dead_letters import SqlDeadLetterLog
 
-__all__ = ["MemoryStore", "SqlStore", "may_exist", "open_store"]
+__all__ = ["MemoryStore", "SqlStore", "may_exist", "open_dead_letters", "open_store"]
 
 IN_MEMORY = "memory"
 
@@ -29,3 +32,11 @@ def may_exist(url: str) -> bool:
     """Whether there can be a store: a SQLite file that is not there has none, and reading must not make one."""
     parsed = make_url(url)
     return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").exists()
+
+
+def open_dead_letters(url: str) -> DeadLetterLog:
+    """The dead letters at a SQLAlchemy URL, the store's own or another one's, or in ``memory``.
+
+    The database is opened when it is first needed: a relayer whose dead letters are away for now can start.
+    """
+    return MemoryDeadLetterLog() if url == IN_MEMORY else SqlDeadLetterLog(url)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, update
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, func, insert, inspect, make_url, select, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
@@ -40,8 +40,15 @@ _READING: Final[Mapping[str, Mapping[str, Any]]] = {
 class Database:
     """A database whose tables are of this version."""
 
-    def __init__(self, url: str, *, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    def __init__(
+        self, url: str, *, migrations: Sequence[Migration] = MIGRATIONS, tables: Sequence[Table] | None = None
+    ) -> None:
         """Connects, makes the tables of a new store, and brings those of an older one up to date.
+
+        Args:
+            url: an SQLAlchemy URL.
+            migrations: what brings older tables up to date.
+            tables: those to make; None makes all.
 
         Raises:
             StoreVersionError: a newer version of Waybill made the store.
@@ -53,7 +60,7 @@ class Database:
         self._version = len(migrations) + 1
         try:
             with self.transaction(exclusive="schema") as connection:
-                self._prepare(connection, migrations)
+                self._prepare(connection, migrations, tables)
         except BaseException:
             self.close()
             raise
@@ -105,9 +112,10 @@ class Database:
                 raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error
             raise
 
-    def _prepare(self, connection: Connection, migrations: Sequence[Migration]) -> None:
+    def _prepare(self, connection: Connection, migrations: Sequence[Migration], tables: Sequence[Table] | None) -> None:
+        wanted = None if tables is None else [schema_version, *tables]
         if not inspect(connection).has_table(schema_version.name):
-            METADATA.create_all(connection)
+            METADATA.create_all(connection, tables=wanted)
             connection.execute(insert(schema_version).values(version=self._version))
             return
         found = connection.execute(select(schema_version.c.version)).scalar_one()
@@ -118,7 +126,7 @@ class Database:
             )
         for migrate in migrations[found - 1 :]:
             migrate(connection)
-        METADATA.create_all(connection)  # tables that this version adds need no migration
+        METADATA.create_all(connection, tables=wanted)  # tables that this version adds need no migration
         connection.execute(update(schema_version).values(version=self._version))
 
 

@@ -1,0 +1,130 @@
+"""Where deliveries whose tries are spent are handed in, and where letters leave by themselves when their message arrives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from bridge.dlq.letters import entering, recovering, returning
+from bridge.ports import Clock, TransientError
+from bridge.records import Store
+from bridge.records.dead_letters import (
+    OPEN,
+    DeadLetter,
+    DeadLetterLog,
+    Draft,
+    LetterStatus,
+    Sealer,
+)
+from bridge.records.lanes import LaneChange, LaneState
+from bridge.records.outbox import Claim, Dead, Failure, OutboxEntry, OutboxState, Outcome, Retry
+
+_log = structlog.get_logger(__name__)
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterSettings:
+    """Times are in seconds."""
+
+    retention: float = 30 * _DAY  # how long a letter's document is kept at least
+    tries: int = 3  # to write a letter, before its lane halts
+    pause: float = 1.0  # between them
+    poll: float = 5.0  # between two looks at what became of open letters
+    batch: int = 200  # letters looked at once
+
+
+class DeadLetterOffice:
+    """Takes dead letters in. Nothing is called dead before its letter is written."""
+
+    def __init__(
+        self, log: DeadLetterLog, store: Store, sealer: Sealer, clock: Clock, settings: DeadLetterSettings | None = None
+    ) -> None:
+        self._letters = log
+        self._store = store
+        self._sealer = sealer
+        self._clock = clock
+        self._settings = settings or DeadLetterSettings()
+
+    async def bury(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
+        """Writes the letter of a delivery, and says how its claim ends.
+
+        The letter is written first, and once however often this is repeated; a process that is killed between the two finds the
+        delivery unfinished, and comes back here. If the letter can't be written, the lane halts with the delivery still to be done:
+        better to stop and say so than to drop it.
+        """
+        draft = self._draft(entry, failure, reason)
+        problem = "it was never tried"
+        for number in range(1, self._settings.tries + 1):
+            try:
+                self._append(draft)
+            except Exception as error:  # noqa: BLE001  # whatever keeps the letter from being written halts the lane
+                problem = str(error) or repr(error)
+                _log.warning("dead letter not written", entry=entry.event_id, number=number, error=problem)
+                if number < self._settings.tries:
+                    await self._clock.sleep(self._settings.pause)
+            else:
+                _log.error("delivery dead", entry=entry.event_id, reason=reason, error=failure.message)
+                return Dead(claim, failure)
+        return self._halt(entry, claim, failure, problem)
+
+    async def step(self) -> bool:
+        """Closes letters whose message arrived after all; there is never more to do at once."""
+        for letter in self._letters.letters(statuses=OPEN, limit=self._settings.batch):
+            evidence = self._arrival(letter)
+            if evidence is not None:
+                last = self._letters.history(letter.event_id)[-1]
+                self._letters.append(recovering(letter.event_id, evidence, last, self._clock.now()), self._sealer)
+                _log.info("dead letter recovered", entry=letter.event_id, **evidence)
+        return False
+
+    def _draft(self, entry: OutboxEntry, failure: Failure, reason: str) -> Draft:
+        return entering(
+            entry,
+            self._store.outbox.failures(entry.event_id),
+            failure,
+            reason=reason,
+            siblings=self._store.outbox.entries(entry.dispatch.message_id),
+            now=self._clock.now(),
+            retention=self._settings.retention,
+        )
+
+    def _append(self, draft: Draft) -> None:
+        if self._letters.append(draft, self._sealer) is not None:
+            return
+        letter = self._letters.letter(draft.event_id)
+        if letter is None or letter.status is not LetterStatus.RETRY_QUEUED:
+            return  # written before a crash, or still under review: that letter says it all
+        last = self._letters.history(draft.event_id)[-1]
+        self._letters.append(returning(draft, last), self._sealer)
+
+    def _halt(self, entry: OutboxEntry, claim: Claim, failure: Failure, problem: str) -> Outcome:
+        now = self._clock.now()
+        reason = f"dead letters can't be written ({problem}); put that right, then `waybill lane resume`"
+        _log.critical(
+            "lane halted: its dead letter can't be written",
+            lane=str(entry.lane),
+            entry=entry.event_id,
+            dead_letter_error=problem,
+            delivery_error=failure.message,
+            message=f"0x{entry.dispatch.message_id.hex()}",
+        )
+        change = LaneChange(lane=entry.lane, state=LaneState.HALTED, reason=reason, by=claim.worker, at=now)
+        try:
+            self._store.lanes.change(change)
+        except TransientError as error:
+            _log.critical("lane not halted either; the delivery is tried again", lane=str(entry.lane), error=str(error))
+        return Retry(claim, failure, now + self._settings.pause)
+
+    def _arrival(self, letter: DeadLetter) -> dict[str, Any] | None:
+        """How the letter's message arrived, once that is final: by this delivery, or by another one of the same GMP."""
+        for entry in self._store.outbox.entries(letter.message_id):
+            same_gmp = entry.dispatch.gmp.label == letter.gmp
+            if same_gmp and entry.state is OutboxState.DELIVERED and entry.confirmed_at is not None:
+                assert entry.delivery is not None
+                block = entry.delivery.block
+                return {"by": entry.event_id, "block": block.number, "blockHash": f"0x{block.hash.hex()}"}
+        return None

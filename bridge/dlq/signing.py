@@ -1,0 +1,107 @@
+"""What is signed about dead letters, as EIP-712 typed data, so that a wallet shows what its owner signs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from eth_account.signers.local import LocalAccount
+
+from bridge.records.dead_letters import LogRecord
+
+_DOMAIN: Final = {"name": "Waybill dead letters", "version": "1"}
+_RECORD: Final = {
+    "DeadLetterRecord": [
+        {"name": "sequence", "type": "uint64"},
+        {"name": "previous", "type": "bytes32"},
+        {"name": "hash", "type": "bytes32"},
+    ]
+}
+_DECISION: Final = {
+    "DeadLetterDecision": [
+        {"name": "dlqEntryId", "type": "string"},
+        {"name": "letterHash", "type": "bytes32"},
+        {"name": "decisionAt", "type": "string"},
+        {"name": "decisionMaker", "type": "address"},
+        {"name": "decisionType", "type": "string"},
+        {"name": "newMessageId", "type": "bytes32"},
+        {"name": "rationale", "type": "string"},
+    ]
+}
+
+
+class KeySealer:
+    """A key in this process. See `bridge.records.dead_letters.Sealer`."""
+
+    def __init__(self, account: LocalAccount) -> None:
+        self._account = account
+
+    @property
+    def address(self) -> str:
+        """See `Sealer.address`."""
+        return str(self._account.address)
+
+    def seal(self, record: LogRecord) -> bytes:
+        """See `Sealer.seal`."""
+        return _sign(self._account, _RECORD, _record(record))
+
+
+def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
+    """The operator's signature over a decision's document, 65 bytes."""
+    return _sign(account, _DECISION, decision_message(decision))
+
+
+def record_signer(record: LogRecord) -> str | None:
+    """The account that signed a record, or None if the signature is none."""
+    return _recover(_RECORD, _record(record), record.signature)
+
+
+def decision_signer(decision: Mapping[str, Any]) -> str | None:
+    """The account that signed a decision's document, or None if the signature is none."""
+    try:
+        return _recover(_DECISION, decision_message(decision), bytes.fromhex(decision["signature"].removeprefix("0x")))
+    except (KeyError, ValueError):
+        return None
+
+
+def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole document that a wallet is given to sign (``eth_signTypedData_v4``)."""
+    return _typed_data(_DECISION, decision_message(decision))
+
+
+def decision_message(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """The signed fields of a decision; it names the letter by the hash of its first record too, so it fits no other letter."""
+    message = {field["name"]: decision.get(field["name"], "") for field in _DECISION["DeadLetterDecision"]}
+    return message | {"newMessageId": decision.get("newMessageId") or "0x" + bytes(32).hex()}
+
+
+def _record(record: LogRecord) -> dict[str, Any]:
+    return {"sequence": record.sequence, "previous": record.previous, "hash": record.hash}
+
+
+def _typed_data(types: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any]:
+    domain_type = [{"name": name, "type": "string"} for name in _DOMAIN]
+    (primary,) = types
+    return {
+        "types": {"EIP712Domain": domain_type, **types},
+        "primaryType": primary,
+        "domain": dict(_DOMAIN),
+        "message": dict(message),
+    }
+
+
+def _sign(account: LocalAccount, types: Mapping[str, Any], message: Mapping[str, Any]) -> bytes:
+    signed = account.sign_message(encode_typed_data(full_message=_typed_data(types, message)))
+    return bytes(signed.signature)
+
+
+def _recover(types: Mapping[str, Any], message: Mapping[str, Any], signature: bytes) -> str | None:
+    try:
+        recovered = Account.recover_message(
+            encode_typed_data(full_message=_typed_data(types, message)), signature=signature
+        )
+    except Exception:  # noqa: BLE001  # eth_account raises many kinds for bytes that are no signature
+        return None
+    return str(recovered)

@@ -1,0 +1,183 @@
+"""Dead letters in SQL."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from bridge.records.dead_letters import (
+    NO_RECORD,
+    OPEN,
+    BrokenLogError,
+    DeadLetter,
+    Draft,
+    LetterStatus,
+    LogRecord,
+    RecordKind,
+    Sealer,
+    canonical,
+)
+from bridge.store.sql.database import Database
+from bridge.store.sql.dead_letter_tables import (
+    DEAD_LETTER_TABLES,
+    dead_letter_log,
+    dead_letter_readers,
+    dead_letters,
+)
+
+
+class SqlDeadLetterLog:
+    """See `bridge.records.dead_letters.DeadLetterLog`. The database is opened when it is first needed, and may be away until then."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is that of the store, or of another database."""
+        self._url = url
+        self._opened: Database | None = None
+
+    def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
+        with self._database.transaction(exclusive="dead letters") as connection:
+            known = select(dead_letter_log.c.sequence).where(dead_letter_log.c.key == draft.key)
+            if connection.execute(known).first() is not None:
+                return None
+            record = LogRecord.of(draft, *_place(connection))
+            before = _letter(connection, draft.event_id)
+            letter = DeadLetter.entered(record) if before is None else before.after(record)
+            record = record.signed(sealer)
+            connection.execute(insert(dead_letter_log).values(**_record_row(record)))
+            if before is None:
+                connection.execute(insert(dead_letters).values(**_letter_row(letter)))
+            else:
+                mine = dead_letters.c.event_id == letter.event_id
+                connection.execute(update(dead_letters).where(mine).values(**_letter_row(letter)))
+        return record
+
+    def records(self, *, after: int = 0, limit: int | None = None) -> list[LogRecord]:
+        query = select(dead_letter_log).where(dead_letter_log.c.sequence > after)
+        return self._records(query.order_by(dead_letter_log.c.sequence).limit(limit))
+
+    def history(self, event_id: str) -> list[LogRecord]:
+        query = select(dead_letter_log).where(dead_letter_log.c.event_id == event_id)
+        return self._records(query.order_by(dead_letter_log.c.sequence))
+
+    def letter(self, event_id: str) -> DeadLetter | None:
+        with self._database.reading() as connection:
+            return _letter(connection, event_id)
+
+    def letters(
+        self,
+        *,
+        statuses: frozenset[LetterStatus] = frozenset(LetterStatus),
+        message_id: bytes | None = None,
+        since: float = 0,
+        limit: int | None = 100,
+    ) -> list[DeadLetter]:
+        query = select(dead_letters).where(dead_letters.c.entered_at >= since)
+        if statuses != frozenset(LetterStatus):
+            query = query.where(dead_letters.c.status.in_(sorted(statuses)))
+        if message_id is not None:
+            query = query.where(dead_letters.c.message_id == message_id)
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
+            return [_letter_from(row) for row in found.mappings()]
+
+    def counts(self) -> dict[LetterStatus, int]:
+        query = select(dead_letters.c.status, func.count()).group_by(dead_letters.c.status)
+        with self._database.reading() as connection:
+            return {LetterStatus(status): count for status, count in connection.execute(query)}
+
+    def archive(self, event_ids: frozenset[str]) -> int:
+        open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
+        old = (
+            dead_letter_log.c.event_id.in_(sorted(event_ids))
+            & dead_letter_log.c.kind.in_([RecordKind.ENTERED.value, RecordKind.RETURNED.value])
+            & dead_letter_log.c.document.is_not(None)
+            & dead_letter_log.c.event_id.not_in(open_letters)
+        )
+        with self._database.transaction(exclusive="dead letters") as connection:
+            return connection.execute(update(dead_letter_log).where(old).values(document=None)).rowcount
+
+    def cursor(self, reader: str) -> int:
+        query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar() or 0
+
+    def move_cursor(self, reader: str, sequence: int) -> None:
+        mine = dead_letter_readers.c.reader == reader
+        with self._database.transaction(exclusive=f"reader {reader}") as connection:
+            moved = connection.execute(update(dead_letter_readers).where(mine).values(sequence=sequence)).rowcount
+            if not moved:
+                connection.execute(insert(dead_letter_readers).values(reader=reader, sequence=sequence))
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _database(self) -> Database:
+        if self._opened is None:
+            self._opened = Database(self._url, tables=DEAD_LETTER_TABLES)
+        return self._opened
+
+    def _records(self, query: Any) -> list[LogRecord]:
+        with self._database.reading() as connection:
+            return [_record_from(row) for row in connection.execute(query).mappings()]
+
+
+def _place(connection: Connection) -> tuple[int, bytes]:
+    """Sequence of the next record, and the hash before it."""
+    query = select(dead_letter_log.c.sequence, dead_letter_log.c.hash).order_by(dead_letter_log.c.sequence.desc())
+    last = connection.execute(query.limit(1)).first()
+    return (1, NO_RECORD) if last is None else (last.sequence + 1, last.hash)
+
+
+def _letter(connection: Connection, event_id: str) -> DeadLetter | None:
+    found = connection.execute(select(dead_letters).where(dead_letters.c.event_id == event_id)).mappings().first()
+    return None if found is None else _letter_from(found)
+
+
+def _record_row(record: LogRecord) -> dict[str, Any]:
+    assert record.document is not None
+    return {
+        "sequence": record.sequence,
+        "previous": record.previous,
+        "hash": record.hash,
+        "key": record.key,
+        "kind": record.kind.value,
+        "event_id": record.event_id,
+        "at": record.at,
+        "document_hash": record.document_hash,
+        "document": canonical(record.document).decode(),
+        "signer": record.signer,
+        "signature": record.signature,
+    }
+
+
+def _record_from(row: RowMapping) -> LogRecord:
+    """A record as its row says, right or wrong; verification judges it."""
+    try:
+        document = None if row["document"] is None else json.loads(row["document"])
+    except json.JSONDecodeError as error:
+        raise BrokenLogError(f"record {row['sequence']}: its document is no JSON any more ({error})") from error
+    return LogRecord(
+        sequence=row["sequence"],
+        previous=row["previous"],
+        key=row["key"],
+        kind=RecordKind(row["kind"]),
+        event_id=row["event_id"],
+        at=row["at"],
+        document_hash=row["document_hash"],
+        document=document,
+        signer=row["signer"],
+        signature=row["signature"],
+    )
+
+
+def _letter_row(letter: DeadLetter) -> dict[str, Any]:
+    return {field.name: getattr(letter, field.name) for field in fields(letter)} | {"status": letter.status.value}
+
+
+def _letter_from(row: RowMapping) -> DeadLetter:
+    return DeadLetter(**{**row, "status": LetterStatus(row["status"])})

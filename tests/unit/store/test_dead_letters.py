@@ -1,0 +1,243 @@
+"""The log of dead letters on every store: appended to once per happening, and any change to it is found."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from sqlalchemy import create_engine, text
+
+from bridge.dlq.integrity import verify
+from bridge.dlq.signing import KeySealer, sign_decision
+from bridge.records.dead_letters import (
+    DeadLetterLog,
+    Decision,
+    ForbiddenDecisionError,
+    LetterStatus,
+    LogRecord,
+    RecordKind,
+)
+from bridge.store import MemoryStore, open_dead_letters
+from bridge.store.memory.dead_letters import MemoryDeadLetterLog
+from bridge.store.sql import SqlStore
+from bridge.store.sql.dead_letters import SqlDeadLetterLog
+from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, entered, happened
+
+SEAL = KeySealer(SEALER)
+TRUSTED = frozenset({SEALER.address})
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def letters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeadLetterLog]:
+    with closing(open_dead_letters("memory" if request.param == "memory" else f"sqlite:///{tmp_path}/dlq.db")) as log:
+        yield log
+
+
+def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, str]:
+    document = {
+        "dlqEntryId": event_id,
+        "letterHash": "0x" + "00" * 32,
+        "decisionAt": f"2026-01-01T00:00:0{number % 10}Z",
+        "decisionMaker": OPERATOR.address,
+        "decisionType": decision.value,
+        "rationale": "because",
+    }
+    return document | {"signature": f"0x{sign_decision(OPERATOR, document).hex()}"}
+
+
+@pytest.mark.requirement("OIP-90", "OIP-95", "OBX-27")
+def test_the_same_happening_is_kept_once(letters: DeadLetterLog) -> None:
+    first = letters.append(entered("a"), SEAL)
+    assert first is not None
+    assert letters.append(entered("a", at=999), SEAL) is None
+    assert letters.records() == letters.history("a") == [first]
+    letter = letters.letter("a")
+    assert letter is not None
+    assert (letter.status, letter.entered_at) == (LetterStatus.PENDING_REVIEW, 100)
+    assert letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
+
+
+@pytest.mark.requirement("OIP-95", "OIP-116")
+def test_an_abandoned_letter_takes_no_further_decision(letters: DeadLetterLog) -> None:
+    letters.append(entered("a"), SEAL)
+    letters.append(happened("a", RecordKind.DECIDED, 1, **decided("a", Decision.ABANDON)), SEAL)
+    with pytest.raises(ForbiddenDecisionError, match="ABANDONED"):
+        letters.append(happened("a", RecordKind.DECIDED, 2, **decided("a", Decision.REQUEUE)), SEAL)
+    assert len(letters.records()) == 2
+    assert [one.status for one in letters.letters()] == [LetterStatus.ABANDONED]
+
+
+def test_nothing_can_happen_to_a_letter_that_never_entered(letters: DeadLetterLog) -> None:
+    with pytest.raises(ForbiddenDecisionError):
+        letters.append(happened("a", RecordKind.RECOVERED, 1), SEAL)
+    assert letters.records() == []
+
+
+@pytest.mark.requirement("OIP-101", "OIP-126")
+def test_archiving_takes_documents_of_decided_letters_only_and_the_chain_still_verifies(letters: DeadLetterLog) -> None:
+    for name in ("decided", "open"):
+        letters.append(entered(name), SEAL)
+    letters.append(happened("decided", RecordKind.DECIDED, 1, **decided("decided", Decision.ABANDON)), SEAL)
+    assert letters.archive(frozenset({"decided", "open"})) == 1
+    documents = {record.key: record.document is not None for record in letters.records()}
+    assert documents == {"entered/decided": False, "entered/open": True, "DECIDED/decided/1": True}
+    assert verify(letters, trusted=TRUSTED).violations == ()
+
+
+def test_each_reader_is_told_from_where_it_stopped(letters: DeadLetterLog) -> None:
+    letters.move_cursor("slack", 3)
+    letters.move_cursor("slack", 5)
+    assert (letters.cursor("slack"), letters.cursor("email")) == (5, 0)
+
+
+@pytest.mark.requirement("OIP-129")
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (
+            "UPDATE dead_letter_log SET document = replace(document, 'no proof', 'all fine') WHERE sequence = 2",
+            "not the one",
+        ),
+        ("UPDATE dead_letter_log SET document = 'gone' WHERE sequence = 2", "no JSON"),
+        ("UPDATE dead_letter_log SET at = at + 1 WHERE sequence = 3", "signature is not that"),
+        ("UPDATE dead_letter_log SET event_id = 'b' WHERE sequence = 1", "signature is not that"),
+        ("DELETE FROM dead_letter_log WHERE sequence = 2", "is missing"),
+        ("DELETE FROM dead_letter_log WHERE sequence = 4", "no record has the hash"),
+        ("UPDATE dead_letters SET status = 'ABANDONED' WHERE event_id = 'a'", "the log says PENDING_REVIEW"),
+        ("DELETE FROM dead_letters WHERE event_id = 'b'", "list of letters is missing"),
+        ("UPDATE dead_letter_log SET document = replace(document, 'because', 'lol') WHERE sequence = 4", "not the one"),
+    ],
+)
+def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: str, found: str) -> None:
+    url = f"sqlite:///{tmp_path}/dlq.db"
+    with closing(SqlDeadLetterLog(url)) as log:
+        for name in ("a", "b", "c"):
+            log.append(entered(name), SEAL)
+        last = log.append(happened("c", RecordKind.DECIDED, 1, **decided("c", Decision.ABANDON)), SEAL)
+        assert last is not None
+        clean = verify(log, trusted=TRUSTED, head=last.hash)
+        assert (clean.violations, clean.records, clean.head) == ((), 4, last.hash)
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        assert connection.execute(text(change)).rowcount == 1
+    engine.dispose()
+    with closing(SqlDeadLetterLog(url)) as log:
+        problems = [str(one) for one in verify(log, trusted=TRUSTED, head=last.hash).violations]
+        assert any(found in problem for problem in problems), problems
+
+
+@pytest.mark.requirement("OIP-129")
+def test_a_log_written_anew_by_somebody_else_is_found_by_its_seals(letters: DeadLetterLog) -> None:
+    letters.append(entered("a"), KeySealer(STRANGER))
+    (violation,) = verify(letters, trusted=TRUSTED).violations
+    assert f"signed by {STRANGER.address}, who is not trusted" in str(violation)
+
+
+@pytest.mark.requirement("OIP-118", "OIP-125")
+def test_a_decision_that_its_maker_did_not_sign_is_found(letters: DeadLetterLog) -> None:
+    letters.append(entered("a"), SEAL)
+    forged = decided("a", Decision.ABANDON) | {"decisionMaker": STRANGER.address}
+    letters.append(happened("a", RecordKind.DECIDED, 1, **forged), SEAL)
+    (violation,) = verify(letters, trusted=TRUSTED).violations
+    assert f"not signed by {STRANGER.address}" in str(violation)
+
+
+def test_a_dead_delivery_without_a_letter_is_found(letters: DeadLetterLog) -> None:
+    letters.append(entered("a"), SEAL)
+    (violation,) = verify(letters, trusted=TRUSTED, buried=["a", "b"]).violations
+    assert "b is dead and has no letter" in str(violation)
+
+
+@pytest.mark.requirement("SF-70")
+def test_dead_letters_in_a_database_of_their_own_bring_no_other_tables(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/dlq.db"
+    with closing(SqlDeadLetterLog(url)) as log:
+        log.append(entered("a"), SEAL)
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        tables = set(connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'table'")).scalars())
+    engine.dispose()
+    assert tables == {"schema_version", "dead_letter_log", "dead_letters", "dead_letter_readers"}
+
+
+def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/bridge.db"
+    with closing(SqlStore(url)) as store, closing(SqlDeadLetterLog(url)) as log:
+        log.append(entered("a"), SEAL)
+        assert store.outbox.counts() == []
+        assert len(log.letters()) == 1
+    assert isinstance(open_dead_letters("memory"), MemoryDeadLetterLog)
+    assert MemoryStore().lanes.held() == []
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+class LetterMachine(RuleBasedStateMachine):
+    """Any sequence of happenings: both stores agree, states follow the rules, and the chain always verifies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.logs: tuple[DeadLetterLog, DeadLetterLog] = (
+            MemoryDeadLetterLog(),
+            SqlDeadLetterLog(f"sqlite:///{Path(self.folder.name)}/dlq.db"),
+        )
+        self.number = 0
+        self.heads: list[bytes] = []
+
+    def teardown(self) -> None:
+        for log in self.logs:
+            log.close()
+        self.folder.cleanup()
+
+    @rule(name=NAMES)
+    def enter(self, name: str) -> None:
+        self.append_both(lambda: entered(name, at=float(self.number)))
+
+    @rule(name=NAMES, decision=st.sampled_from(list(Decision)))
+    def decide(self, name: str, decision: Decision) -> None:
+        self.number += 1
+        document = decided(name, decision, self.number)
+        self.append_both(lambda: happened(name, RecordKind.DECIDED, self.number, **document))
+
+    @rule(name=NAMES, kind=st.sampled_from([RecordKind.RETURNED, RecordKind.RECOVERED]))
+    def happen(self, name: str, kind: RecordKind) -> None:
+        self.number += 1
+        self.append_both(lambda: happened(name, kind, self.number, words="…"))
+
+    @rule(names=st.frozensets(NAMES))
+    def archive(self, names: frozenset[str]) -> None:
+        first, second = (log.archive(names) for log in self.logs)
+        assert first == second
+
+    def append_both(self, draft: object) -> None:
+        results: list[LogRecord | str | None] = []
+        for log in self.logs:
+            try:
+                results.append(log.append(draft(), SEAL))  # type: ignore[operator]  # a draft's maker
+            except ForbiddenDecisionError as error:
+                results.append(str(error))
+        assert results[0] == results[1]
+        if isinstance(results[0], LogRecord):
+            self.heads.append(results[0].hash)
+
+    @invariant()
+    def both_hold_the_same_and_every_head_ever_seen_is_still_there(self) -> None:
+        first, second = self.logs
+        assert first.records() == second.records()
+        assert first.letters() == second.letters()
+        assert first.counts() == second.counts()
+        assert [record.hash for record in first.records()] == self.heads
+        assert verify(first, trusted=TRUSTED).violations == ()
+
+
+@pytest.mark.requirement("OIP-95", "OIP-126", "OIP-129")
+class TestLetters(LetterMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
+    settings = settings(max_examples=10, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
