@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bridge.ports import TerminalError, TransientError
-from bridge.protocol.message import Kind
+from bridge.protocol.message import EnvelopeError, Kind
 from bridge.records.outbox import FailureKind
 
 JITTER: Final = 0.1
@@ -123,7 +123,7 @@ def classify(error: BaseException) -> FailureKind:
     """
     if isinstance(error, TransientError):
         return FailureKind.TRANSIENT
-    if isinstance(error, TerminalError):
+    if isinstance(error, TerminalError | EnvelopeError):
         return FailureKind.TERMINAL
     return FailureKind.UNKNOWN
 

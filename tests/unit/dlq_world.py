@@ -113,6 +113,6 @@ def entered(event_id: str, at: float = 100.0, **changes: Any) -> Draft:
     return Draft(key=f"entered/{event_id}", kind=RecordKind.ENTERED, event_id=event_id, at=at, document=document)
 
 
-def happened(event_id: str, kind: RecordKind, number: int, at: float = 200.0, **document: Any) -> Draft:
+def happened(event_id: str, kind: RecordKind, number: int, **document: Any) -> Draft:
     """Something that happens to a letter."""
-    return Draft(key=f"{kind}/{event_id}/{number}", kind=kind, event_id=event_id, at=at, document=document)
+    return Draft(key=f"{kind}/{event_id}/{number}", kind=kind, event_id=event_id, at=200.0, document=document)

@@ -8,6 +8,7 @@ import pytest
 
 from bridge.dlq import DeadLetterOffice
 from bridge.dlq.integrity import verify
+from bridge.dlq.signing import KeySealer
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -19,7 +20,7 @@ from bridge.simulation.power import Power, PowerCut, Powered, PoweredStore
 from bridge.store import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, word
-from tests.unit.dlq_world import DAY, SEALER, FailingLog, KeySealer, Undertaking, happened
+from tests.unit.dlq_world import DAY, SEALER, FailingLog, Undertaking, happened
 from tests.virtual_time import crash, in_virtual_time, running, until
 
 
@@ -245,7 +246,7 @@ async def _bury_with_power(store: MemoryStore, letters: DeadLetterLog, power: Po
         desk.observe(message())
     desk.clock.time += 1000 * life  # the lease of an earlier life has run out
     guarded = PoweredStore(store, power)
-    office = DeadLetterOffice(Powered(letters, power), guarded, KeySealer(SEALER), desk.clock)  # type: ignore[arg-type]
+    office = DeadLetterOffice(Powered(letters, power), guarded, KeySealer(SEALER), desk.clock)
     (event,) = store.outbox.listed()
     try:
         claimed = guarded.outbox.claim(

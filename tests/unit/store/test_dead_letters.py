@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -28,14 +29,16 @@ from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from bridge.store.sql import SqlStore
 from bridge.store.sql.dead_letters import SqlDeadLetterLog
 from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, entered, happened
+from tests.unit.store.conftest import MEMORY, POSTGRESQL, SQLITE, url_of
 
 SEAL = KeySealer(SEALER)
 TRUSTED = frozenset({SEALER.address})
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=[MEMORY, SQLITE, POSTGRESQL])
 def letters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeadLetterLog]:
-    with closing(open_dead_letters("memory" if request.param == "memory" else f"sqlite:///{tmp_path}/dlq.db")) as log:
+    url = MEMORY if request.param == MEMORY else url_of(request.param, request, tmp_path)
+    with closing(open_dead_letters(url)) as log:
         yield log
 
 
@@ -174,6 +177,22 @@ def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
         assert len(log.letters()) == 1
     assert isinstance(open_dead_letters("memory"), MemoryDeadLetterLog)
     assert MemoryStore().lanes.held() == []
+
+
+@pytest.mark.requirement("OIP-129")
+def test_writers_at_the_same_time_make_one_chain(url: str) -> None:
+    def write(worker: int) -> None:
+        with closing(SqlDeadLetterLog(url)) as log:
+            for number in range(10):
+                log.append(entered(f"{worker}/{number}"), SEAL)
+
+    with closing(open_dead_letters(url)) as log:
+        log.records()  # makes the tables
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(write, range(3)))
+    with closing(SqlDeadLetterLog(url)) as log:
+        verified = verify(log, trusted=TRUSTED)
+    assert (verified.records, verified.violations) == (30, ())
 
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -1,0 +1,304 @@
+"""The operator's desk: shows dead letters, and carries out what is decided about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eth_abi.abi import encode
+from eth_account.signers.local import LocalAccount
+from eth_utils import function_signature_to_4byte_selector
+
+from bridge.client import Client, RouteRequest
+from bridge.dlq.analysis import Analysis, Situation, analyse
+from bridge.dlq.decisions import (
+    DecisionError,
+    decision_document,
+    open_letter,
+    record_decision,
+    require_rationale,
+    signed,
+)
+from bridge.dlq.parameters import OnChainParameters
+from bridge.dlq.signing import KeySealer
+from bridge.ports import Call, CallRevertedError, Chain, Clock, TransientError
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.events import MessageRouted, decode_event, topic_of
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.records import Store
+from bridge.records.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind
+from bridge.records.outbox import ForbiddenTransitionError
+from bridge.routers import RouterReader
+
+_HOUR: Final = 3600  # seconds
+_LOG_RANGE: Final = 5_000  # blocks
+_SUPPORTS_INTERFACE: Final = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
+_NOTICE_GAS: Final = 100_000  # gas
+_PROPOSAL_TTL: Final = 600  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A letter with all that is known about it."""
+
+    letter: DeadLetter
+    message: Message
+    document: Mapping[str, Any]  # of its latest entering
+    history: Sequence[LogRecord]
+    analysis: Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """Who gets escalations: a recipient of messages."""
+
+    chain: str | int
+    address: str
+
+
+class Desk:
+    """One operator at work. What changes something checks first that the account holds the operator's role on chain."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        store: Store,
+        log: DeadLetterLog,
+        parameters: OnChainParameters,
+        clock: Clock,
+        operator: LocalAccount | None = None,
+        governance: Governance | None = None,
+    ) -> None:
+        """Without an operator's key it only reads."""
+        self._deployment = deployment
+        self._chains = chains
+        self._store = store
+        self._letters = log
+        self._parameters = parameters
+        self._clock = clock
+        self._operator = operator
+        self._governance = governance
+
+    async def open(self, event_id: str) -> Opened:
+        """A letter and the answers to the four questions.
+
+        Raises:
+            KeyError: there is no such letter.
+            DecisionError: its document is archived.
+        """
+        letter = self._letters.letter(event_id)
+        if letter is None:
+            raise KeyError(event_id)
+        history = self._letters.history(event_id)
+        entries = [one for one in history if one.kind in (RecordKind.ENTERED, RecordKind.RETURNED)]
+        document = entries[-1].document
+        if document is None:
+            raise DecisionError(f"the document of {event_id} is archived: look it up in the export of that time")
+        message = _message_of(document)
+        analysis = analyse(
+            letter,
+            document,
+            message,
+            others=self._letters.letters(since=letter.entered_at - _HOUR, limit=None),
+            deliveries=self._store.outbox.entries(letter.message_id),
+            situation=await self._situation(message),
+            now=self._clock.now(),
+        )
+        return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
+
+    async def requeue(self, event_id: str, rationale: str) -> LogRecord:
+        """Opens all tries of the same delivery again. Repeated after a crash, it finishes what was begun.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`.
+        """
+        record = await self._decide(event_id, Decision.REQUEUE, rationale)
+        try:
+            self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
+        except ForbiddenTransitionError:
+            pass  # it is on its way already
+        except KeyError as error:
+            raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
+        return record
+
+    async def retry(
+        self, event_id: str, rationale: str, sender: LocalAccount, gmps: Sequence[Gmp] | None = None
+    ) -> LogRecord:
+        """Sends a new message in the letter's place, with a new id and `replaces` set, as the original sender.
+
+        All checks of a new message are made again. A re-issue that the sender has made already, before a crash for example, is
+        found on its chain and not made twice.
+
+        Raises:
+            DecisionError: the account is not the original sender.
+            RefusedError: the router refuses.
+        """
+        first = await self._ready(event_id, rationale)
+        message = _message_of(_document(first))
+        if from_bytes32(message.sender) != sender.address:
+            raise DecisionError(
+                f"only its sender {from_bytes32(message.sender)} may re-issue it, and the key given is that of"
+                f" {sender.address}; escalate it, and governance may decide for the sender"
+            )
+        new = await self._reissue_of(message)
+        if new is None:
+            request = RouteRequest(
+                destination=message.destination_chain,
+                recipient=from_bytes32(message.recipient),
+                payload=message.payload,
+                gmps=tuple(gmps or self._usable(message, _document(first)["gmp"])),
+                quorum=message.quorum,
+                gas_limit=message.gas_limit,
+                ttl=message.ttl,
+                kind=message.kind,
+                replaces=message.id,
+            )
+            new = (await Client(self._deployment, self._chains, sender).route(message.source_chain, request)).message
+        return await self._decide(event_id, Decision.RETRY, rationale, newMessageId=f"0x{new.id.hex()}")
+
+    async def abandon(self, event_id: str, rationale: str) -> LogRecord:
+        """Gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`.
+            RefusedError: the router refuses the message to the sender.
+        """
+        first = await self._ready(event_id, rationale)
+        message = _message_of(_document(first))
+        told = await self._tell_sender(message, first, rationale)
+        sender = f"0x{message.sender.hex()}"
+        return await self._decide(event_id, Decision.ABANDON, rationale, sender=sender, senderNotice=told)
+
+    async def escalate(self, event_id: str, rationale: str) -> LogRecord:
+        """Hands a letter to governance by a message of the kind GOVERNANCE_PROPOSAL. Until governance decides it stays open.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`; or nobody is named as governance.
+            RefusedError: the router refuses.
+        """
+        first = await self._ready(event_id, rationale)
+        operator = await self._require_operator()
+        if self._governance is None:
+            raise DecisionError("nobody to escalate to: name governance's chain and address in [dlq.governance]")
+        message = _message_of(_document(first))
+        there = self._deployment.chain(self._governance.chain)
+        source = next((chain for chain in self._deployment.chains if chain.chain_id != there.chain_id), there)
+        gmps = tuple(sorted(source.gmp_numbers & there.gmp_numbers))
+        payload = encode(
+            ["bytes32", "bytes32", "string", "string"], [message.id, first.hash, first.event_id, rationale]
+        )
+        request = RouteRequest(
+            destination=there.chain_id,
+            recipient=self._governance.address,
+            payload=payload,
+            gmps=gmps,
+            quorum=1,
+            ttl=_PROPOSAL_TTL,
+            kind=Kind.GOVERNANCE_PROPOSAL,
+        )
+        sent = await Client(self._deployment, self._chains, operator).route(source.chain_id, request)
+        proposal = f"0x{sent.message.id.hex()}"
+        return await self._decide(event_id, Decision.GOVERNANCE_ESCALATION, rationale, governanceMessageId=proposal)
+
+    async def _ready(self, event_id: str, rationale: str) -> LogRecord:
+        """The letter's first record, once it is sure that a decision about it could be recorded: before anything is sent."""
+        _, first = open_letter(self._letters, event_id)
+        require_rationale(rationale)
+        await self._require_operator()
+        return first
+
+    async def _decide(self, event_id: str, decision: Decision, rationale: str, **further: Any) -> LogRecord:
+        _, first = open_letter(self._letters, event_id)
+        operator = await self._require_operator()
+        now = self._clock.now()
+        document = decision_document(first, decision, maker=operator.address, rationale=rationale, now=now, **further)
+        return record_decision(self._letters, signed(document, operator), KeySealer(operator), now)
+
+    async def _require_operator(self) -> LocalAccount:
+        if self._operator is None:
+            raise DecisionError("a decision needs the operator's key: set WAYBILL_OPERATOR_KEY, or give --key")
+        if not await self._parameters.is_operator(self._operator.address):
+            raise DecisionError(
+                f"account {self._operator.address} is no operator on chain; governance grants that by the parameter"
+                " dlq.operator of the account"
+            )
+        return self._operator
+
+    async def _situation(self, message: Message) -> Situation:
+        try:
+            destination = self._deployment.chain(message.destination_chain)
+            router = RouterReader(self._chains[destination.chain_id], destination.router)
+            progress = await router.progress(message.id)
+        except TransientError:
+            return Situation(known=False)
+        return Situation(executed=progress.executed, ended=progress.ended and not progress.executed)
+
+    async def _reissue_of(self, message: Message) -> Message | None:
+        """The message that stands in for this one already, if there is one."""
+        origin = self._deployment.chain(message.source_chain)
+        chain = self._chains[origin.chain_id]
+        head = await chain.head()
+        for first in range(origin.start_block, head.number + 1, _LOG_RANGE):
+            last = min(first + _LOG_RANGE - 1, head.number)
+            for log in await chain.logs(first, last, [origin.router], [topic_of(MessageRouted)]):
+                event = decode_event(log.topics, log.data)
+                found = decode_envelope(event.envelope).message if isinstance(event, MessageRouted) else None
+                if found is not None and found.replaces == message.id and found.sender == message.sender:
+                    return found
+        return None
+
+    def _usable(self, message: Message, failed: str) -> list[Gmp]:
+        """GMPs for a new message: others than the one that failed, as far as they suffice."""
+        source = self._deployment.chain(message.source_chain)
+        destination = self._deployment.chain(message.destination_chain)
+        common = sorted(source.gmp_numbers & destination.gmp_numbers, key=lambda gmp: (gmp.label == failed, gmp))
+        return common[: max(message.quorum, 1)]
+
+    async def _tell_sender(self, message: Message, record: LogRecord, rationale: str) -> str | None:
+        """Sends the sender a message about its own, back over the lane; None if it is no contract that could take one."""
+        operator = await self._require_operator()
+        home = self._deployment.chain(message.source_chain)
+        try:
+            sender = from_bytes32(message.sender)
+        except AddressError:
+            return None
+        if not await _is_contract(self._chains[home.chain_id], sender):
+            return None
+        away = self._deployment.chain(message.destination_chain)
+        request = RouteRequest(
+            destination=home.chain_id,
+            recipient=sender,
+            payload=encode(
+                ["string", "bytes32", "bytes32", "string"], ["ABANDONED", message.id, record.hash, rationale]
+            ),
+            gmps=tuple(sorted(home.gmp_numbers & away.gmp_numbers)),
+            quorum=1,
+            gas_limit=_NOTICE_GAS,
+            ttl=_PROPOSAL_TTL,
+            kind=Kind.ACK,
+        )
+        sent = await Client(self._deployment, self._chains, operator).route(away.chain_id, request)
+        return f"0x{sent.message.id.hex()}"
+
+
+def _document(record: LogRecord) -> Mapping[str, Any]:
+    if record.document is None:
+        raise DecisionError(f"the document of {record.event_id} is archived: nothing can be sent from it")
+    return record.document
+
+
+def _message_of(document: Mapping[str, Any]) -> Message:
+    return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
+
+
+async def _is_contract(chain: Chain, address: str) -> bool:
+    """Whether somebody answers a call there; an account without code answers anything with nothing."""
+    try:
+        return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
+    except CallRevertedError:
+        return True
