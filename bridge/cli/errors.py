@@ -16,6 +16,7 @@ from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import UnknownGmpError
 from bridge.records.errors import StoreError
+from bridge.relay import CommitsHaltedError
 from bridge.sending import InvalidKeyError
 from bridge.settings import SettingsError
 from indexer.errors import IndexerError
@@ -38,6 +39,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (NotIncludedError, ExitCode.FAILED, None),
     (RefusedError, ExitCode.FAILED, None),
     (StoreError, ExitCode.FAILED, None),
+    (CommitsHaltedError, ExitCode.FAILED, "waybill relayer run"),
     (TerminalError, ExitCode.FAILED, None),
 )
 

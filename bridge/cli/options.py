@@ -9,6 +9,7 @@ import typer
 
 from bridge.cli.output import UsageError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
+from bridge.relay import GUARANTEES, CommitStrategy
 
 Network = Annotated[
     str,
@@ -23,6 +24,16 @@ StoreUrl = Annotated[
         "--store",
         help="The relayer's store, else WAYBILL_STORE: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE, which"
         " several relayers share. By default a SQLite file in .waybill.",
+        show_default=False,
+    ),
+]
+
+Commit = Annotated[
+    CommitStrategy | None,
+    typer.Option(
+        "--commit",
+        help="When deliveries are committed, by default batch. "
+        + " ".join(f"{strategy}: {promise}." for strategy, promise in GUARANTEES.items()),
         show_default=False,
     ),
 ]

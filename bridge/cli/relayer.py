@@ -36,6 +36,8 @@ def run(
         ),
     ] = None,
     store: options.StoreUrl = None,
+    commit: options.Commit = None,
+    unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow --commit auto.")] = False,
     config: options.Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -49,7 +51,15 @@ def run(
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
     workspace.state.mkdir(parents=True, exist_ok=True)
-    settings = workspace.settings(config, relayer_key=key, store=store, gmps=_gmps(gmp), paused_gmps=_gmps(pause_gmp))
+    settings = workspace.settings(
+        config,
+        relayer_key=key,
+        store=store,
+        commit=commit,
+        unsafe=unsafe or None,
+        gmps=_gmps(gmp),
+        paused_gmps=_gmps(pause_gmp),
+    )
     configure_logging(as_json=as_json)
 
     async def work() -> None:

@@ -190,8 +190,8 @@ class OutboxEntry:
             lease_until=now + lease,
         )
 
-    def delivered(self, claim: Claim, delivery: Delivery, now: float) -> OutboxEntry:
-        """CLAIMED → DELIVERED.
+    def delivered(self, claim: Claim, delivery: Delivery | None, now: float) -> OutboxEntry:
+        """CLAIMED → DELIVERED; without a delivery where losing is preferred to repeating: it is promised only.
 
         Raises:
             StaleClaimError: the claim is no longer good.
@@ -261,16 +261,16 @@ def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
 
 
 def ordering_key_of(dispatch: Dispatch) -> str:
-    """Lane and GMP. The order within a key is not enforced: a failing entry never blocks those behind it."""
+    """Lane and GMP. Whether a failing entry blocks those behind it is a setting of the relay, see `Outbox.claim`."""
     return f"{dispatch.source_chain}>{dispatch.destination_chain}/{dispatch.gmp.label}"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A claim ends: the delivery is there."""
+    """A claim ends: the delivery is there, or, without one, is committed before it is made."""
 
     claim: Claim
-    delivery: Delivery
+    delivery: Delivery | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +341,13 @@ class Outbox(Protocol):
         limit: int,
         now: float,
         lease: float,
+        in_order: bool = False,
     ) -> list[OutboxEntry]:
         """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
 
         Entries on lanes that are held (`bridge.records.lanes`) stay where they are.
         Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
+        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD.
         """
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
@@ -363,13 +365,19 @@ class Outbox(Protocol):
         """
 
     def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
-        """Delivered entries whose delivery is not final yet, in the order of its block."""
+        """Delivered entries whose delivery is known and not final yet, in the order of its block."""
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         """Notes that deliveries are final."""
 
     def repin(self, event_id: str, delivery: Delivery) -> None:
-        """Notes that a delivery is there, but in another block than it was."""
+        """Notes in which block a delivery is, when that is another one than was known, or none was."""
+
+    def forget(self, before: float, limit: int) -> int:
+        """Deletes at most `limit` entries whose delivery was final before that moment (Unix seconds); how many it did.
+
+        Their failures go with them; the messages and the nonces stay.
+        """
 
     def entry(self, event_id: str) -> OutboxEntry | None:
         """One entry."""

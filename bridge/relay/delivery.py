@@ -16,6 +16,7 @@ from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.records.acceptance import Acceptance
+from bridge.records.errors import StoreBusyError
 from bridge.records.figures import Tried
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
@@ -34,7 +35,7 @@ from bridge.records.outbox import (
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.breaker import BreakerState
 from bridge.relay.health import GmpHealth
-from bridge.relay.settings import RelaySettings
+from bridge.relay.settings import Ordering, RelaySettings
 from bridge.sending import NonceLostError, Sender
 from bridge.supervision import Wakeup
 
@@ -88,7 +89,7 @@ class Deliveries:
         self._settings = settings
         self._gmps = settings.claimable & adapters.keys()
         self.wakeup = Wakeup()
-        self._acknowledgements = Acknowledgements(outbox, clock, written=self.wakeup.set)
+        self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self.wakeup.set)
         self._active: dict[Claim, asyncio.Task[None]] = {}
         self._probes: dict[Gmp, Claim] = {}
 
@@ -117,6 +118,7 @@ class Deliveries:
             limit=limit,
             now=self._clock.now(),
             lease=self._settings.lease,
+            in_order=self._settings.ordering is Ordering.BLOCK,
         )
 
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
@@ -137,13 +139,23 @@ class Deliveries:
 
     async def renew(self) -> bool:
         """Keeps the leases of what is being delivered; gives up what another worker took over."""
-        claims = {*self._active, *self._acknowledgements.claims}
+        active = {claim for claim in self._active if not self._acknowledgements.is_committed(claim)}
+        claims = active.union(self._acknowledgements.claims)
         if claims:
             for lost in self._outbox.renew(claims, self._clock.now(), self._settings.lease):
                 _log.warning("lease lost to another worker", entry=lost.event_id, worker=lost.worker)
                 if lost in self._active:
                     self._active[lost].cancel()
         return False
+
+    async def commit(self) -> bool:
+        """Commits whatever is under way; see `Acknowledgements.commit_everything`."""
+        self._acknowledgements.commit_everything(list(self._active))
+        return False
+
+    async def halted(self) -> None:
+        """Waits until the store has refused too many commits; see `Acknowledgements.halted`."""
+        await self._acknowledgements.halted()
 
     async def stop(self) -> None:
         """Gives back what is not finished, so that the next worker needs to wait for no lease."""
@@ -165,11 +177,17 @@ class Deliveries:
         except StaleClaimError as error:
             log.info("delivery given up", reason=str(error))
         except asyncio.CancelledError:
-            self._acknowledgements.add(Retry(claim, _interrupted(self._clock.now()), self._clock.now()))
+            now = self._clock.now()
+            self._acknowledgements.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
-            self._tell_health(entry, type(error).__name__)
-            self._acknowledgements.add(await self._failed(entry, claim, error, log))
+            if not isinstance(error, StoreBusyError):
+                self._tell_health(entry, type(error).__name__)
+            outcome = await self._failed(entry, claim, error, log)
+            self._acknowledgements.add(outcome)
+            if isinstance(outcome, Retry):
+                wait = outcome.available_at - self._clock.now()
+                asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
         else:
             if delivery.transaction_hash is None:
                 log.info("delivered already")
@@ -184,6 +202,8 @@ class Deliveries:
         finally:
             del self._active[claim]
             self.wakeup.set()
+            if not self._active:
+                self._acknowledgements.nothing_under_way()
 
     def _tell_health(self, entry: OutboxEntry, code: str | None) -> None:
         dispatch = entry.dispatch
@@ -208,13 +228,23 @@ class Deliveries:
             if sent is not None and not sent.succeeded:
                 raise DeliveryRevertedError(sent)
             try:
-                sent = await self._sender.send(entry.event_id, call, claim)
+                sent = await self._send(entry, call, claim)
             except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
                 _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
             except CallRevertedError as error:
                 if not _is_received(error, dispatch):
                     raise
         raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
+
+    async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
+        self._acknowledgements.commit_before_sending(claim)
+        fence = None if self._acknowledgements.is_committed(claim) else claim
+        try:
+            return await self._sender.send(entry.event_id, call, fence)
+        except StaleClaimError:
+            if not self._acknowledgements.is_committed(claim):
+                raise
+            return await self._sender.send(entry.event_id, call)  # a timer committed it meanwhile
 
     async def _proof(self, sent: Receipt | None) -> Delivery:
         """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
@@ -226,6 +256,9 @@ class Deliveries:
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
         now, policy = self._clock.now(), self._policies[entry.kind]
+        if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to bury it
+            log.warning("delivery interrupted", error=str(error))
+            return Retry(claim, _interrupted(now, str(error)), now)
         failure = _failure(error, now)
         if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
             log.error("delivery failed unexpectedly", exc_info=error)
@@ -277,5 +310,5 @@ def _failure(error: Exception, now: float) -> Failure:
     return Failure(at=now, kind=classify(error), code=type(error).__name__, message=text or repr(error))
 
 
-def _interrupted(now: float) -> Failure:
-    return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message="the worker stopped")
+def _interrupted(now: float, why: str) -> Failure:
+    return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message=why)

@@ -15,6 +15,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records import Store
+from bridge.relay.commits import CommitStrategy
 from bridge.relay.completeness import Completeness
 from bridge.relay.confirmation import Confirmation
 from bridge.relay.delivery import Deliveries
@@ -25,6 +26,9 @@ from bridge.sending import Sender
 from bridge.supervision import insist, keep_doing
 
 _log = structlog.get_logger(__name__)
+
+_RETENTION_EVERY = 600.0  # seconds
+_FORGOTTEN_AT_ONCE = 200  # entries
 
 
 class Relay:
@@ -51,6 +55,8 @@ class Relay:
             PolicyError: the policies contradict themselves.
         """
         self._settings = settings
+        self._outbox = store.outbox
+        self._clock = clock
         validated(policies)
         self.deliveries: dict[int, Deliveries] = {}
         self.observers: dict[int, Observer] = {}
@@ -103,17 +109,21 @@ class Relay:
 
         Raises:
             StoreMismatchError: the store is of other chains.
+            CommitsHaltedError: the store took no commit for too long.
         """
         _log.info(
             "relaying",
             chains=len(self.observers),
             gmps=sorted(gmp.label for gmp in self._settings.gmps),
             paused=sorted(gmp.label for gmp in self._settings.paused),
+            commit=self._settings.commits.strategy.value,
         )
         try:
             async with asyncio.TaskGroup() as group:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
+                if self._settings.retention is not None:
+                    group.create_task(keep_doing("retention", self._forget, every=_RETENTION_EVERY))
         finally:
             await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
 
@@ -129,7 +139,17 @@ class Relay:
                 name = f"deliver to {chain_id}"
                 group.create_task(keep_doing(name, deliveries.step, every=poll, wakeup=deliveries.wakeup))
                 group.create_task(keep_doing(f"{name}: leases", deliveries.renew, every=lease / 3))
+                group.create_task(deliveries.halted())
+                if self._settings.commits.strategy is CommitStrategy.AUTO:
+                    every = self._settings.commits.wait
+                    group.create_task(keep_doing(f"{name}: commits", deliveries.commit, every=every))
                 group.create_task(keep_doing(f"confirm on {chain_id}", confirmation.step, every=poll))
+
+    async def _forget(self) -> bool:
+        """Forgets what is final and old, a little at a time: deliveries go first."""
+        assert self._settings.retention is not None
+        before = self._clock.now() - self._settings.retention
+        return self._outbox.forget(before, _FORGOTTEN_AT_ONCE) == _FORGOTTEN_AT_ONCE
 
     def _wake(self, destination: int) -> None:
         if destination in self.deliveries:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.relay.breaker import BreakerSettings
+from bridge.relay.commits import CommitSettings
+
+
+class Ordering(StrEnum):
+    """What a delivery that fails does to those behind it in its lane and GMP (their `ordering_key`)."""
+
+    SKIP = "skip"  # nothing: they overtake it
+    BLOCK = "block"  # they wait until it is DELIVERED or DEAD; one at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +27,9 @@ class RelaySettings:
     poll: float = 1.0  # between two looks at a chain
     lease: float = 15.0  # how long a dead worker keeps others from its entries
     in_flight: int = 64  # deliveries worked on at once, per destination
+    commits: CommitSettings = field(default_factory=CommitSettings)
+    ordering: Ordering = Ordering.SKIP
+    retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them
     block_range: int = 2_000  # blocks asked for at once when catching up
     compare: float = 60.0  # between two comparisons of what was found with what the routers have counted
     acceptance: Acceptance = EVERYTHING  # whose messages to deliver; the others are observed and wait

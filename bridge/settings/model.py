@@ -17,7 +17,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.acceptance import Acceptance
 from bridge.recovery import RecoverySettings
-from bridge.relay import BreakerSettings, RelaySettings
+from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
 from bridge.sending import SendingSettings
 from bridge.settings.dead_letters import DeadLetterTable
 from bridge.settings.problems import explain
@@ -72,6 +72,23 @@ class Settings(BaseSettings):
     policies: dict[str, PolicyOverride] = Field(default={}, description="changes to the retry policies, by kind")
 
     dlq: DeadLetterTable = Field(default=DeadLetterTable(), description="where dead letters are kept, and who is told")
+    commit: CommitStrategy = Field(
+        default=CommitStrategy.BATCH,
+        description="when deliveries are committed: batch, message, time, at-most-once, auto",
+    )
+    commit_interval: int = Field(default=100, gt=0, description="deliveries that a batch commits at once")
+    commit_seconds: float | None = Field(
+        default=None, gt=0, description="until a commit; none is 5 for batch and auto, 30 for time"
+    )
+    commit_tries: int = Field(
+        default=12, gt=0, description="of a commit that the store refuses; then the relayer stops"
+    )
+    unsafe: bool = Field(default=False, description="whether commit = auto, which guarantees nothing, may be chosen")
+    ordering: Ordering = Field(
+        default=Ordering.SKIP,
+        description="whether a failing delivery blocks those behind it in its lane and GMP: skip, block",
+    )
+    retention: float = Field(default=30 * 86_400.0, gt=0, description="until deliveries that are final are forgotten")
 
     breaker_failures: int = Field(default=10, gt=0, description="failures in a row that open a GMP's circuit breaker")
     breaker_cooldown: float = Field(default=10.0, gt=0, description="until an open breaker lets one delivery try")
@@ -120,6 +137,8 @@ class Settings(BaseSettings):
         ]
         if self.lease < 2 * self.poll:
             problems.append(f"lease is {self.lease:g} s, less than two polls of {self.poll:g} s: raise it")
+        if self.commit is CommitStrategy.AUTO and not self.unsafe:
+            problems.append("commit is 'auto', which may lose and repeat messages: add unsafe = true if that is meant")
         if self.breaker_cooldown > self.breaker_cooldown_cap:
             problems.append(
                 f"breaker_cooldown is {self.breaker_cooldown:g} s, more than breaker_cooldown_cap"
@@ -165,6 +184,14 @@ class Settings(BaseSettings):
             poll=self.poll,
             lease=self.lease,
             in_flight=self.in_flight,
+            commits=CommitSettings(
+                strategy=self.commit,
+                interval=self.commit_interval,
+                seconds=self.commit_seconds,
+                tries=self.commit_tries,
+            ),
+            ordering=self.ordering,
+            retention=self.retention,
             block_range=self.block_range,
             compare=self.compare,
             breaker=BreakerSettings(

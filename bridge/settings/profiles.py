@@ -11,10 +11,24 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "default": MappingProxyType({}),
         "low-latency": MappingProxyType(
-            {"poll": 0.2, "rebroadcast": 8.0, "replace": 24.0, "in_flight": 32, "hedge_after": 0.25}
+            {
+                "poll": 0.2,
+                "rebroadcast": 8.0,
+                "replace": 24.0,
+                "in_flight": 32,
+                "hedge_after": 0.25,
+                "commit": "message",
+            }
         ),
         "high-throughput": MappingProxyType(
-            {"poll": 2.0, "in_flight": 512, "block_range": 10_000, "send_batch": 500, "lease": 30.0}
+            {
+                "poll": 2.0,
+                "in_flight": 512,
+                "block_range": 10_000,
+                "send_batch": 500,
+                "lease": 30.0,
+                "commit_interval": 1_000,
+            }
         ),
     }
 )

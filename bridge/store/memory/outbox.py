@@ -41,6 +41,7 @@ class MemoryOutbox:
         limit: int,
         now: float,
         lease: float,
+        in_order: bool = False,
     ) -> list[OutboxEntry]:
         here = [entry for entry in self._entries.values() if entry.dispatch.destination_chain == destination_chain]
         for entry in here:
@@ -55,6 +56,9 @@ class MemoryOutbox:
             and entry.lane not in held
             and accepts.takes(entry.dispatch)
         ]
+        if in_order:
+            first = self._first_unfinished()
+            due = [entry for entry in due if first[entry.ordering_key] == entry.event_id]
         due.sort(key=lambda entry: entry.available_at)
         claimed = [entry.claimed(worker, now, lease) for entry in due[:limit]]
         for entry in claimed:
@@ -93,6 +97,7 @@ class MemoryOutbox:
             if entry.dispatch.destination_chain == destination_chain
             and entry.state is OutboxState.DELIVERED
             and entry.confirmed_at is None
+            and entry.delivery is not None
         ]
         return sorted(found, key=lambda entry: entry.delivery.block.number if entry.delivery else 0)
 
@@ -101,6 +106,18 @@ class MemoryOutbox:
 
     def repin(self, event_id: str, delivery: Delivery) -> None:
         self._change_delivered([event_id], lambda entry: replace(entry, delivery=delivery))
+
+    def forget(self, before: float, limit: int) -> int:
+        final = [
+            entry
+            for entry in self._entries.values()
+            if entry.state is OutboxState.DELIVERED and entry.confirmed_at is not None and entry.confirmed_at < before
+        ]
+        oldest = sorted(final, key=lambda entry: entry.confirmed_at or 0)[:limit]
+        for entry in oldest:
+            del self._entries[entry.event_id]
+            self._failures.pop(entry.event_id, None)
+        return len(oldest)
 
     def entry(self, event_id: str) -> OutboxEntry | None:
         return self._entries.get(event_id)
@@ -175,6 +192,14 @@ class MemoryOutbox:
     def drop(self, event_id: str) -> None:
         """Forgets an entry; for the observations."""
         del self._entries[event_id]
+
+    def _first_unfinished(self) -> dict[str, str]:
+        """By ordering key: the entry that all others of it wait for."""
+        first: dict[str, str] = {}
+        for entry in self._entries.values():
+            if entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) and entry.orphaned_at is None:
+                first.setdefault(entry.ordering_key, entry.event_id)
+        return first
 
     def _finish(self, entry: OutboxEntry, outcome: Outcome, now: float) -> None:
         self._entries[entry.event_id] = apply_outcome(entry, outcome, now)

@@ -25,6 +25,7 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    text,
     update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
@@ -34,7 +35,12 @@ from bridge.store.sql.tables import METADATA, schema_version
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Final[Sequence[Migration]] = ()
+
+def _index_the_order(connection: Connection) -> None:
+    connection.execute(text("CREATE INDEX ix_outbox_ordering_key_sequence ON outbox (ordering_key, sequence)"))
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_index_the_order,)
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 
 _BUSY_SECONDS = 5
@@ -116,10 +122,12 @@ class Database:
         try:
             yield
         except OperationalError as error:
-            text = " ".join(str(error.orig).split())
-            if "unable to open" in text:
-                raise StoreError(f"store {self._url}: {text}; does its folder exist, and may it be written?") from error
-            raise StoreBusyError(f"store {self._url}: {text}") from error
+            reason = " ".join(str(error.orig).split())
+            if "unable to open" in reason:
+                raise StoreError(
+                    f"store {self._url}: {reason}; does its folder exist, and may it be written?"
+                ) from error
+            raise StoreBusyError(f"store {self._url}: {reason}") from error
         except DBAPIError as error:
             if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
                 raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
@@ -31,6 +31,13 @@ _ENTRIES = select(outbox, messages.c.envelope).join(messages, messages.c.message
 _HELD = exists().where(
     held_lanes.c.source_chain == outbox.c.source_chain, held_lanes.c.destination_chain == outbox.c.destination_chain
 )
+_EARLIER = outbox.alias()
+_BEHIND_ANOTHER = exists().where(
+    _EARLIER.c.ordering_key == outbox.c.ordering_key,
+    _EARLIER.c.sequence < outbox.c.sequence,
+    _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
+    _EARLIER.c.orphaned_at.is_(None),
+)
 
 
 class SqlOutbox:
@@ -49,6 +56,7 @@ class SqlOutbox:
         limit: int,
         now: float,
         lease: float,
+        in_order: bool = False,
     ) -> list[OutboxEntry]:
         here = outbox.c.destination_chain == destination_chain
         expired = _ENTRIES.where(here, outbox.c.state == OutboxState.CLAIMED, outbox.c.lease_until <= now)
@@ -65,6 +73,8 @@ class SqlOutbox:
             .order_by(outbox.c.available_at, outbox.c.sequence)
             .limit(limit)
         )
+        if in_order:
+            due = due.where(~_BEHIND_ANOTHER)
         with self._database.transaction() as connection:
             _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in _free(connection, expired)}, now)
             claimed = [entry.claimed(worker, now, lease) for entry in _free(connection, due)]
@@ -103,6 +113,7 @@ class SqlOutbox:
                 outbox.c.destination_chain == destination_chain,
                 outbox.c.state == OutboxState.DELIVERED,
                 outbox.c.confirmed_at.is_(None),
+                outbox.c.delivery_block_hash.is_not(None),
             ).order_by(outbox.c.delivery_block_number, outbox.c.sequence)
         )
 
@@ -120,6 +131,15 @@ class SqlOutbox:
         delivered = (outbox.c.event_id == event_id) & (outbox.c.state == OutboxState.DELIVERED)
         with self._database.transaction() as connection:
             connection.execute(update(outbox).where(delivered).values(**values))
+
+    def forget(self, before: float, limit: int) -> int:
+        final = (outbox.c.state == OutboxState.DELIVERED) & (outbox.c.confirmed_at < before)
+        oldest = select(outbox.c.event_id).where(final).order_by(outbox.c.confirmed_at).limit(limit)
+        with self._database.transaction() as connection:
+            ids = list(connection.execute(oldest.with_for_update(skip_locked=True)).scalars())
+            connection.execute(delete(outbox_failures).where(outbox_failures.c.event_id.in_(ids)))
+            connection.execute(delete(outbox).where(outbox.c.event_id.in_(ids)))
+        return len(ids)
 
     def entry(self, event_id: str) -> OutboxEntry | None:
         found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))

@@ -140,6 +140,7 @@ outbox = Table(
     Index(None, "destination_chain", "state", "available_at"),
     Index(None, "source_chain", "block_number"),
     Index(None, "created_at"),
+    Index(None, "ordering_key", "sequence"),
     Index(None, "delivered_at"),
 )
 

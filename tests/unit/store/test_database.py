@@ -54,12 +54,12 @@ def test_what_was_written_is_there_after_opening_again(url: str) -> None:
 
 def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
     Database(url, migrations=[lambda _: None] * 6).close()
-    with pytest.raises(StoreVersionError, match=r"is of version 7.*reads up to version 1.*upgrade Waybill"):
+    with pytest.raises(StoreVersionError, match=r"is of version 7.*reads up to version 2.*upgrade Waybill"):
         open_store(url)
 
 
 def test_a_store_of_an_older_version_is_migrated_once(url: str) -> None:
-    Database(url).close()
+    Database(url, migrations=[]).close()
     seen = []
 
     def migrate(connection: Connection) -> None:
@@ -70,8 +70,23 @@ def test_a_store_of_an_older_version_is_migrated_once(url: str) -> None:
     assert seen == [0]
 
 
+def test_a_store_of_the_first_version_gets_what_later_ones_added(url: str) -> None:
+    database = Database(url, migrations=[])
+    with database.transaction() as connection:
+        for index in inspect(connection).get_indexes("outbox"):
+            if index["column_names"] == ["ordering_key", "sequence"]:
+                connection.execute(text(f"DROP INDEX {index['name']}"))
+    database.close()
+    database = Database(url)
+    with database.reading() as connection:
+        assert ["ordering_key", "sequence"] in [
+            one["column_names"] for one in inspect(connection).get_indexes("outbox")
+        ]
+    database.close()
+
+
 def test_a_migration_that_fails_changes_nothing(url: str) -> None:
-    Database(url).close()
+    Database(url, migrations=[]).close()
 
     def broken(connection: Connection) -> None:
         connection.execute(text("CREATE TABLE half_done (x INTEGER)"))
@@ -79,7 +94,7 @@ def test_a_migration_that_fails_changes_nothing(url: str) -> None:
 
     with pytest.raises(RuntimeError):
         Database(url, migrations=[broken])
-    database = Database(url)
+    database = Database(url, migrations=[])
     with database.reading() as connection:
         assert not inspect(connection).has_table("half_done")
     database.close()

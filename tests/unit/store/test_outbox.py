@@ -277,3 +277,51 @@ def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Ac
     )
     assert len(given) == taken
     assert len(claim(store, limit=9)) == 3 - taken
+
+
+@pytest.mark.requirement("OBX-18", "OBXS-11")
+def test_claims_in_order_give_out_one_entry_per_ordering_key_and_the_next_after_its_end(store: Store) -> None:
+    def claim_in_order(now: float = NOW) -> list[bytes]:
+        claimed = store.outbox.claim(
+            worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=now, lease=LEASE, in_order=True
+        )
+        return [entry.dispatch.message_id for entry in claimed]
+
+    store.observations.record(
+        observed_range(message(4), previous=block(10), position=block(11), gmps=(Gmp.AXELAR,), now=100)
+    )
+    assert claim_in_order() == [message(1).id, message(4).id]  # two GMPs, two keys
+    assert claim_in_order() == []
+    (first,) = store.outbox.entries(message(1).id)
+    store.outbox.finish([Retry(first.claim_held, failure(), NOW + 5)], NOW)
+    assert claim_in_order() == [], "those behind a failing entry wait"
+    assert claim_in_order(NOW + 5) == [message(1).id]
+    (first,) = store.outbox.entries(message(1).id)
+    store.outbox.finish([Dead(first.claim_held, failure())], NOW)
+    assert claim_in_order(NOW + 5) == [message(2).id], "a dead one lets them go on"
+
+
+def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_block_is_known(store: Store) -> None:
+    (entry,) = claim(store)
+    store.outbox.finish([Delivered(entry.claim_held, None)], NOW)
+    assert current(store, entry).state is OutboxState.DELIVERED
+    assert store.outbox.unconfirmed(BETA) == []
+    store.outbox.repin(entry.event_id, delivery())
+    assert [one.event_id for one in store.outbox.unconfirmed(BETA)] == [entry.event_id]
+
+
+@pytest.mark.requirement("X-3")
+def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_time(store: Store) -> None:
+    first, second, third = claim(store, limit=3)
+    store.outbox.finish([Retry(first.claim_held, failure(), NOW)], NOW)
+    (first,) = claim(store)
+    store.outbox.finish([Delivered(one.claim_held, delivery()) for one in (first, second, third)], NOW)
+    store.outbox.confirm([first.event_id], NOW + 1)
+    store.outbox.confirm([second.event_id], NOW + 2)
+    assert store.outbox.forget(NOW + 1, 9) == 0
+    assert store.outbox.forget(NOW + 9, 1) == 1
+    assert store.outbox.entry(first.event_id) is None
+    assert store.outbox.failures(first.event_id) == []
+    assert store.outbox.forget(NOW + 9, 9) == 1
+    assert [one.event_id for one in store.outbox.listed()] == [third.event_id]
+    assert store.observations.message(first.dispatch.message_id) is not None
