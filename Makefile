@@ -9,7 +9,7 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
 DONE := build/setup
-STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp)
+STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp explorer)
 VENV := .venv/bin
 SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
@@ -75,44 +75,49 @@ lock: $(DONE)/python  ## Make the lock files again from pyproject.toml and packa
 	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
 
 clean:  ## Remove everything that set-up, builds and tests made
-	rm -rf .venv node_modules dapp/node_modules dapp/dist build cache broadcast .hypothesis
+	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer.js* build cache broadcast .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DONE):
 	@mkdir -p $@
 
 $(DONE)/python: requirements.lock scripts/setup_python.py | $(DONE)
-	@echo "setup 1/7  Python packages into .venv (about 1.2 GB, most of it PySpark)"
+	@echo "setup 1/8  Python packages into .venv (about 1.2 GB, most of it PySpark)"
 	@python=$$(scripts/check-machine) && "$$python" scripts/setup_python.py $@
 	@touch $@
 
 $(DONE)/waybill: pyproject.toml $(DONE)/python
-	@echo "setup 2/7  Waybill itself, editable"
+	@echo "setup 2/8  Waybill itself, editable"
 	@$(VENV)/uv pip install --quiet --python $(VENV)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DONE)/node: package-lock.json package.json .npmrc | $(DONE)
-	@echo "setup 3/7  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
+	@echo "setup 3/8  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
 	@scripts/check-machine > /dev/null
 	@npm ci --loglevel=error
 	@touch $@
 
 $(DONE)/tools: scripts/setup_tools.py scripts/solc-wasm $(DONE)/node $(NATIVE_SOLC) | $(DONE)/python
-	@echo "setup 4/7  Links to the native forge, anvil, cast and to solc in build/tools/bin"
+	@echo "setup 4/8  Links to the native forge, anvil, cast and to solc in build/tools/bin"
 	@$(VENV)/python scripts/setup_tools.py
 	@touch $@
 
 $(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/java.py $(DONE)/python
-	@echo "setup 5/7  Java for Spark"
+	@echo "setup 5/8  Java for Spark"
 	@$(VENV)/python -m scripts.setup_java
 	@touch $@
 
 $(DONE)/gmp: scripts/gmp_artifacts.toml scripts/fetch_gmp_artifacts.py | $(DONE)/python
-	@echo "setup 6/7  The GMPs' contracts into build/gmp"
+	@echo "setup 6/8  The GMPs' contracts into build/gmp"
 	@$(VENV)/python scripts/fetch_gmp_artifacts.py
 	@touch $@
 
 $(DONE)/dapp: dapp/package-lock.json dapp/package.json dapp/.npmrc | $(DONE)/node
-	@echo "setup 7/7  The dApp kit's npm packages into dapp/node_modules"
+	@echo "setup 7/8  The dApp kit's npm packages into dapp/node_modules"
 	@npm ci --prefix dapp --loglevel=error
+	@touch $@
+
+$(DONE)/explorer: $(wildcard dapp/explorer/*.ts dapp/example/*.ts dapp/src/*.ts dapp/src/abi/*.ts) $(DONE)/dapp
+	@echo "setup 8/8  The explorer's script into bridge/web/static"
+	@npm --prefix dapp --silent run explorer
 	@touch $@

@@ -91,14 +91,28 @@ def explain(
 
 
 def _status(message: Message, receipts: frozenset[Gmp], *, executed: bool, index: IndexView | None) -> Status:
-    if executed:
+    if executed and (index is None or index.status is not Status.DIVERGED):
         return Status.EXECUTED
+    if index is not None and index.status in _ENDED:
+        return index.status
     if len(receipts) >= message.quorum:
         deferred = index is not None and index.status is Status.EXECUTION_DEFERRED
         return Status.EXECUTION_DEFERRED if deferred else Status.EXECUTION_FAILED
     if index is not None and index.status not in (Status.ROUTED, Status.RECEIVED, Status.EXECUTED):
         return index.status
     return Status.RECEIVED if receipts else Status.ROUTED
+
+
+_ENDED = frozenset({Status.EXPIRED, Status.CANCELLED, Status.ORPHANED, Status.DIVERGED})
+"""What receipts do not change any more."""
+
+_REASONS = {
+    Status.EXPIRED: "its time to live of {ttl} s ran out first",
+    Status.CANCELLED: "its sender cancelled it",
+    Status.ORPHANED: "a reorg took its transaction back, so its source has no such message any more",
+    Status.DIVERGED: "its two chains contradict each other",
+    Status.UNFUNDED: "it was created without its fee, and nobody has paid for its dispatch yet",
+}
 
 
 def _progress(
@@ -154,6 +168,8 @@ def _reason(
             return f"{_names(receipts)} delivered, but the recipient refused it{refusal}"
         case Status.EXECUTION_DEFERRED:
             return f"{_names(receipts)} delivered, but with less gas than its limit of {message.gas_limit}"
+        case Status.EXPIRED | Status.CANCELLED | Status.ORPHANED | Status.DIVERGED | Status.UNFUNDED:
+            return _REASONS[status].format(ttl=message.ttl)
         case _:
             missing = "; ".join(_silence(progress, now) for progress in gmps if progress.stage is not Stage.RECEIVED)
             counted = f"{len(receipts)} of {message.quorum} GMPs have delivered"

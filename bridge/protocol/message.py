@@ -84,8 +84,13 @@ class Message:
             + integer(self.kind)
             + integer(self.quorum)
             + self.replaces
-            + keccak(self.payload)
+            + self.payload_hash
         )
+
+    @property
+    def payload_hash(self) -> bytes:
+        """Of the payload, 32 bytes: what stands for it in the id."""
+        return keccak(self.payload)
 
     @property
     def expires_at(self) -> int | None:

@@ -2,6 +2,7 @@
 
 import { type Account, type Address, type Hex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
 
+import { cancellationOf, reportOf } from "./about.ts";
 import { routerAbi } from "./abi/index.ts";
 import { toWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
@@ -219,6 +220,26 @@ export async function expire(destination: ChainReader, wallet: Wallet, message: 
   return transact(destination, wallet, { functionName: "expire", args: [message] }, 0n);
 }
 
+/**
+ * Sends a message about a message and waits until its transaction is included: its sender cancels it from the source, or
+ * anyone reports from the destination how it ended.
+ */
+export async function sendAbout(
+  functionName: "cancel" | "report",
+  from: ChainReader,
+  wallet: Wallet,
+  message: Message,
+  gmps: readonly Gmp[],
+  options: RetryOptions,
+): Promise<Sent> {
+  const about = functionName === "cancel" ? cancellationOf(message) : reportOf(message);
+  const priced = await price(from, about, gmps, options.maxFee);
+  const args = [message, options.minDispatched ?? 1, priced.gmps, options.refundTo ?? wallet.address] as const;
+  const receipt = await transact(from, wallet, { functionName, args }, priced.total);
+  const sent = await sentOf(from, receipt, "routed");
+  return { ...outcome(sent, gmps), message: sent.message, attempt: 0, fee: priced.total, receipt };
+}
+
 type GmpFees = readonly { readonly gmp: number; readonly fee: bigint }[];
 
 async function price(
@@ -234,8 +255,8 @@ async function price(
 }
 
 interface RouterCall {
-  readonly functionName: "route" | "retryRoute" | "dispatch" | "execute" | "expire";
-  readonly args: readonly [unknown];
+  readonly functionName: "route" | "retryRoute" | "dispatch" | "execute" | "expire" | "cancel" | "report";
+  readonly args: readonly unknown[];
 }
 
 async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, value: bigint): Promise<TransactionReceipt> {

@@ -2,6 +2,7 @@
 
 import type { Hex, TransactionReceipt } from "viem";
 
+import { cancellationOf, reportOf } from "./about.ts";
 import { type ChainReader, openChains } from "./chains.ts";
 import type { ChainDeployment, Deployment } from "./deployment.ts";
 import { DeploymentError } from "./deployment.ts";
@@ -77,6 +78,35 @@ export class Waybill {
   /** Marks a message whose time has run out as expired, for good; anyone may. Throws as {@link route}. */
   async expire(message: Message): Promise<TransactionReceipt> {
     return sending.expire(this.#chain(message.destinationChain), this.#signer(), message);
+  }
+
+  /**
+   * Asks the destination never to execute a message; only its sender may. On the source it can't be retried from then on;
+   * on the destination it may have been executed before this arrives: wait for the report. Throws as {@link route}.
+   *
+   * @returns the cancellation, which is a message itself and can be watched.
+   */
+  async cancel(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+    return sending.sendAbout("cancel", this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
+  }
+
+  /** What a cancellation of that message costs now; no wallet is needed. */
+  async quoteCancel(message: Message, gmps: readonly Gmp[]): Promise<sending.Quote> {
+    return sending.quote(this.#chain(message.sourceChain), cancellationOf(message), gmps);
+  }
+
+  /**
+   * Tells the source how a message ended on its destination: EXECUTED, EXPIRED or CANCELLED; anyone may. Throws as {@link route}.
+   *
+   * @returns the report, which is a message itself and can be watched.
+   */
+  async report(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+    return sending.sendAbout("report", this.#chain(message.destinationChain), this.#signer(), message, gmps, options);
+  }
+
+  /** What a report about that message costs now; no wallet is needed. */
+  async quoteReport(message: Message, gmps: readonly Gmp[]): Promise<sending.Quote> {
+    return sending.quote(this.#chain(message.destinationChain), reportOf(message), gmps);
   }
 
   /** Executes a message whose quorum is reached; anyone may. Throws as {@link route}. */

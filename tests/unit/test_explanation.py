@@ -126,3 +126,16 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     found = explained(replace(dead))
     assert "axelar is given up after 1 tries (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
+
+
+@pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED, Status.ORPHANED])
+def test_an_end_stays_one_however_many_gmps_deliver_after_it(status: Status) -> None:
+    index = IndexView(status=status, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
+    explanation = explained(receipts=frozenset({Gmp.AXELAR, Gmp.CCIP}), index=index)
+    assert explanation.status is status
+    assert "GMPs have delivered" not in explanation.reason
+
+
+def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
+    index = IndexView(status=Status.DIVERGED, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
+    assert explained(executed=True, index=index).status is Status.DIVERGED

@@ -1,0 +1,301 @@
+"""The explorer's pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.sse import EventSourceResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import DivergenceRecord, MessagePage
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
+from bridge.records.outbox import OutboxState
+from bridge.web import figures, listing
+from bridge.web.guards import Guard, TooManyStreamsError, client_of
+from bridge.web.live import changes, fingerprint
+from bridge.web.messages import ShownMessage, read_message
+from bridge.web.rendering import environment
+from bridge.web.search import search
+from bridge.web.settings import ExplorerSettings
+from bridge.web.sources import Remembered, Sources
+
+STATIC: Final = Path(__file__).with_name("static")
+
+_PATIENCE: Final = 0.1
+"""Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
+
+_DIVERGENCES_LAST: Final = 60.0
+_COUNTS_LAST: Final = 5.0
+_ROWS: Final = 50
+
+
+class Explorer:
+    """Makes pages out of what the stores say."""
+
+    def __init__(self, sources: Sources, settings: ExplorerSettings) -> None:
+        """Reads nothing yet."""
+        self.sources = sources
+        self.settings = settings
+        self._templates = environment(
+            sources,
+            statuses=list(Status),
+            gmps=list(Gmp),
+            kinds=list(Kind),
+            chains=sources.deployment.chains,
+            read_only=settings.read_only,
+            clock=sources.clock,
+        )
+        self.divergences: Remembered[list[DivergenceRecord]] = Remembered(
+            lambda: self._ask(lambda index: index.divergences(), []), lasts=_DIVERGENCES_LAST
+        )
+        self.counts: Remembered[dict[Status, int]] = Remembered(
+            lambda: self._ask(lambda index: index.by_status(), {}), lasts=_COUNTS_LAST
+        )
+
+    def _ask(self, question: Callable[[Any], Any], without: Any) -> Any:
+        index = self.sources.index()
+        return question(index) if index else without
+
+    def render(self, template: str, **values: Any) -> str:
+        """A template as HTML."""
+        return self._templates.get_template(template).render(**values)
+
+    def page(self, template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
+        """A whole page."""
+        return HTMLResponse(self.render(template, **values), status_code)
+
+    def problem(self, status_code: int, text: str) -> HTMLResponse:
+        """A page that says what went wrong."""
+        return self.page("problem.html", status_code, title="Not this way", text=text)
+
+    # Pages. Each is a plain function: reading a store blocks, so they run in threads.
+
+    def messages(self, request: Request) -> Response:
+        """The list of messages, as chosen by the link."""
+        chosen = listing.read_listing(self.sources, dict(request.query_params))
+        rows = self.rows(chosen)
+        return self.page(
+            "messages.html",
+            chosen=chosen,
+            rows=rows,
+            seen=fingerprint(rows),
+            counts=self.counts.look(_PATIENCE) or {},
+            has_index=self.sources.index() is not None,
+        )
+
+    def rows(self, chosen: listing.Listing) -> str:
+        """The part of the list that is live."""
+        index = self.sources.index()
+        found = (
+            index.page(chosen.wanted, after=chosen.after, limit=_ROWS)
+            if index
+            else MessagePage(messages=(), next=None, looked_at=0)
+        )
+        return self.render("_rows.html", chosen=chosen, found=found)
+
+    def message(self, message_id: bytes) -> Response:
+        """One message."""
+        parts = self.message_parts(message_id)
+        if parts is None:
+            return self.page(
+                "problem.html",
+                404,
+                title="Unknown message",
+                text=f"Neither index nor relayer has seen 0x{message_id.hex()}. The index may be behind: see the lanes.",
+            )
+        shown = read_message(self.sources, message_id)
+        return self.page(
+            "message.html",
+            shown=shown,
+            parts=parts,
+            seen={name: fingerprint(html) for name, html in parts.items()},
+        )
+
+    def message_parts(self, message_id: bytes) -> dict[str, str] | None:
+        """The parts of a message's page that are live; None if nobody knows it."""
+        shown = read_message(self.sources, message_id)
+        if shown is None:
+            return None
+        data = json.dumps(_message_json(shown.message)) if shown.message else ""
+        return {
+            "facts": self.render("_facts.html", shown=shown),
+            "acts": self.render(
+                "_acts.html", shown=shown, data=data, tried=_tried(shown), can_act=self._can_act(shown.message)
+            ),
+        }
+
+    def _can_act(self, message: Message | None) -> bool:
+        needed = {message.source_chain, message.destination_chain} if message else {0}
+        return not self.settings.read_only and needed <= self.settings.public_rpc.keys()
+
+    def lanes(self) -> Response:
+        """How every lane does, and every chain."""
+        index = self.sources.index()
+        return self.page(
+            "lanes.html",
+            lanes=figures.lanes(self.sources, index) if index else [],
+            chains_read=index.chains() if index else [],
+            behind=figures.behind,
+        )
+
+    def gmps(self) -> Response:
+        """How every GMP does."""
+        index = self.sources.index()
+        return self.page("gmps.html", health=figures.gmps(self.sources, index) if index else [], sample=figures.SAMPLE)
+
+    def letters(self) -> Response:
+        """Deliveries that are given up."""
+        store = self.sources.store()
+        dead = store.outbox.listed(state=OutboxState.DEAD, limit=_ROWS) if store else []
+        return self.page("letters.html", dead=dead)
+
+    def faults(self) -> Response:
+        """Contradictions between chains, and deliveries that changed nothing."""
+        index = self.sources.index()
+        return self.page(
+            "faults.html",
+            divergences=self.divergences.look(_PATIENCE),
+            duplicates=index.duplicates(limit=_ROWS) if index else [],
+        )
+
+    def found(self, typed: str) -> Response:
+        """Where a search leads."""
+        goal = search(self.sources, typed)
+        if goal.path:
+            return RedirectResponse(goal.path, 303)
+        if goal.several:
+            return self.page("several.html", typed=typed, several=goal.several)
+        return self.page("problem.html", 404, title="Nothing found", text=goal.problem)
+
+    def network(self) -> Response:
+        """The deployments file as a visitor's browser may have it: with the public RPC URLs only."""
+        document = json.loads(self.sources.deployment.to_json())
+        for chain in document["chains"]:
+            url = self.settings.public_rpc.get(chain["chainId"])
+            # A file needs some URL; this one is reserved for names that never resolve.
+            chain["rpcUrls"] = [url or "https://no-public-rpc.invalid"]
+        return Response(json.dumps(document), media_type="application/json")
+
+
+def create_app(sources: Sources, settings: ExplorerSettings | None = None) -> FastAPI:
+    """The explorer as an ASGI application, to be served alone or mounted beside an API.
+
+    Args:
+        sources: what pages are made of.
+        settings: how it serves.
+    """
+    explorer = Explorer(sources, settings or ExplorerSettings())
+    app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None)
+    guard = Guard(explorer.settings)
+    app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    _add_pages(app, explorer)
+    _add_streams(app, explorer, guard)
+
+    @app.exception_handler(listing.BadLinkError)
+    def bad_link(_request: Request, error: listing.BadLinkError) -> Response:
+        return explorer.problem(400, str(error))
+
+    @app.exception_handler(HTTPException)
+    def refused(_request: Request, error: HTTPException) -> Response:
+        return explorer.problem(error.status_code, str(error.detail))
+
+    return app
+
+
+def _add_pages(app: FastAPI, explorer: Explorer) -> None:
+    @app.get("/")
+    def home(request: Request) -> Response:
+        return explorer.messages(request)
+
+    @app.get("/messages")
+    def messages(request: Request) -> Response:
+        return explorer.messages(request)
+
+    @app.get("/message/{message_id}")
+    def message(message_id: str) -> Response:
+        return explorer.message(_id_in(message_id))
+
+    @app.get("/search")
+    def find(q: str = "") -> Response:
+        return explorer.found(q) if q.strip() else RedirectResponse("/", 303)
+
+    for path, page in {
+        "/lanes": explorer.lanes,
+        "/gmps": explorer.gmps,
+        "/dead-letters": explorer.letters,
+        "/faults": explorer.faults,
+        "/network.json": explorer.network,
+    }.items():
+        app.get(path)(page)
+
+
+def _add_streams(app: FastAPI, explorer: Explorer, guard: Guard) -> None:
+    def stream(request: Request, known: dict[str, str], parts: Callable[[], dict[str, str]]) -> Response:
+        client = client_of(request)
+        guard.check_streams(client)
+
+        async def guarded() -> AsyncIterator[bytes]:
+            with guard.stream(client):
+                async for event in changes(request, parts, known=known, poll=explorer.settings.poll):
+                    yield event
+
+        return EventSourceResponse(guarded())
+
+    @app.get("/live/messages")
+    def live_messages(request: Request) -> Response:
+        given = dict(request.query_params)
+        known = {"rows": given.pop("seen", "")}
+        chosen = listing.read_listing(explorer.sources, given)
+        return stream(request, known, lambda: {"rows": explorer.rows(chosen)})
+
+    @app.get("/live/message/{message_id}")
+    def live_message(request: Request, message_id: str) -> Response:
+        wanted = _id_in(message_id)
+        known = {name: request.query_params.get(name, "") for name in ("facts", "acts")}
+        return stream(request, known, lambda: explorer.message_parts(wanted) or {})
+
+    @app.exception_handler(TooManyStreamsError)
+    def too_many(_request: Request, _error: TooManyStreamsError) -> Response:
+        return PlainTextResponse("too many live updates are open; close some pages\n", 429)
+
+
+def _id_in(text: str) -> bytes:
+    try:
+        message_id = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        message_id = b""
+    if len(message_id) != 32:
+        raise HTTPException(400, f"{text[:80]!r} is not a message id (0x and 64 hex digits)")
+    return message_id
+
+
+def _tried(shown: ShownMessage) -> str:
+    record = shown.record
+    return ",".join(gmp.label for gmp in sorted(record.dispatched | record.received)) if record else ""
+
+
+def _message_json(message: Message) -> dict[str, Any]:
+    """The message as the dApp kit has it, with integers as text: JSON's would be rounded."""
+    word = {name: f"0x{getattr(message, name).hex()}" for name in ("sender", "recipient", "replaces", "payload")}
+    return word | {
+        "sourceChain": str(message.source_chain),
+        "sourceRouter": f"0x{message.source_router.hex()}",
+        "nonce": str(message.nonce),
+        "destinationChain": str(message.destination_chain),
+        "destinationRouter": f"0x{message.destination_router.hex()}",
+        "gasLimit": str(message.gas_limit),
+        "sentAt": str(message.sent_at),
+        "ttl": message.ttl,
+        "kind": int(message.kind),
+        "quorum": message.quorum,
+    }

@@ -1,0 +1,168 @@
+"""Lanes and GMPs in figures, from the newest messages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import Carriage, ChainRecord, Index, Journey
+from bridge.records.outbox import QueueCount
+from bridge.web.plots import NARROW, Bar, bars, spread
+from bridge.web.sources import Sources
+from bridge.web.timeline import gmp_name
+
+SAMPLE: Final = 1_000
+"""Newest messages that the figures are of, per lane, or per page of GMPs."""
+
+_BARS: Final = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One lane in figures."""
+
+    name: str
+    source_chain: int
+    destination_chain: int
+    size: int  # messages that the index knows
+    sample: int  # messages that the figures are of
+    executed: int  # of the sample
+    percentiles: tuple[tuple[str, float], ...]  # seconds of block time, from creation to execution
+    throughput: Markup
+    latency: Markup
+    waiting: int  # deliveries of the lane that the relayer has not finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """One GMP in figures."""
+
+    name: str
+    taken: int
+    refused: int
+    delivered: int
+    late: int  # delivered when the message had been executed already: what redundancy cost
+    repeated: int
+    percentiles: tuple[tuple[str, float], ...]  # seconds of block time, from creation to receipt
+    latency: Markup
+    queue: tuple[QueueCount, ...]
+
+    @property
+    def share(self) -> float:
+        """Of the messages it took, the share it has delivered."""
+        return self.delivered / self.taken if self.taken else 0.0
+
+
+def lanes(sources: Sources, index: Index) -> list[Lane]:
+    """Every lane that has had a message."""
+    chains = [chain.chain_id for chain in sources.deployment.chains]
+    queue = _queue(sources)
+    found = []
+    for source, destination in itertools.permutations(chains, 2):
+        size = index.lane_size(source, destination)
+        if size:
+            journeys = index.journeys(source, destination, SAMPLE)
+            waiting = sum(
+                count.count
+                for count in queue
+                if (count.source_chain, count.destination_chain) == (source, destination)
+                and count.state in ("PENDING", "CLAIMED")
+            )
+            found.append(_lane(sources, (source, destination), size, journeys, waiting))
+    return found
+
+
+def _lane(sources: Sources, ends: tuple[int, int], size: int, journeys: Sequence[Journey], waiting: int) -> Lane:
+    source, destination = ends
+    name = f"{sources.chain_name(source)} → {sources.chain_name(destination)}"
+    seconds = sorted(item.executed_time - item.source_time for item in journeys if item.executed_time is not None)
+    marks = percentiles(seconds)
+    return Lane(
+        name=name,
+        source_chain=source,
+        destination_chain=destination,
+        size=size,
+        sample=len(journeys),
+        executed=len(seconds),
+        percentiles=marks,
+        throughput=_throughput(name, journeys),
+        latency=spread(f"Seconds from creation to execution, {name}", seconds, marks),
+        waiting=waiting,
+    )
+
+
+def _throughput(name: str, journeys: Sequence[Journey]) -> Markup:
+    """Messages over time, those executed in another colour than those that are not."""
+    if not journeys:
+        return Markup("")
+    first = min(item.source_time for item in journeys)
+    last = max(item.source_time for item in journeys)
+    step = max(1, math.ceil((last - first + 1) / _BARS))
+    done, open_ = Counter[int](), Counter[int]()
+    for item in journeys:
+        (done if item.executed_time is not None else open_)[(item.source_time - first) // step] += 1
+    values = [
+        Bar(
+            time.strftime("%m-%d %H:%M:%S", time.gmtime(first + number * step)),
+            (("bar-a", done[number]), ("bar-b", open_[number])),
+        )
+        for number in range((last - first) // step + 1)
+    ]
+    return bars(f"Messages created on {name}, one bar for {step} s", values, f"messages in {step} s")
+
+
+def gmps(sources: Sources, index: Index) -> list[Health]:
+    """Every GMP that has carried one of the newest messages."""
+    carriages = index.carriages(SAMPLE)
+    queue = _queue(sources)
+    numbers = sorted({item.gmp for item in carriages} | {int(gmp) for gmp in _deployed(sources)})
+    return [_health(number, [item for item in carriages if item.gmp == number], queue) for number in numbers]
+
+
+def _deployed(sources: Sources) -> frozenset[Gmp]:
+    return frozenset[Gmp]().union(*(chain.gmp_numbers for chain in sources.deployment.chains))
+
+
+def _health(number: int, carried: Sequence[Carriage], queue: Sequence[QueueCount]) -> Health:
+    seconds = sorted(item.seconds for item in carried if item.seconds is not None)
+    marks = percentiles(seconds)
+    name = gmp_name(number)
+    return Health(
+        name=name,
+        taken=sum(item.dispatches > 0 for item in carried),
+        refused=sum(item.dispatch_failures for item in carried),
+        delivered=len(seconds),
+        late=sum(item.was_late for item in carried),
+        repeated=sum(item.duplicates for item in carried),
+        percentiles=marks,
+        latency=spread(f"Seconds from creation to receipt, {name}", seconds, marks, NARROW),
+        queue=tuple(count for count in queue if count.gmp == number and count.state != "DELIVERED"),
+    )
+
+
+def _queue(sources: Sources) -> list[QueueCount]:
+    store = sources.store()
+    return store.outbox.counts() if store else []
+
+
+def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
+    """p50, p95 and p99 by nearest rank."""
+    if not ascending:
+        return ()
+    return tuple(
+        (name, float(ascending[math.ceil(share * len(ascending)) - 1]))
+        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    )
+
+
+def behind(chain: ChainRecord) -> int:
+    """Blocks that the index has still to read."""
+    return max(0, chain.head_block - chain.block)

@@ -1,0 +1,110 @@
+"""What protects the explorer and its visitors: headers, limits, and where requests may come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from starlette.responses import PlainTextResponse
+
+from bridge.web.settings import ExplorerSettings
+
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+class TooManyStreamsError(Exception):
+    """A client has as many live updates open as it may."""
+
+
+class Guard:
+    """Stands before every request."""
+
+    def __init__(self, settings: ExplorerSettings) -> None:
+        """Counts from zero."""
+        self._headers = security_headers(settings.public_rpc.values())
+        self._limit = RateLimitItemPerMinute(settings.requests_per_minute)
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._streams = Counter[str]()
+        self._most_streams = settings.streams_per_client
+
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        """Answers what may not pass, and sets the headers on everything."""
+        response = self._refusal(request) or await call_next(request)
+        for name, value in self._headers.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    def _refusal(self, request: Request) -> Response | None:
+        if request.method not in _SAFE_METHODS and not is_same_origin(request):
+            return PlainTextResponse("requests that change something must come from this site's own pages\n", 403)
+        if not self._limiter.hit(self._limit, client_of(request)):
+            text = f"more than {self._limit.amount} requests in a minute; wait a little\n"
+            return PlainTextResponse(text, 429, {"retry-after": "10"})
+        return None
+
+    def check_streams(self, client: str) -> None:
+        """Does nothing while that client may open another live update.
+
+        Raises:
+            TooManyStreamsError: it has too many.
+        """
+        if self._streams[client] >= self._most_streams:
+            raise TooManyStreamsError
+
+    @contextmanager
+    def stream(self, client: str) -> Iterator[None]:
+        """Counts a live update while it is open."""
+        self._streams[client] += 1
+        try:
+            yield
+        finally:
+            self._streams[client] -= 1
+            if not self._streams[client]:
+                del self._streams[client]
+
+
+def client_of(request: Request) -> str:
+    """Whose requests are counted together; behind a proxy, uvicorn puts the visitor's address there."""
+    return request.client.host if request.client else "unknown"
+
+
+def is_same_origin(request: Request) -> bool:
+    """Whether a browser says that the request comes from a page of ours; other programs say nothing and may pass."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = request.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def security_headers(rpc_urls: Iterable[str]) -> dict[str, str]:
+    """Only this site's own files run and style a page, and it talks to itself and to the chains that it may act on."""
+    origins = sorted({f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" for url in rpc_urls})
+    policy = [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        " ".join(["connect-src 'self'", *origins]),
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    ]
+    return {
+        "content-security-policy": "; ".join(policy),
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+        "cache-control": "no-store",
+    }

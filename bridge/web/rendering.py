@@ -1,0 +1,122 @@
+"""Templates, and how values look in them. Everything is escaped: what chains say comes from strangers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.status import Status
+from bridge.web.sources import Sources
+
+_TONES: Final = {
+    Status.EXECUTED: "good",
+    Status.ROUTED: "plain",
+    Status.RECEIVED: "plain",
+    Status.UNKNOWN: "quiet",
+    Status.ORPHANED: "quiet",
+    Status.CANCELLED: "quiet",
+    Status.UNFUNDED: "warn",
+    Status.STALLED: "warn",
+    Status.EXECUTION_DEFERRED: "warn",
+    Status.EXPIRED: "bad",
+    Status.EXECUTION_FAILED: "bad",
+    Status.DEAD: "bad",
+    Status.DIVERGED: "bad",
+}
+
+
+def environment(sources: Sources, **shared: Any) -> Environment:
+    """The templates, with what every page knows."""
+    made = Environment(
+        loader=PackageLoader("bridge.web"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "hex": hexadecimal,
+        "short": shortened,
+        "account": account,
+        "moment": moment,
+        "clock": clock,
+        "duration": duration,
+        "tone": lambda status: _TONES[status],
+        "words": words,
+        "count": lambda number: f"{number:,}".replace(",", " "),
+        "harmless": harmless,
+    }
+    made.globals |= {"chain_name": sources.chain_name, "network": sources.deployment.network, **shared}
+    return made
+
+
+def hexadecimal(value: bytes) -> str:
+    """Bytes as 0x and digits."""
+    return f"0x{value.hex()}"
+
+
+def shortened(value: bytes | str) -> str:
+    """The beginning and end of a long hex text."""
+    text = hexadecimal(value) if isinstance(value, bytes) else value
+    return text if len(text) <= 20 else f"{text[:10]}…{text[-6:]}"
+
+
+def account(word: bytes | None) -> str:
+    """A 32-byte word as an address, where it is one."""
+    if word is None:
+        return "unknown"
+    try:
+        return from_bytes32(word)
+    except AddressError:
+        return hexadecimal(word)
+
+
+def moment(seconds: float | None) -> Markup:
+    """A time as `<time>`, in UTC."""
+    if seconds is None:
+        return Markup("")
+    try:
+        at = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return Markup("{}").format(f"{seconds:g}")  # a chain may say anything
+    return Markup('<time datetime="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def clock(seconds: float | None) -> Markup:
+    """A time of day, with the date for those who ask."""
+    whole = moment(seconds)
+    if seconds is None or "<time" not in whole:
+        return whole
+    at = datetime.fromtimestamp(seconds, UTC)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC"), at.strftime("%H:%M:%S")
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds == int(seconds) else f"{max(seconds, 0.1):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} m" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def words(status: str) -> str:
+    """STATES_LIKE_THIS as words."""
+    return status.replace("_", " ").lower()
+
+
+def harmless(text: str) -> str:
+    """Text without control characters: they could turn the reading direction, or hide what stands before them."""
+    return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)

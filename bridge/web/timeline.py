@@ -1,0 +1,113 @@
+"""What happened to a message, step by step, with the time between the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.protocol.contracts import explain_revert
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.indexed import EventRecord
+from bridge.records.retries import RetryJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing that happened."""
+
+    title: str
+    tone: str  # good, warn, bad or plain
+    at: float  # Unix seconds
+    after: float  # seconds since the step before; 0 for the first
+    chain_id: int | None
+    block_number: int | None
+    transaction_hash: bytes | None
+
+
+def gmp_name(number: int | None) -> str:
+    """A GMP's name, also of one that this version does not know."""
+    if number is None:
+        return "a GMP"
+    try:
+        return Gmp(number).label
+    except ValueError:
+        return f"GMP {number}"
+
+
+def timeline(events: Sequence[EventRecord], jobs: Iterable[RetryJob]) -> list[Step]:
+    """The steps in the order of time: what the chains say, and what the index and the relayer decided in between."""
+    steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
+    for job in jobs:
+        request = job.request
+        steps.append(_decision(f"The index asks for retry {request.attempt}: {request.reason}", request.requested_at))
+    steps.sort(key=lambda step: step.at)
+    before = steps[0].at if steps else 0.0
+    timed = []
+    for step in steps:
+        timed.append(
+            Step(
+                title=step.title,
+                tone=step.tone,
+                at=step.at,
+                after=max(0.0, step.at - before),
+                chain_id=step.chain_id,
+                block_number=step.block_number,
+                transaction_hash=step.transaction_hash,
+            )
+        )
+        before = step.at
+    return timed
+
+
+def _decision(title: str, at: float) -> Step:
+    return Step(title=title, tone="warn", at=at, after=0, chain_id=None, block_number=None, transaction_hash=None)
+
+
+def _of_event(event: EventRecord) -> Step:
+    title, tone = _words(event)
+    return Step(
+        title=title,
+        tone=tone,
+        at=event.block_time,
+        after=0,
+        chain_id=event.chain_id,
+        block_number=event.block_number,
+        transaction_hash=event.transaction_hash,
+    )
+
+
+_WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "MessageRouted": ("Sent over {gmps}", "plain"),
+    "MessageUnfunded": ("Created; nobody has paid for {gmps} yet", "warn"),
+    "MessageRetried": ("Retry {attempt} over {gmps}", "plain"),
+    "DispatchFailed": ("{gmp} did not take it: {reason}", "bad"),
+    "MessageReceived": ("{gmp} delivered: {counted}", "good"),
+    "MessageExecuted": ("Executed by the recipient", "good"),
+    "ExecutionFailed": ("The recipient refused: {reason}", "bad"),
+    "ExecutionDeferred": ("Too little gas was left to execute it", "warn"),
+    "DuplicateAbsorbed": ("{gmp} delivered again: absorbed, nothing changed", "plain"),
+    "MessageExpired": ("Marked as expired", "bad"),
+    "CancellationRequested": ("Its sender asked for its cancellation", "warn"),
+    "MessageCancelled": ("Cancelled", "bad"),
+    "CancellationCameTooLate": ("The cancellation came too late", "warn"),
+    "ArrivedAfterEnd": ("{gmp} delivered after its end: nothing changed", "plain"),
+    "OutcomeReported": ("The destination reported how it ended", "good"),
+    "OutcomeContradicted": ("A later report says something else", "bad"),
+}
+"""By event, the words and their tone."""
+
+
+def _words(event: EventRecord) -> tuple[str, str]:
+    words, tone = _WORDS.get(event.event, (event.event, "plain"))
+    over = ", ".join(item.label for item in sorted(gmps_from_bits(event.gmps or 0))) or "no GMP"
+    reason = explain_revert(event.reason or b"")
+    shown = words.format(
+        gmp=gmp_name(event.gmp), gmps=over, attempt=event.attempt, reason=reason, counted=_counted(event)
+    )
+    return shown, tone
+
+
+def _counted(event: EventRecord) -> str:
+    receipts, quorum = event.receipts or 0, event.quorum or 0
+    return f"{receipts}, more than the {quorum} needed" if receipts > quorum else f"{receipts} of {quorum}"
