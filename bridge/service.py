@@ -19,7 +19,7 @@ import structlog
 from pydantic import SecretStr
 
 from bridge.adapters import create_adapters
-from bridge.chains import open_chains
+from bridge.chains import EvmChain, open_chains
 from bridge.devnet import devnet_attesters
 from bridge.dlq import DeadLetterOffice
 from bridge.dlq.signing import KeySealer
@@ -56,7 +56,9 @@ class SystemClock:
 class Bridge:
     """A relayer, put together."""
 
-    def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], store: Store, settings: Settings) -> None:
+    def __init__(
+        self, deployment: Deployment, chains: Mapping[int, EvmChain], store: Store, settings: Settings
+    ) -> None:
         """Uses chains and a store that are open; `open_bridge` opens them.
 
         Raises:
@@ -64,6 +66,7 @@ class Bridge:
             InvalidKeyError: a key is none.
         """
         self.deployment = deployment
+        self.chains = chains
         self.store = store
         self._settings = settings
         clock = SystemClock()
@@ -112,6 +115,11 @@ class Bridge:
         requests = IndexRequests(settings.index_store) if settings.index_store else None
         self.recovery = Recovery(planner, store, clock, settings.recovery(), requests)
 
+    @property
+    def accounts(self) -> frozenset[str]:
+        """The addresses that transactions are sent from."""
+        return frozenset(sender.address for sender in self._senders.values())
+
     async def run(self) -> None:
         """Relays and retries until it is cancelled.
 
@@ -119,13 +127,13 @@ class Bridge:
             StoreMismatchError: the store is of other chains.
         """
         try:
-            await self._with_upkeep(self._work)
+            await self.with_upkeep(self._work)
         except BaseExceptionGroup as group:
             raise _first(group) from group
 
     async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
         """Retries one message; see `Recovery.retry`."""
-        return await self._with_upkeep(lambda: self.recovery.retry(message_id, gmps))
+        return await self.with_upkeep(lambda: self.recovery.retry(message_id, gmps))
 
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -134,8 +142,8 @@ class Bridge:
             poll = self._settings.dlq.poll
             group.create_task(keep_doing("close dead letters", self.dead_letters.step, every=poll))
 
-    async def _with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Does something while the transactions of all accounts are looked after."""
+    async def with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Does something while the transactions of all accounts are looked after. To be done once at a time."""
         upkeep = [
             asyncio.create_task(keep_doing(f"send on {chain_id}", sender.tick, every=self._settings.poll))
             for (chain_id, _), sender in self._senders.items()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -47,12 +49,28 @@ class _NobodyAnsweredError(TransientError):
     """No endpoint gave a usable answer; asking again in a moment may help."""
 
 
+@dataclass(frozen=True, slots=True)
+class EndpointState:
+    """How one endpoint does.
+
+    Attributes:
+        name: its URL without what may be secret.
+        is_up: whether it is asked; after a failure it rests for a while.
+        requests: how many this process made, by result.
+    """
+
+    name: str
+    is_up: bool
+    requests: Mapping[str, int]
+
+
 class Endpoint:
     """One URL, over one session that is kept open."""
 
     def __init__(self, url: str, chain_id: int, request_seconds: float) -> None:
         self.url = url
         self.name = without_secrets(url)  # for texts
+        self.requests: Counter[str] = Counter()  # by result: answered, refused, failed
         self.rests_until = 0.0  # on the monotonic clock; 0 while it answers
         self._chain_id = chain_id
         self._verified = False
@@ -97,6 +115,15 @@ class Endpoint:
         self._verified = True
 
     async def _post(self, method: str, params: Sequence[Any]) -> Any:
+        try:
+            result = await self._make(method, params)
+        except (RpcError, _EndpointError) as error:
+            self.requests["refused" if isinstance(error, RpcError) else "failed"] += 1
+            raise
+        self.requests["answered"] += 1
+        return result
+
+    async def _make(self, method: str, params: Sequence[Any]) -> Any:
         if self._session.closed:
             # The provider would open a session of its own, which nobody closes.
             raise RuntimeError(f"{method} was asked of {self.name} after its connection was closed")
@@ -155,6 +182,12 @@ class Endpoints:
     def answering_url(self) -> str:
         """The URL that is asked first now."""
         return self._in_order()[0].url
+
+    @property
+    def states(self) -> list[EndpointState]:
+        """How each endpoint does, the preferred first."""
+        now = time.monotonic()
+        return [EndpointState(one.name, one.rests_until <= now, dict(one.requests)) for one in self._endpoints]
 
     async def request(self, method: str, *params: Any) -> Any:
         """The result of a request, from the first endpoint that gives one.

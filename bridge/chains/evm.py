@@ -10,7 +10,7 @@ from eth_utils import keccak
 
 from bridge.chains.answers import Meaning, RpcError, meaning_of, revert_data
 from bridge.chains.decoding import decode, to_base_fee, to_block, to_bytes, to_int, to_logs, to_receipt
-from bridge.chains.endpoints import Endpoints
+from bridge.chains.endpoints import Endpoints, EndpointState
 from bridge.ports import (
     Block,
     Call,
@@ -76,6 +76,11 @@ class EvmChain:
     def answering_url(self) -> str:
         """The endpoint that requests go to first at present: for programs that take only one."""
         return self._endpoints.answering_url
+
+    @property
+    def endpoint_states(self) -> list[EndpointState]:
+        """How each endpoint does."""
+        return self._endpoints.states
 
     async def head(self) -> Block:
         """See `Chain.head`."""

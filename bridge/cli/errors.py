@@ -6,6 +6,7 @@ from typing import Final
 
 from typer.exceptions import TyperException
 
+from bridge.api import ListeningError
 from bridge.chains import WrongChainIdError
 from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
@@ -28,6 +29,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (UnknownGmpError, ExitCode.USAGE, None),
     (InvalidKeyError, ExitCode.USAGE, None),
     (SettingsError, ExitCode.USAGE, None),
+    (ListeningError, ExitCode.USAGE, None),
     (PlanError, ExitCode.USAGE, None),
     (PortTakenError, ExitCode.FAILED, None),
     (WrongChainIdError, ExitCode.FAILED, None),

@@ -43,7 +43,7 @@ def list_messages(
     deployment = workspace.deployment()
     with open_index(workspace) as index:
         found = index.messages(status=_status(status), limit=limit)
-    value = [_record(record, deployment) for record in found]
+    value = [record_value(record, deployment) for record in found]
     rows = [
         [row["messageId"], row["lane"], row["status"], f"{row['receipts']} of {row['quorum']}", row["sentAt"] or ""]
         for row in value
@@ -60,7 +60,7 @@ def show(message: options.MessageId, *, network: options.Network = DEVNET, as_js
     """
     workspace = Workspace.of(network)
     found = asyncio.run(look_up(workspace, options.message_id(message)))
-    result(_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
+    result(message_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
 
 
 @app.command()
@@ -71,7 +71,7 @@ def explain(message: options.MessageId, *, network: options.Network = DEVNET, as
     """
     workspace = Workspace.of(network)
     found = asyncio.run(look_up(workspace, options.message_id(message)))
-    result(_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
+    result(message_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
     if not found.explanation.status.is_final:
         raise SystemExit(ExitCode.PENDING)
 
@@ -176,7 +176,8 @@ def _choose(found: Found, deployment: Deployment) -> tuple[Gmp, ...]:
     return chosen
 
 
-def _record(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
+def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
+    """A message as the index knows it, for JSON."""
     return {
         "messageId": f"0x{record.message_id.hex()}",
         "lane": _lane(deployment, record.source_chain, record.destination_chain),
@@ -202,7 +203,8 @@ def _utc(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _value(found: Found) -> dict[str, Any]:
+def message_value(found: Found) -> dict[str, Any]:
+    """A message and where it is, for JSON."""
     message, explanation = found.message, found.explanation
     return {
         "messageId": message.id,

@@ -58,6 +58,15 @@ Config = Annotated[
     ),
 ]
 
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        help="Serve health, metrics and the HTTP API at HOST:PORT; port 0 takes a free one. Else WAYBILL_HTTP.",
+        show_default=False,
+    ),
+]
+
 MessageId = Annotated[str, typer.Argument(help="The message's id: 0x and 64 hex digits.", metavar="ID")]
 
 

@@ -43,7 +43,7 @@ class UsageError(CliError):
 def result(value: Any, *, as_json: bool, render: Callable[[Console], None]) -> None:
     """Prints a result: as one JSON document, or drawn by `render`."""
     if as_json:
-        sys.stdout.write(json.dumps(value, indent=2, default=_plain) + "\n")
+        sys.stdout.write(json.dumps(value, indent=2, default=plain) + "\n")
     else:
         render(Console(file=sys.stdout, highlight=False, soft_wrap=True))
 
@@ -90,7 +90,8 @@ def _escaped(text: str) -> str:
     return printable.replace("[", r"\[")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What JSON has no form for: bytes become hex digits, sets become lists."""
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, frozenset | set):

@@ -29,6 +29,16 @@ def open_index(workspace: Workspace) -> Iterator[IndexReader]:
 
 
 @contextmanager
+def index_if_any(workspace: Workspace) -> Iterator[IndexReader | None]:
+    """The index of a network, or None if no index has run yet."""
+    if not workspace.index_store.exists():
+        yield None
+        return
+    with open_index(workspace) as reader:
+        yield reader
+
+
+@contextmanager
 def open_bridge_store(workspace: Workspace) -> Iterator[Store | None]:
     """The relayer's store, or None if no relayer has run yet."""
     url = workspace.settings().store

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bridge.cli import options
+from bridge.cli.serving import serving_bridge
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
 from bridge.protocol.gmps import Gmp
@@ -38,6 +39,7 @@ def run(
     store: options.StoreUrl = None,
     commit: options.Commit = None,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow --commit auto.")] = False,
+    http: options.Http = None,
     config: options.Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -59,11 +61,12 @@ def run(
         unsafe=unsafe or None,
         gmps=_gmps(gmp),
         paused_gmps=_gmps(pause_gmp),
+        http=http,
     )
     configure_logging(as_json=as_json)
 
     async def work() -> None:
-        async with open_bridge(deployment, settings) as bridge:
+        async with open_bridge(deployment, settings) as bridge, serving_bridge(workspace, bridge, settings):
             await bridge.run()
 
     asyncio.run(run_until_signalled(work))

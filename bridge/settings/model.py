@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -204,6 +205,15 @@ class Settings(BaseSettings):
     def accepts_chain(self, name: str) -> bool:
         """Whether messages from and to a chain are delivered."""
         return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
+
+    def lane_limits(self, deployment: Deployment) -> Mapping[tuple[int, int], int]:
+        """What each lane may cost per day, in wei, by its chains' ids; where several limits fit, the least counts."""
+        limits: dict[tuple[int, int], int] = {}
+        for source, destination in permutations(deployment.chains, 2):
+            fitting = [limit.wei_per_day for limit in self.spend_limits if limit.fits(source.name, destination.name)]
+            if fitting:
+                limits[source.chain_id, destination.chain_id] = min(fitting)
+        return limits
 
     def acceptance(self, deployment: Deployment) -> Acceptance:
         """Whose messages are delivered."""

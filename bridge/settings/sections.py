@@ -104,6 +104,10 @@ class SpendLimit(Section):
     destination: str | None = None
     wei_per_day: Wei = Field(gt=0)
 
+    def fits(self, source: str, destination: str) -> bool:
+        """Whether it is about that lane."""
+        return self.source in (None, source) and self.destination in (None, destination)
+
 
 class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""

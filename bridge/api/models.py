@@ -1,0 +1,108 @@
+"""The forms of requests and answers, as the OpenAPI document describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from bridge.api.backend import ErrorCode
+
+MessageId = Annotated[
+    str,
+    Path(
+        pattern=r"^0x[0-9a-fA-F]{64}$", description="A message id: 0x and 64 hex digits.", examples=["0x" + "ab" * 32]
+    ),
+]
+MessageIdQuery = Annotated[
+    str | None, Query(alias="messageId", pattern=r"^0x[0-9a-fA-F]{64}$", description="Only this message's.")
+]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class RetryRequest(_Form):
+    """Which GMPs to retry over."""
+
+    gmps: list[str] | None = Field(default=None, description="Names of GMPs; the best ones if not given.")
+
+
+class Reason(_Form):
+    """Why something is changed; kept for ever."""
+
+    reason: str = Field(min_length=1, max_length=500)
+    by: str = Field(default="api", min_length=1, max_length=100, description="Who decided it.")
+
+
+class Problem(BaseModel):
+    """What went wrong, and what to do."""
+
+    code: ErrorCode
+    message: str
+    next: str | None = None
+
+
+class Failure(BaseModel):
+    """Every answer that is not success."""
+
+    error: Problem
+
+
+class Health(BaseModel):
+    """Whether the process lives."""
+
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    """Whether it can do its work."""
+
+    ready: bool
+    problems: list[str]
+
+
+class Chain(BaseModel):
+    """One chain at a glance."""
+
+    name: str
+    chainId: int  # noqa: N815  # JSON's own spelling, the same as the command's
+    head: int | None
+    indexed: int | None
+    error: str | None
+
+
+class Delivery(BaseModel):
+    """An outbox entry: one message, GMP and attempt."""
+
+    model_config = ConfigDict(extra="allow")
+
+    eventId: str  # noqa: N815
+    messageId: str  # noqa: N815
+    lane: str
+    gmp: str
+    attempt: int
+    kind: str
+    state: str
+    tries: int
+    lastError: str | None  # noqa: N815
+    createdAt: float  # noqa: N815
+    availableAt: float  # noqa: N815
+    claimedBy: str | None  # noqa: N815
+    deliveredAt: float | None  # noqa: N815
+    transaction: str | None
+
+
+class LaneHeld(BaseModel):
+    """A lane that is not running, or a change of one."""
+
+    model_config = ConfigDict(extra="allow")
+
+    lane: str
+    state: str
+    reason: str
+    by: str
+    at: float

@@ -1,0 +1,63 @@
+"""`waybill api`: the HTTP API without a relayer beside it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bridge.api import listening_at, serving
+from bridge.chains import open_chains
+from bridge.cli import options
+from bridge.cli.output import progress
+from bridge.cli.serving import WorkspaceBackend, api_of, monitor_of, serving_bridge
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.logs import configure_logging
+from bridge.protocol.deployment import Deployment
+from bridge.service import open_bridge, run_until_signalled
+from bridge.settings import Settings
+from bridge.store import open_store
+
+_DEFAULT = "127.0.0.1:8787"
+
+
+def api(
+    *,
+    http: options.Http = None,
+    network: options.Network = DEVNET,
+    store: options.StoreUrl = None,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Serve health, metrics and the HTTP API, until Ctrl-C, for a relayer that runs elsewhere or not at all.
+
+    Reading is open to everybody who reaches the address. What changes something takes the token in WAYBILL_API_TOKEN, and a
+    retry also a key.
+
+    Example: waybill api --http 127.0.0.1:8787
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    workspace.state.mkdir(parents=True, exist_ok=True)
+    settings = workspace.settings(config, http=http, store=store)
+    settings = settings.model_copy(update={"http": settings.http or _DEFAULT})
+    configure_logging(as_json=as_json)
+    work = _with_key if settings.relayer_key else _reading
+    asyncio.run(run_until_signalled(lambda: work(workspace, deployment, settings)))
+
+
+async def _with_key(workspace: Workspace, deployment: Deployment, settings: Settings) -> None:
+    async with open_bridge(deployment, settings) as bridge, serving_bridge(workspace, bridge, settings):
+        await bridge.with_upkeep(asyncio.Event().wait)
+
+
+async def _reading(workspace: Workspace, deployment: Deployment, settings: Settings) -> None:
+    progress("no WAYBILL_RELAYER_KEY: messages can't be retried over this API")
+    async with open_chains(deployment) as chains:
+        opened = open_store(settings.store)
+        try:
+            monitor = monitor_of(workspace, deployment, chains, opened, settings)
+            backend = WorkspaceBackend(workspace, deployment, opened, monitor, retry=None)
+            assert settings.http is not None
+            async with serving(api_of(backend, settings), listening_at(settings.http)):
+                await asyncio.Event().wait()
+        finally:
+            opened.close()

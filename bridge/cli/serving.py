@@ -1,0 +1,234 @@
+"""What stands behind the HTTP API: the same answers that the commands give."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+
+from bridge.api import BackendError, ErrorCode, create_app, listening_at, serving
+from bridge.chains import EvmChain
+from bridge.cli.lookup import look_up
+from bridge.cli.message import message_value, record_value
+from bridge.cli.output import plain
+from bridge.cli.overview import lane_name, overview
+from bridge.cli.reading import index_if_any, open_index
+from bridge.cli.workspace import Workspace
+from bridge.client import UnknownMessageError
+from bridge.metrics import Monitor
+from bridge.ports import TransientError
+from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.status import Status
+from bridge.records import Store
+from bridge.records.lanes import Lane, LaneChange, LaneState
+from bridge.records.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
+from bridge.recovery import Retried, RetryFailedError
+from bridge.service import Bridge, SystemClock
+from bridge.settings import Settings
+
+Retry = Callable[[bytes, tuple[Gmp, ...] | None], Awaitable[Retried]]
+
+
+@asynccontextmanager
+async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Settings) -> AsyncIterator[None]:
+    """Serves the HTTP API beside a relayer, if the settings name an address.
+
+    Raises:
+        ListeningError: it can't be listened at.
+    """
+    if settings.http is None:
+        yield
+        return
+    monitor = monitor_of(workspace, bridge.deployment, bridge.chains, bridge.store, settings, accounts=bridge.accounts)
+    backend = WorkspaceBackend(workspace, bridge.deployment, bridge.store, monitor, bridge.recovery.retry)
+    async with serving(api_of(backend, settings), listening_at(settings.http)):
+        yield
+
+
+def api_of(backend: WorkspaceBackend, settings: Settings) -> FastAPI:
+    """The API as these settings want it."""
+    return create_app(backend, token=settings.api_token, version=version("waybill"))
+
+
+def monitor_of(
+    workspace: Workspace,
+    deployment: Deployment,
+    chains: Mapping[int, EvmChain],
+    store: Store,
+    settings: Settings,
+    *,
+    accounts: frozenset[str] = frozenset(),
+) -> Monitor:
+    """What reads the metrics of a network."""
+    index = partial(index_if_any, workspace)
+    return Monitor(deployment, chains, store, SystemClock(), settings, accounts=accounts, index=index)
+
+
+class WorkspaceBackend:
+    """See `bridge.api.Backend`. Reads the stores in threads, so that a long query holds nobody up."""
+
+    def __init__(
+        self, workspace: Workspace, deployment: Deployment, store: Store, monitor: Monitor, retry: Retry | None
+    ) -> None:
+        """Answers about one network.
+
+        Args:
+            workspace: its files.
+            deployment: its contracts.
+            store: the relayer's.
+            monitor: reads the metrics.
+            retry: sends another attempt; None where there is no key to do so.
+        """
+        self._workspace = workspace
+        self._deployment = deployment
+        self._store = store
+        self._monitor = monitor
+        self._retry = retry
+
+    async def metrics(self) -> bytes:
+        """See `Backend.metrics`."""
+        return await self._monitor.exposition()
+
+    async def problems(self) -> list[str]:
+        """See `Backend.problems`."""
+        return await self._monitor.problems()
+
+    async def status(self) -> dict[str, Any]:
+        """See `Backend.status`."""
+        return await overview(self._workspace)
+
+    async def messages(self, status: Status | None, limit: int) -> list[dict[str, Any]]:
+        """See `Backend.messages`."""
+        if not self._workspace.index_store.exists():
+            raise BackendError(ErrorCode.UNAVAILABLE, "there is no index yet", "waybill index run")
+
+        def read() -> list[dict[str, Any]]:
+            with open_index(self._workspace) as index:
+                found = index.messages(status=status, limit=limit)
+            return [record_value(record, self._deployment) for record in found]
+
+        return await asyncio.to_thread(read)
+
+    async def explain(self, message_id: bytes) -> dict[str, Any]:
+        """See `Backend.explain`."""
+        try:
+            found = message_value(await look_up(self._workspace, message_id))
+        except UnknownMessageError as error:
+            raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
+        except TransientError as error:
+            raise BackendError(ErrorCode.UNAVAILABLE, str(error), "waybill doctor") from error
+        value: dict[str, Any] = json.loads(json.dumps(found, default=plain))
+        return value
+
+    async def retry(self, message_id: bytes, gmps: Sequence[Gmp] | None) -> dict[str, Any]:
+        """See `Backend.retry`."""
+        if self._retry is None:
+            raise BackendError(
+                ErrorCode.FORBIDDEN, "there is no key to retry with here", "waybill relayer run --http HOST:PORT"
+            )
+        try:
+            retried = await self._retry(message_id, None if gmps is None else tuple(gmps))
+        except RetryFailedError as error:
+            raise BackendError(ErrorCode.REFUSED, str(error)) from error
+        except TransientError as error:
+            raise BackendError(ErrorCode.UNAVAILABLE, str(error)) from error
+        return {
+            "messageId": f"0x{retried.message_id.hex()}",
+            "attempt": retried.attempt,
+            "gmps": sorted(gmp.label for gmp in retried.gmps),
+            "transaction": f"0x{retried.transaction_hash.hex()}",
+        }
+
+    async def deliveries(self, state: OutboxState | None, message_id: bytes | None, limit: int) -> list[dict[str, Any]]:
+        """See `Backend.deliveries`."""
+        outbox = self._store.outbox
+        if message_id is None:
+            found = await asyncio.to_thread(lambda: outbox.listed(state=state, limit=limit))
+        else:
+            entries = await asyncio.to_thread(outbox.entries, message_id)
+            found = [entry for entry in entries if state in (None, entry.state)][:limit]
+        return [self._delivery(entry) for entry in found]
+
+    async def delivery(self, event_id: str) -> dict[str, Any]:
+        """See `Backend.delivery`."""
+        entry = await asyncio.to_thread(self._store.outbox.entry, event_id)
+        if entry is None:
+            raise BackendError(ErrorCode.UNKNOWN_ID, f"there is no delivery {event_id!r}", "GET /v1/deliveries")
+        failures = await asyncio.to_thread(self._store.outbox.failures, event_id)
+        history = [
+            {
+                "number": recorded.number,
+                "at": recorded.failure.at,
+                "kind": recorded.failure.kind.value,
+                "code": recorded.failure.code,
+                "message": recorded.failure.message,
+                "worker": recorded.worker,
+            }
+            for recorded in failures
+        ]
+        return {**self._delivery(entry), "failures": history}
+
+    async def replay(self, event_id: str, reason: str) -> dict[str, Any]:
+        """See `Backend.replay`."""
+        try:
+            entry = await asyncio.to_thread(self._store.outbox.replay, event_id, reason, time.time())
+        except KeyError as error:
+            raise BackendError(ErrorCode.UNKNOWN_ID, f"there is no delivery {event_id!r}") from error
+        except ForbiddenTransitionError as error:
+            raise BackendError(ErrorCode.REFUSED, str(error)) from error
+        return self._delivery(entry)
+
+    async def lanes(self) -> list[dict[str, Any]]:
+        """See `Backend.lanes`."""
+        return [self._change(change) for change in await asyncio.to_thread(self._store.lanes.held)]
+
+    async def change_lane(
+        self, source: str, destination: str, state: LaneState, reason: str, by: str
+    ) -> dict[str, Any]:
+        """See `Backend.change_lane`."""
+        try:
+            lane = Lane(*(self._deployment.chain(end).chain_id for end in (source, destination)))
+        except DeploymentError as error:
+            raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
+        change = LaneChange(lane=lane, state=state, reason=reason, by=by, at=time.time())
+        changed = await asyncio.to_thread(self._store.lanes.change, change)
+        now = await asyncio.to_thread(self._store.lanes.state, lane)
+        if not changed and now is not state:
+            raise BackendError(ErrorCode.REFUSED, f"the lane is {now}; a pause does not replace that")
+        return self._change(change)
+
+    def _change(self, change: LaneChange) -> dict[str, Any]:
+        return {
+            "lane": lane_name(self._deployment, change.lane.source_chain, change.lane.destination_chain),
+            "state": change.state.value,
+            "reason": change.reason,
+            "by": change.by,
+            "at": change.at,
+        }
+
+    def _delivery(self, entry: OutboxEntry) -> dict[str, Any]:
+        transaction = entry.delivery.transaction_hash if entry.delivery else None
+        return {
+            "eventId": entry.event_id,
+            "messageId": f"0x{entry.dispatch.message_id.hex()}",
+            "lane": lane_name(self._deployment, entry.lane.source_chain, entry.lane.destination_chain),
+            "gmp": entry.dispatch.gmp.label,
+            "attempt": entry.attempt,
+            "kind": entry.kind.name,
+            "state": entry.state.value,
+            "tries": entry.attempts,
+            "lastError": entry.last_error,
+            "createdAt": entry.created_at,
+            "availableAt": entry.available_at,
+            "claimedBy": entry.claimed_by,
+            "deliveredAt": entry.delivered_at,
+            "transaction": f"0x{transaction.hex()}" if transaction else None,
+        }

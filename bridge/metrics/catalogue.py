@@ -1,0 +1,249 @@
+"""Every metric, once: its name, its labels, and the question that it answers.
+
+`docs/operate/metrics.md` is made from this; alert rules and dashboard may name nothing that is not in here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class MetricType(StrEnum):
+    """How Prometheus reads a metric."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: as it is exposed; counters end in ``_total``.
+        type: how to read it.
+        labels: their names, in order.
+        question: what it answers.
+        meaning: what exactly is counted, with the unit.
+    """
+
+    name: str
+    type: MetricType
+    labels: tuple[str, ...]
+    question: str
+    meaning: str
+
+
+_LANE = ("source", "destination")
+_QUEUE = (*_LANE, "gmp")
+_ACCOUNT = ("chain", "account")
+_GAUGE, _COUNTER, _HISTOGRAM = MetricType.GAUGE, MetricType.COUNTER, MetricType.HISTOGRAM
+
+METRICS: Final = (
+    Metric("waybill_build_info", _GAUGE, ("version", "network"), "Which version runs?", "Always 1."),
+    Metric(
+        "waybill_scrape_problem",
+        _GAUGE,
+        ("part",),
+        "Can the numbers be believed?",
+        "1 for a part whose figures could not be read for this scrape: `store`, `index`, or a chain's name.",
+    ),
+    # the outbox
+    Metric(
+        "waybill_outbox_entries",
+        _GAUGE,
+        (*_QUEUE, "state"),
+        "How many deliveries wait, are under way, are done, or are dead?",
+        "Outbox entries in a state: PENDING, CLAIMED, DELIVERED or DEAD.",
+    ),
+    Metric(
+        "waybill_outbox_failing_entries",
+        _GAUGE,
+        _QUEUE,
+        "How many deliveries are in trouble?",
+        "Entries PENDING or CLAIMED that have failed at least once.",
+    ),
+    Metric(
+        "waybill_outbox_oldest_seconds",
+        _GAUGE,
+        _QUEUE,
+        "How long has somebody waited?",
+        "Age in seconds of the oldest entry that is PENDING or CLAIMED; absent if there is none.",
+    ),
+    Metric(
+        "waybill_lag_messages",
+        _GAUGE,
+        _QUEUE,
+        "How far is the relayer behind?",
+        "Entries observed and not acknowledged yet: PENDING and CLAIMED.",
+    ),
+    Metric(
+        "waybill_observed_total",
+        _COUNTER,
+        _QUEUE,
+        "How much comes in?",
+        "Entries ever written to the outbox and still in the store.",
+    ),
+    Metric(
+        "waybill_deliveries_total", _COUNTER, _QUEUE, "How much gets through?", "Entries DELIVERED, by us or by others."
+    ),
+    Metric(
+        "waybill_delivery_seconds",
+        _HISTOGRAM,
+        _QUEUE,
+        "How fast does it get through?",
+        "Seconds from the observation of a dispatch to its acknowledged delivery.",
+    ),
+    Metric(
+        "waybill_delivery_failures_total",
+        _COUNTER,
+        (*_QUEUE, "kind", "code"),
+        "What fails, and how?",
+        "Tries that ended without a delivery, by kind (TRANSIENT, TERMINAL, UNKNOWN, INTERRUPTED) and type of error.",
+    ),
+    Metric(
+        "waybill_dead_letters",
+        _GAUGE,
+        _QUEUE,
+        "What waits for somebody's decision?",
+        "Entries DEAD: every try is spent, or trying again is useless.",
+    ),
+    # transactions
+    Metric(
+        "waybill_transactions_total",
+        _COUNTER,
+        (*_ACCOUNT, "outcome"),
+        "Are transactions wasted?",
+        "Nonces used: SUCCEEDED; and for nothing: REVERTED, NOOP, or TAKEN by a transaction that was signed elsewhere.",
+    ),
+    Metric(
+        "waybill_nonce_slots",
+        _GAUGE,
+        (*_ACCOUNT, "state"),
+        "Is a nonce stuck?",
+        "Slots of the nonce ledger in a state: RESERVED, SIGNED, BROADCAST, INCLUDED, FINAL, TAKEN.",
+    ),
+    Metric(
+        "waybill_nonce_oldest_open_seconds",
+        _GAUGE,
+        _ACCOUNT,
+        "For how long is a nonce stuck?",
+        "Age in seconds of the oldest slot whose nonce no block has used; absent if there is none.",
+    ),
+    Metric("waybill_account_balance_wei", _GAUGE, _ACCOUNT, "Can the account pay?", "What it holds, in wei."),
+    Metric(
+        "waybill_spend_committed_wei",
+        _GAUGE,
+        _LANE,
+        "What does a lane cost today?",
+        "Gas limit times highest fee signed for, and value, of the deliveries since midnight UTC; an upper bound, in wei.",
+    ),
+    Metric(
+        "waybill_spend_limit_wei",
+        _GAUGE,
+        _LANE,
+        "What may a lane cost a day?",
+        "The limit set, in wei; absent without.",
+    ),
+    # chains
+    Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
+    Metric("waybill_chain_head_block", _GAUGE, ("chain",), "How far is the chain?", "Height of its newest block."),
+    Metric(
+        "waybill_chain_head_age_seconds",
+        _GAUGE,
+        ("chain",),
+        "Does the chain, or its endpoint, stand still?",
+        "Seconds since the time stamp of its newest block.",
+    ),
+    Metric(
+        "waybill_chain_read_block",
+        _GAUGE,
+        ("chain",),
+        "How far has the relayer read?",
+        "Height of the relayer's cursor; absent before the first range.",
+    ),
+    Metric(
+        "waybill_chain_read_lag_blocks",
+        _GAUGE,
+        ("chain",),
+        "How far is the relayer's reading behind?",
+        "Blocks between head and cursor; it never falls below the chain's confirmations.",
+    ),
+    Metric(
+        "waybill_endpoint_up",
+        _GAUGE,
+        ("chain", "endpoint"),
+        "Which endpoint fails?",
+        "1 for an RPC endpoint that is asked, 0 for one that is resting after a failure.",
+    ),
+    Metric(
+        "waybill_endpoint_requests_total",
+        _COUNTER,
+        ("chain", "endpoint", "result"),
+        "What are the endpoints asked, and what do they answer?",
+        "Requests of this process by result: answered, refused (an error of the node), failed (no usable answer).",
+    ),
+    # decisions
+    Metric(
+        "waybill_breaker_open",
+        _GAUGE,
+        ("gmp", "destination"),
+        "Which GMP is left alone?",
+        "Circuit breaker: 0 closed, 0.5 half-open, 1 open; absent for a GMP that was not tried lately.",
+    ),
+    Metric(
+        "waybill_breaker_failures",
+        _GAUGE,
+        ("gmp", "destination"),
+        "Which GMP is about to be left alone?",
+        "Failures in a row that speak against the GMP.",
+    ),
+    Metric(
+        "waybill_gmp_paused", _GAUGE, ("gmp",), "Which GMP does somebody hold back?", "1 if paused by the settings."
+    ),
+    Metric(
+        "waybill_lane_held",
+        _GAUGE,
+        (*_LANE, "state"),
+        "Which lane is held?",
+        "1 for a lane that is PAUSED or HALTED; absent for one that runs.",
+    ),
+    # the index
+    Metric(
+        "waybill_retry_requests",
+        _GAUGE,
+        ("state",),
+        "What became of the index's retry requests?",
+        "Requests copied, by state: OPEN, SENDING, SENT, UNNEEDED, IMPOSSIBLE.",
+    ),
+    Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),
+    Metric(
+        "waybill_index_lag_seconds",
+        _GAUGE,
+        ("chain",),
+        "How far is the index behind?",
+        "Seconds since the time stamp of the last block indexed.",
+    ),
+    Metric(
+        "waybill_index_halted",
+        _GAUGE,
+        ("chain",),
+        "Has the index stopped reading a chain?",
+        "1 for a chain that it reads no further, because of a reorg past finality; absent else.",
+    ),
+    Metric(
+        "waybill_messages", _GAUGE, ("status",), "Where are the messages?", "Messages in the index, by their status."
+    ),
+    Metric(
+        "waybill_divergences",
+        _GAUGE,
+        (),
+        "Do the chains contradict each other?",
+        "Facts on two chains that can't both be right; to be 0.",
+    ),
+)
+
+BY_NAME: Final = {metric.name: metric for metric in METRICS}

@@ -1,0 +1,128 @@
+"""What the store adds up to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from bridge.metrics.samples import Samples
+from bridge.protocol.deployment import Deployment
+from bridge.records import Store
+from bridge.records.figures import LATENCY_BOUNDS, Figures, SlotSum
+from bridge.records.outbox import OutboxState, QueueCount
+from bridge.records.transactions import OPEN_STATES
+from bridge.relay.breaker import BreakerSettings, BreakerState, breakers
+from bridge.settings import Settings
+
+_UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
+_DAY: Final = 86_400
+_OPENNESS: Final = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
+
+
+class _Names:
+    """Labels instead of ids."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._names = {chain.chain_id: chain.name for chain in deployment.chains}
+
+    def chain(self, chain_id: int) -> str:
+        return self._names.get(chain_id, str(chain_id))
+
+    def lane(self, source: int, destination: int) -> dict[str, str]:
+        return {"source": self.chain(source), "destination": self.chain(destination)}
+
+
+def add_stored(
+    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float
+) -> Mapping[int, frozenset[str]]:
+    """Adds all that the store says; returns the accounts that have sent on each chain, by its id.
+
+    Args:
+        samples: where to add.
+        store: the relayer's.
+        deployment: the network.
+        settings: the relayer's.
+        now: Unix seconds.
+    """
+    names, figures = _Names(deployment), store.figures
+    _add_outbox(samples, names, store.outbox.counts(), now)
+    _add_deliveries(samples, names, figures)
+    slots = figures.slots()
+    _add_nonces(samples, names, slots, figures, now)
+    for committed in figures.committed(now - now % _DAY):
+        samples.add(
+            "waybill_spend_committed_wei",
+            committed.wei,
+            **names.lane(committed.source_chain, committed.destination_chain),
+        )
+    for ends, wei in settings.lane_limits(deployment).items():
+        samples.add("waybill_spend_limit_wei", wei, **names.lane(*ends))
+    _add_breakers(samples, names, figures, settings.relay().breaker, now)
+    for change in store.lanes.held():
+        lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
+        samples.add("waybill_lane_held", 1, **lane, state=change.state.value)
+    for state, count in store.retries.counts().items():
+        samples.add("waybill_retry_requests", count, state=state.value)
+    accounts: defaultdict[int, set[str]] = defaultdict(set)
+    for slot in slots:
+        accounts[slot.chain_id].add(slot.account)
+    return {chain_id: frozenset(found) for chain_id, found in accounts.items()}
+
+
+def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], now: float) -> None:
+    queues: defaultdict[tuple[int, int, str], list[QueueCount]] = defaultdict(list)
+    for count in counts:
+        queues[count.source_chain, count.destination_chain, count.gmp.label].append(count)
+    for (source, destination, gmp), found in queues.items():
+        labels = {**names.lane(source, destination), "gmp": gmp}
+        by_state = {count.state: count for count in found}
+        for state in OutboxState:
+            number = by_state[state].count if state in by_state else 0
+            samples.add("waybill_outbox_entries", number, **labels, state=state.value)
+        waiting = [count for count in found if count.state in _UNACKNOWLEDGED]
+        dead = by_state.get(OutboxState.DEAD)
+        samples.add("waybill_lag_messages", sum(count.count for count in waiting), **labels)
+        samples.add("waybill_outbox_failing_entries", sum(count.failing for count in waiting), **labels)
+        samples.add("waybill_observed_total", sum(count.count for count in found), **labels)
+        samples.add("waybill_dead_letters", dead.count if dead else 0, **labels)
+        if waiting:
+            oldest = min(count.oldest for count in waiting)
+            samples.add("waybill_outbox_oldest_seconds", max(0.0, now - oldest), **labels)
+
+
+def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
+    for done in figures.deliveries():
+        labels = {**names.lane(done.source_chain, done.destination_chain), "gmp": done.gmp.label}
+        samples.add("waybill_deliveries_total", done.count, **labels)
+        samples.add_histogram(
+            "waybill_delivery_seconds", LATENCY_BOUNDS, done.within, done.seconds, done.count, **labels
+        )
+    for failed in figures.failures():
+        labels = {**names.lane(failed.source_chain, failed.destination_chain), "gmp": failed.gmp.label}
+        kind, code = failed.kind.value, failed.code
+        samples.add("waybill_delivery_failures_total", failed.count, **labels, kind=kind, code=code)
+
+
+def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], figures: Figures, now: float) -> None:
+    oldest: dict[tuple[int, str], float] = {}
+    for slot in slots:
+        labels = {"chain": names.chain(slot.chain_id), "account": slot.account}
+        samples.add("waybill_nonce_slots", slot.count, **labels, state=slot.state.value)
+        if slot.state in OPEN_STATES:
+            key = (slot.chain_id, slot.account)
+            oldest[key] = min(slot.oldest, oldest.get(key, slot.oldest))
+    for (chain_id, account), since in oldest.items():
+        age = max(0.0, now - since)
+        samples.add("waybill_nonce_oldest_open_seconds", age, chain=names.chain(chain_id), account=account)
+    for ended in figures.transactions():
+        labels = {"chain": names.chain(ended.chain_id), "account": ended.account}
+        samples.add("waybill_transactions_total", ended.count, **labels, outcome=ended.outcome.value)
+
+
+def _add_breakers(samples: Samples, names: _Names, figures: Figures, settings: BreakerSettings, now: float) -> None:
+    found = breakers(figures.recent(now - settings.memory), settings)
+    for (gmp, destination), breaker in found.items():
+        labels = {"gmp": gmp.label, "destination": names.chain(destination)}
+        samples.add("waybill_breaker_open", _OPENNESS[breaker.state(now)], **labels)
+        samples.add("waybill_breaker_failures", breaker.failures, **labels)

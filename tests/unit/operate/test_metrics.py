@@ -1,0 +1,227 @@
+"""Metrics are read from store and chains at each scrape: a restart resets none, and what is documented is what is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bridge.chains import EvmChain
+from bridge.metrics import METRICS, MetricType, Monitor, Samples
+from bridge.ports import Call, Fees
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.status import Status
+from bridge.records import Store
+from bridge.records.lanes import Lane, LaneChange, LaneState
+from bridge.records.outbox import Dead, Delivered, Delivery, Failure, FailureKind, Retry
+from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
+from bridge.service import SystemClock
+from bridge.settings import Settings
+from bridge.store import open_store
+from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
+from tests.unit.cli.network import write_network
+from tests.unit.rpc_server import Answer, RpcServer
+
+ACCOUNT = "0x" + "aa" * 20
+LANE = {"source": "alpha", "destination": "beta"}
+Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Index:
+    """An index that is behind and has seen a contradiction."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def chains(self) -> list[ChainRecord]:
+        return [
+            ChainRecord(
+                chain_id=ALPHA,
+                block=7,
+                block_time=1,
+                final_block=5,
+                head_block=9,
+                lake_block=3,
+                halted="a reorg past finality",
+                lag_seconds=30,
+                quarantined=0,
+            )
+        ]
+
+    def counts_by_status(self) -> dict[Status, int]:
+        return {Status.STALLED: 2}
+
+    def divergences(self) -> list[DivergenceRecord | None]:
+        return [None]
+
+
+def answers(method: str, _params: list[object]) -> Answer:
+    header = {"number": "0x64", "hash": "0x" + "01" * 32, "parentHash": "0x" + "02" * 32}
+    if method == "eth_getBlockByNumber":
+        return {"result": {**header, "timestamp": hex(int(time.time()) - 5)}}
+    return {"result": "0x2a"}
+
+
+@pytest.fixture
+async def servers() -> AsyncIterator[list[RpcServer]]:
+    started = [await RpcServer(answers, chain_id=chain_id).start() for chain_id in (ALPHA, BETA)]
+    yield started
+    for server in started:
+        await server.stop()
+
+
+@pytest.fixture
+async def chains(servers: list[RpcServer]) -> AsyncIterator[dict[int, EvmChain]]:
+    opened = {
+        server.chain_id: await EvmChain.connect(server.chain_id, [server.url], retry_seconds=0.2) for server in servers
+    }
+    yield opened
+    for chain in opened.values():
+        await chain.close()
+
+
+def fill(store: Store) -> None:
+    """Four messages over Axelar: one delivered, one dead, one that failed, one untouched; and all else that can be counted."""
+    now = time.time()
+    store.observations.record(observed_range(*map(message, (1, 2, 3, 4)), gmps=(Gmp.AXELAR,), now=now - 50))
+    claims = [
+        entry.claim_held
+        for entry in store.outbox.claim(
+            worker="w", destination_chain=BETA, gmps={Gmp.AXELAR}, limit=3, now=now - 40, lease=30
+        )
+    ]
+    failure = Failure(at=now - 37, kind=FailureKind.TRANSIENT, code="NotAttestedError", message="no proof")
+    store.outbox.finish(
+        [
+            Delivered(claims[0], Delivery(block(9), word("delivery"))),
+            Dead(claims[1], failure),
+            Retry(claims[2], failure, now + 60),
+        ],
+        now - 38,
+    )
+    call = Call(to=ACCOUNT, data=b"", value=5, gas=100)
+    slots = store.transactions.reserve(
+        BETA, ACCOUNT, [SlotRequest(claims[0].event_id, call), SlotRequest("stuck", call)], first_nonce=0, now=now - 39
+    )
+    for slot in slots:
+        assert slot is not None
+        version = SignedVersion(hash=word(slot.purpose), raw=b"", fees=Fees(20, 2), signed_at=now, is_noop=False)
+        store.transactions.sign(slot.slot_id, version, replaces=None)
+    assert slots[0] is not None
+    store.transactions.include([(slots[0].slot_id, Inclusion(word(slots[0].purpose), block(9), succeeded=False))])
+    held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
+    store.lanes.change(held)
+    store.retries.copy([retry_request()], 1, now)
+
+
+def exposed(text: bytes) -> Exposed:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def value(found: Exposed, name: str, **labels: str) -> float:
+    return found[name, frozenset(labels.items())]
+
+
+def monitor(store: Store, chains: dict[int, EvmChain], home: Path) -> Monitor:
+    settings = Settings.load(
+        paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
+    )
+    return Monitor(write_network(home), chains, store, SystemClock(), settings, accounts=[ACCOUNT], index=Index)
+
+
+@pytest.mark.requirement("OBXS-13", "SF-102", "SF-103", "SF-106", "SF-107", "SF-108")
+@pytest.mark.parametrize("url", ["memory", "sqlite:///{}/bridge.db"])
+async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
+    chains: dict[int, EvmChain], tmp_path: Path, url: str
+) -> None:
+    store = open_store(url.format(tmp_path))
+    fill(store)
+    if url != "memory":
+        store.close()
+        store = open_store(url.format(tmp_path))
+    found = exposed(await monitor(store, chains, tmp_path).exposition())
+    store.close()
+    axelar = {**LANE, "gmp": "axelar"}
+    for state, count in (("PENDING", 2), ("CLAIMED", 0), ("DELIVERED", 1), ("DEAD", 1)):
+        assert value(found, "waybill_outbox_entries", **axelar, state=state) == count
+    expected = {"lag_messages": 2, "observed_total": 4, "deliveries_total": 1, "dead_letters": 1}
+    expected |= {"outbox_failing_entries": 1, "delivery_seconds_count": 1}
+    assert {name: value(found, f"waybill_{name}", **axelar) for name in expected} == expected
+    assert 49 < value(found, "waybill_outbox_oldest_seconds", **axelar) < 80
+    assert value(found, "waybill_delivery_seconds_bucket", **axelar, le="30.0") == 1
+    assert value(found, "waybill_delivery_seconds_bucket", **axelar, le="5.0") == 0
+    labels = {**axelar, "kind": "TRANSIENT", "code": "NotAttestedError"}
+    assert value(found, "waybill_delivery_failures_total", **labels) == 2
+    account = {"chain": "beta", "account": ACCOUNT}
+    assert value(found, "waybill_transactions_total", **account, outcome="REVERTED") == 1
+    assert value(found, "waybill_nonce_slots", **account, state="SIGNED") == 1
+    assert 38 < value(found, "waybill_nonce_oldest_open_seconds", **account) < 70
+    assert value(found, "waybill_account_balance_wei", **account) == 42
+    assert value(found, "waybill_spend_committed_wei", **LANE) == 100 * 20 + 5
+    assert value(found, "waybill_spend_limit_wei", **LANE) == 9_000
+    assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
+    assert value(found, "waybill_breaker_failures", gmp="axelar", destination="beta") == 2
+    assert value(found, "waybill_chain_read_lag_blocks", chain="alpha") == 90
+    assert 4 < value(found, "waybill_chain_head_age_seconds", chain="alpha") < 40
+    assert value(found, "waybill_index_lag_seconds", chain="alpha") == 30
+    assert value(found, "waybill_messages", status="STALLED") == 2
+
+
+async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
+    chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
+) -> None:
+    store = open_store("memory")
+    fill(store)
+    watching = monitor(store, chains, tmp_path)
+    samples = await watching.samples()
+    await servers[0].stop()
+    names = {family.name for family in samples.collect()} | {
+        family.name for family in (await watching.samples()).collect()
+    }
+    assert names == {metric.name.removesuffix("_total") for metric in METRICS}
+
+
+async def test_a_chain_that_is_down_hides_no_other_number(
+    chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
+) -> None:
+    store = open_store("memory")
+    fill(store)
+    await servers[1].stop()
+    watching = monitor(store, chains, tmp_path)
+    found = exposed(await watching.exposition())
+    assert value(found, "waybill_chain_up", chain="alpha") == 1
+    assert value(found, "waybill_chain_up", chain="beta") == 0
+    assert value(found, "waybill_scrape_problem", part="beta") == 1
+    assert value(found, "waybill_endpoint_up", chain="beta", endpoint=servers[1].url) == 0
+    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
+    (problem,) = await watching.problems()
+    assert problem.startswith("chain beta: no RPC endpoint of chain 31338 answers")
+
+
+def test_a_metric_or_label_that_is_not_documented_can_not_be_exposed() -> None:
+    samples = Samples()
+    with pytest.raises(KeyError):
+        samples.add("waybill_speed", 1)
+    with pytest.raises(KeyError, match="waybill_gmp_paused has the labels gmp, not lane"):
+        samples.add("waybill_gmp_paused", 1, lane="alpha")
+
+
+def test_names_follow_prometheus_conventions() -> None:
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    for metric in METRICS:
+        assert metric.name.startswith("waybill_")
+        assert metric.name.endswith("_total") == (metric.type is MetricType.COUNTER)
+        assert metric.question.endswith("?")
+        assert "seconds" not in metric.meaning.lower() or "_seconds" in metric.name
