@@ -21,8 +21,6 @@ from pydantic import SecretStr
 from bridge.adapters import create_adapters
 from bridge.chains import EvmChain, open_chains
 from bridge.devnet import devnet_attesters
-from bridge.dlq import DeadLetterOffice
-from bridge.dlq.signing import KeySealer
 from bridge.ports import Attester, Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -31,9 +29,10 @@ from bridge.recovery import Planner, Recovery, Retried
 from bridge.relay import Relay
 from bridge.sending import LocalSigner, Sender
 from bridge.settings import Settings, SettingsError
-from bridge.store import open_dead_letters, open_store
+from bridge.store import open_store
 from bridge.store.index_requests import IndexRequests
 from bridge.supervision import keep_doing
+from bridge.undertaking import Undertaking
 
 _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
@@ -85,8 +84,7 @@ class Bridge:
             for address, signer in signers.items()
         }
         relaying = replace(settings.relay(), acceptance=settings.acceptance(deployment))
-        self.letters = open_dead_letters(settings.dlq.url or settings.store)
-        self.dead_letters = DeadLetterOffice(self.letters, store, _sealer(settings), clock, settings.dlq.office())
+        self.undertaking = Undertaking(deployment, chains, store, settings, clock)
         self.relay = Relay(
             worker=_worker_name(),
             deployment=deployment,
@@ -98,7 +96,7 @@ class Bridge:
                 if settings.accepts_chain(deployed.name)
             },
             store=store,
-            dead_letters=self.dead_letters,
+            dead_letters=self.undertaking.office,
             policies=settings.retry_policies(),
             clock=clock,
             random=random.random,
@@ -139,8 +137,7 @@ class Bridge:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.relay.run())
             group.create_task(self.recovery.run())
-            poll = self._settings.dlq.poll
-            group.create_task(keep_doing("close dead letters", self.dead_letters.step, every=poll))
+            group.create_task(self.undertaking.run())
 
     async def with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Does something while the transactions of all accounts are looked after. To be done once at a time."""
@@ -176,7 +173,7 @@ async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterat
             yield bridge
         finally:
             if bridge is not None:
-                bridge.letters.close()
+                bridge.undertaking.letters.close()
             store.close()
 
 
@@ -215,14 +212,6 @@ def _signer(key: SecretStr | None, name: str) -> LocalSigner:
     if key is None:
         raise SettingsError(f"no {name}: set WAYBILL_{name.upper()} to the private key that pays for deliveries")
     return LocalSigner.from_key(key.get_secret_value())
-
-
-def _sealer(settings: Settings) -> KeySealer:
-    """Whoever vouches for dead letters: a key of its own, or the relayer's."""
-    key = settings.dlq.key or settings.relayer_key
-    if key is None:
-        raise SettingsError("no key to seal dead letters with: set WAYBILL_DLQ__KEY, or relayer_key")
-    return KeySealer(LocalSigner.from_key(key.get_secret_value()).account)
 
 
 def _signers(keys: Iterable[SecretStr]) -> list[LocalSigner]:

@@ -12,10 +12,12 @@ from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
 from bridge.deploying import DeployError, PlanError
 from bridge.devnet import DevnetError, PortTakenError
+from bridge.dlq.decisions import DecisionError
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import UnknownGmpError
+from bridge.records.dead_letters import BrokenLogError
 from bridge.records.errors import StoreError
 from bridge.relay import CommitsHaltedError
 from bridge.sending import InvalidKeyError
@@ -42,6 +44,8 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
     (RefusedError, ExitCode.FAILED, None),
     (StoreError, ExitCode.FAILED, None),
     (CommitsHaltedError, ExitCode.FAILED, "waybill relayer run"),
+    (DecisionError, ExitCode.FAILED, None),
+    (BrokenLogError, ExitCode.FAILED, "waybill dlq verify"),
     (TerminalError, ExitCode.FAILED, None),
 )
 

@@ -90,6 +90,7 @@ class ChainDeployment(_Section):
     router: Address
     adapters: dict[str, Address]
     gmps: GmpContracts
+    parameters: Address | None = None  # what governance sets: thresholds, operators
     examples: dict[str, Address] = {}
 
     @model_validator(mode="after")

@@ -1,0 +1,414 @@
+"""`waybill dlq`: look at dead letters, decide about them, and verify that nobody changed them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from rich.console import Console
+
+from bridge.chains import open_chains
+from bridge.cli import options
+from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.desk import Desk, Opened
+from bridge.devnet.accounts import DEPLOYER_KEY
+from bridge.dlq.integrity import Verified
+from bridge.dlq.letters import iso
+from bridge.records.dead_letters import DeadLetter, DeadLetterLog, LetterStatus, LogRecord
+from bridge.service import SystemClock
+from bridge.settings import Settings
+from bridge.store import may_exist, open_dead_letters, open_store
+from bridge.undertaking import desk_governance, on_chain_parameters, verify_network
+
+app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
+
+Letter = Annotated[
+    str, typer.Argument(help="The letter's id (MESSAGE/GMP/ATTEMPT), or its message's id.", metavar="ID")
+]
+Rationale = Annotated[str, typer.Option("--rationale", help="Why; signed with the decision and kept for ever.")]
+OperatorKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        envvar="WAYBILL_OPERATOR_KEY",
+        help="Private key of an operator. On the devnet that of the routers' owner by default.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("list")
+def list_letters(
+    *,
+    status: Annotated[str | None, typer.Option(help="Only those in this state, such as PENDING_REVIEW.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 50,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """List dead letters, the newest first.
+
+    Example: waybill dlq list --status PENDING_REVIEW
+    """
+    with _log(_settings(network, config)) as log:
+        found = log.letters(statuses=_statuses(status), limit=limit) if log else []
+    value = [_summary(letter) for letter in found]
+    columns = ["id", "kind", "state", "error", "entered"]
+    rows = [[row["id"], row["kind"], row["status"], row["errorCode"], row["enteredAt"]] for row in value]
+    drawn = table(None, columns, rows)
+    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no dead letters"))
+
+
+@app.command()
+def show(
+    letter: Letter, *, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False
+) -> None:
+    """Show a dead letter: its message, its failures, its history, and what to know before deciding.
+
+    Example: waybill dlq show 0x…/axelar/0
+    """
+
+    async def work() -> list[Opened]:
+        async with _desk(network, config, None) as (desk, log):
+            return [await desk.open(event_id) for event_id in _named(log, letter)]
+
+    found = asyncio.run(work())
+    result([_value(one) for one in found], as_json=as_json, render=lambda console: _draw(console, found))
+
+
+@app.command()
+def requeue(
+    letter: Letter,
+    *,
+    rationale: Rationale,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    key: OperatorKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Deliver the same message again, with all its tries: for causes that are gone.
+
+    Example: waybill dlq requeue 0x…/axelar/0 --rationale "the gateway is back"
+    """
+
+    async def work() -> list[LogRecord]:
+        async with _desk(network, config, key) as (desk, log):
+            return [await desk.requeue(event_id, rationale) for event_id in _named(log, letter)]
+
+    _print_decisions(asyncio.run(work()), as_json=as_json)
+
+
+@app.command()
+def retry(
+    letter: Letter,
+    *,
+    rationale: Rationale,
+    gmp: Annotated[str | None, typer.Option("--gmp", help="GMPs to send over, separated by commas.")] = None,
+    sender_key: Annotated[
+        str | None,
+        typer.Option(
+            "--sender-key",
+            envvar="WAYBILL_KEY",
+            help="Private key of the message's sender. On the devnet the example dApp's by default.",
+            show_default=False,
+        ),
+    ] = None,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    key: OperatorKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Send a new message in its place, as its sender: a new id, all checks anew, `replaces` set.
+
+    Example: waybill dlq retry 0x…/axelar/0 --rationale "it expired while the chain stood still"
+    """
+    sender = Workspace.of(network).account(sender_key)
+    gmps = options.gmps(gmp) if gmp else None
+
+    async def work() -> list[LogRecord]:
+        async with _desk(network, config, key) as (desk, log):
+            return [await desk.retry(event_id, rationale, sender, gmps) for event_id in _named(log, letter)]
+
+    _print_decisions(asyncio.run(work()), as_json=as_json)
+
+
+@app.command()
+def abandon(
+    letter: Letter,
+    *,
+    rationale: Rationale,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    key: OperatorKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Give a message up for good, and tell its sender. Nothing was changed on its destination.
+
+    Example: waybill dlq abandon 0x…/axelar/0 --rationale "the recipient is retired"
+    """
+
+    async def work() -> list[LogRecord]:
+        async with _desk(network, config, key) as (desk, log):
+            return [await desk.abandon(event_id, rationale) for event_id in _named(log, letter)]
+
+    _print_decisions(asyncio.run(work()), as_json=as_json)
+
+
+@app.command()
+def escalate(
+    letter: Letter,
+    *,
+    rationale: Rationale,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    key: OperatorKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Hand a letter to governance, by a governance message. It stays under review until governance decides.
+
+    Example: waybill dlq escalate 0x…/axelar/0 --rationale "every message to this chain dies"
+    """
+
+    async def work() -> list[LogRecord]:
+        async with _desk(network, config, key) as (desk, log):
+            return [await desk.escalate(event_id, rationale) for event_id in _named(log, letter)]
+
+    _print_decisions(asyncio.run(work()), as_json=as_json)
+
+
+@app.command()
+def verify(
+    *,
+    head: Annotated[str | None, typer.Option(help="Hash of a record noted earlier, which must still be there.")] = None,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check that no record was changed, removed or added by anybody but Waybill. Ends with 1 if one was.
+
+    Example: waybill dlq verify
+    """
+    settings = _settings(network, config)
+    noted = None if head is None else options.message_id(head)
+    with _log(settings) as log:
+        verified = Verified(records=0, head=bytes(32), violations=())
+        if log is not None:
+            store = open_store(settings.store)
+            try:
+                deployment = Workspace.of(network).deployment()
+                verified = asyncio.run(verify_network(deployment, settings, log, store, noted))
+            finally:
+                store.close()
+    problems = [str(violation) for violation in verified.violations]
+    value = {"records": verified.records, "head": verified.head, "violations": problems}
+    text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
+    result(value, as_json=as_json, render=lambda console: console.print(text, markup=False))
+    if problems:
+        raise SystemExit(ExitCode.FAILED)
+
+
+@app.command()
+def export(
+    *,
+    to: Annotated[Path | None, typer.Option("--to", help="File to write; stdout if not given.")] = None,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Then take documents out of decided letters whose retention is over.")
+    ] = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+) -> None:
+    """Write every record, decisions included, as one JSON object per line.
+
+    Example: waybill dlq export --to dead-letters.jsonl
+    """
+    if archive and to is None:
+        raise UsageError("--archive needs --to: what it takes out must be in a file first")
+    with _log(_settings(network, config)) as log:
+        records = log.records() if log else []
+        lines = b"".join(orjson.dumps(_record(record)) + b"\n" for record in records)
+        if to is None:
+            sys.stdout.write(lines.decode())
+            return
+        to.write_bytes(lines)
+        progress(f"{len(records)} records written to {to}")
+        if archive and log is not None:
+            now = SystemClock().now()
+            over = frozenset(one.event_id for one in log.letters(limit=None) if one.retention_until < now)
+            progress(f"{log.archive(over)} documents taken out; their hashes, and all decisions, stay")
+
+
+def _settings(network: str, config: Path | None) -> Settings:
+    return Workspace.of(network).settings(config)
+
+
+@contextmanager
+def _log(settings: Settings) -> Iterator[DeadLetterLog | None]:
+    """The dead letters, or None if no relayer has run yet."""
+    url = settings.dlq.url or settings.store
+    if not may_exist(url):
+        yield None
+        return
+    log = open_dead_letters(url)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+@asynccontextmanager
+async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIterator[tuple[Desk, DeadLetterLog]]:
+    workspace = Workspace.of(network)
+    settings = workspace.settings(config)
+    deployment = workspace.deployment()
+    with _log(settings) as log:
+        if log is None:
+            raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
+        async with open_chains(deployment) as chains:
+            store = open_store(settings.store)
+            try:
+                desk = Desk(
+                    deployment=deployment,
+                    chains=chains,
+                    store=store,
+                    log=log,
+                    parameters=on_chain_parameters(deployment, chains, settings),
+                    clock=SystemClock(),
+                    operator=_operator(network, key),
+                    governance=desk_governance(deployment, settings),
+                )
+                yield desk, log
+            finally:
+                store.close()
+
+
+def _operator(network: str, key: str | None) -> LocalAccount | None:
+    if key is None and network != DEVNET:
+        return None
+    try:
+        account: LocalAccount = Account.from_key(key or DEPLOYER_KEY)
+    except ValueError as error:
+        raise UsageError("the operator's key is not a private key (0x and 64 hex digits)") from error
+    return account
+
+
+def _named(log: DeadLetterLog, text: str) -> list[str]:
+    """The letters that are meant: one, or all of a message."""
+    if "/" in text:
+        found = [text] if log.letter(text) else []
+    else:
+        found = [letter.event_id for letter in log.letters(message_id=options.message_id(text), limit=None)]
+    if not found:
+        raise CliError(f"there is no dead letter {text}", code=ExitCode.UNKNOWN_ID, next_step="waybill dlq list")
+    return found
+
+
+def _statuses(text: str | None) -> frozenset[LetterStatus]:
+    if text is None:
+        return frozenset(LetterStatus)
+    try:
+        return frozenset({LetterStatus(text.upper())})
+    except ValueError:
+        raise UsageError(f"{text!r} is no state of a dead letter; they are {', '.join(LetterStatus)}") from None
+
+
+def _summary(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "id": letter.event_id,
+        "messageId": letter.message_id,
+        "kind": letter.kind,
+        "sourceChain": letter.source_chain,
+        "destinationChain": letter.destination_chain,
+        "gmp": letter.gmp,
+        "status": letter.status.value,
+        "errorCode": letter.error_code,
+        "enteredAt": iso(letter.entered_at),
+        "retentionUntil": iso(letter.retention_until),
+    }
+
+
+def _record(record: LogRecord) -> dict[str, Any]:
+    return {
+        "sequence": record.sequence,
+        "previous": f"0x{record.previous.hex()}",
+        "hash": f"0x{record.hash.hex()}",
+        "key": record.key,
+        "kind": record.kind.value,
+        "eventId": record.event_id,
+        "at": record.at,
+        "documentHash": f"0x{record.document_hash.hex()}",
+        "document": record.document,
+        "signer": record.signer,
+        "signature": f"0x{record.signature.hex()}",
+    }
+
+
+def _value(opened: Opened) -> dict[str, Any]:
+    analysis = opened.analysis
+    return {
+        **_summary(opened.letter),
+        "document": dict(opened.document),
+        "analysis": {
+            "permanentOrTransient": analysis.permanent,
+            "systemicOrIsolated": analysis.systemic,
+            "wouldRetrySucceed": analysis.would_succeed,
+            "governanceWarranted": analysis.governance,
+            "suggestion": analysis.suggestion,
+        },
+        "history": [_record(record) for record in opened.history],
+    }
+
+
+def _draw(console: Console, found: list[Opened]) -> None:
+    for opened in found:
+        letter, document = opened.letter, opened.document
+        console.print(
+            facts(
+                {
+                    "letter": letter.event_id,
+                    "state": letter.status.value,
+                    "entered": iso(letter.entered_at),
+                    "reason": document["reason"],
+                    "lane": f"{letter.source_chain} to {letter.destination_chain} over {letter.gmp}",
+                    "kind": letter.kind,
+                    "message": f"{len(opened.message.payload)} bytes of payload, kept verbatim",
+                }
+            )
+        )
+        rows = [
+            [str(one["attemptNumber"]), one["failedAt"], one["errorCode"], one["errorMessage"]]
+            for one in document["failureHistory"]
+        ]
+        console.print(table("\nfailures", ["try", "at", "error", "what it said"], rows))
+        questions = {
+            "permanent?": opened.analysis.permanent,
+            "systemic?": opened.analysis.systemic,
+            "would it work?": opened.analysis.would_succeed,
+            "governance?": opened.analysis.governance,
+            "suggestion": opened.analysis.suggestion,
+        }
+        console.print()
+        console.print(facts(questions))
+        happened = [[str(one.sequence), iso(one.at), one.kind.value, _words(one)] for one in opened.history]
+        console.print(table("\nhistory", ["record", "at", "what", "why"], happened))
+
+
+def _words(record: LogRecord) -> str:
+    document = record.document or {}
+    if "decisionType" in document:
+        return f"{document['decisionType']} by {document['decisionMaker']}: {document['rationale']}"
+    return str(document.get("reason") or document.get("by") or "")
+
+
+def _print_decisions(records: list[LogRecord], *, as_json: bool) -> None:
+    value = [_record(record) for record in records]
+    lines = [f"{_words(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
+    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))

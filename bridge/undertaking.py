@@ -1,0 +1,157 @@
+"""Puts together what a relayer does about dead letters, from the settings: the office, the alerts, the check at start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from bridge.chains import open_chains
+from bridge.desk import Governance
+from bridge.dlq import DeadLetterOffice
+from bridge.dlq.alerts import Alerts
+from bridge.dlq.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
+from bridge.dlq.integrity import Verified, verify
+from bridge.dlq.parameters import OnChainParameters
+from bridge.dlq.signing import KeySealer
+from bridge.policies import RetryPolicy
+from bridge.ports import Chain, Clock, TransientError
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import Kind
+from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog, RecordKind
+from bridge.records.outbox import OutboxState
+from bridge.sending import LocalSigner
+from bridge.settings import Settings, SettingsError
+from bridge.settings.dead_letters import AlertSettings
+from bridge.store import open_dead_letters
+from bridge.supervision import insist, keep_doing
+
+_log = structlog.get_logger(__name__)
+
+_MOST_LETTERS = 1_000_000  # dead deliveries that are compared with their letters
+
+
+class Undertaking:
+    """Everything about dead letters in one relayer."""
+
+    def __init__(
+        self, deployment: Deployment, chains: Mapping[int, Chain], store: Store, settings: Settings, clock: Clock
+    ) -> None:
+        """Opens nothing yet: dead letters may be in a database that is away.
+
+        Raises:
+            SettingsError: there is no key to seal them with.
+        """
+        self._deployment = deployment
+        self._store = store
+        self._settings = settings
+        self.letters = open_dead_letters(settings.dlq.url or settings.store)
+        self.office = DeadLetterOffice(self.letters, store, _sealer(settings), clock, settings.dlq.office())
+        self._parameters = on_chain_parameters(deployment, chains, settings)
+        self.alerts = Alerts(self.letters, channels(settings.dlq.alerts), self._parameters, clock)
+
+    async def run(self) -> None:
+        """Verifies the log, then looks after it until it is cancelled."""
+        poll = self._settings.dlq.poll
+        async with asyncio.TaskGroup() as group:
+            group.create_task(insist("verify dead letters", self._verify, every=poll))
+            group.create_task(keep_doing("close dead letters", self.office.step, every=poll))
+            group.create_task(keep_doing("tell of dead letters", self.alerts.step, every=poll))
+
+    async def _verify(self) -> None:
+        try:
+            trusted = await trusted_accounts(self.letters, self._parameters, self._settings)
+            verified = verify_letters(self.letters, self._store, trusted, self._settings.retry_policies())
+        except TransientError:
+            raise
+        except Exception as error:
+            raise TransientError(f"dead letters can't be read: {error}") from error
+        await self.alerts.announce_tampering(verified)
+        _log.info("dead letters verified", records=verified.records, violations=len(verified.violations))
+
+
+def verify_letters(
+    log: DeadLetterLog,
+    store: Store,
+    trusted: frozenset[str],
+    policies: Mapping[Kind, RetryPolicy],
+    head: bytes | None = None,
+) -> Verified:
+    """Verifies the log, and that each delivery that died because its tries were spent has a letter."""
+    dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
+    spent = {
+        entry.event_id
+        for entry in dead
+        if policies[entry.kind].dead_letter and entry.attempts >= (policies[entry.kind].max_attempts or 0)
+    }
+    return verify(log, trusted=trusted, head=head, buried=sorted(spent))
+
+
+async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
+    """Accounts whose seals count: this relayer's, those named in the settings, and operators that hold the role now."""
+    makers = {record.signer for record in log.records() if record.kind is RecordKind.DECIDED}
+    operators = {maker for maker in makers if await parameters.is_operator(maker)}
+    return frozenset({_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
+
+
+async def verify_network(
+    deployment: Deployment, settings: Settings, log: DeadLetterLog, store: Store, head: bytes | None
+) -> Verified:
+    """Verifies from outside a relayer, with the chains' word on who is an operator."""
+    async with open_chains(deployment) as chains:
+        trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
+    return verify_letters(log, store, trusted, settings.retry_policies(), head)
+
+
+def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:
+    """Where governance keeps thresholds and operators: as the settings say, else as the deployments file does."""
+    named = settings.dlq.parameters
+    deployed = deployment.chain(named.chain) if named else deployment.chains[0]
+    return OnChainParameters(
+        chains[deployed.chain_id], deployed.router, named.address if named else deployed.parameters
+    )
+
+
+def desk_governance(deployment: Deployment, settings: Settings) -> Governance | None:
+    """Who gets escalations; on a network with the example dApps and nobody named, the last chain's inbox."""
+    named = settings.dlq.governance
+    if named is not None:
+        return Governance(named.chain, named.address)
+    last = deployment.chains[-1]
+    return Governance(last.chain_id, last.examples["inbox"]) if "inbox" in last.examples else None
+
+
+def channels(alerts: AlertSettings) -> list[Channel]:
+    """The channels that the settings name."""
+    found: list[Channel] = []
+    if not alerts.enabled:
+        return found
+    if alerts.webhook is not None:
+        found.append(Webhook(alerts.webhook, timeout=alerts.timeout))
+    if alerts.slack is not None:
+        found.append(Slack(alerts.slack, timeout=alerts.timeout))
+    if alerts.pagerduty_key is not None:
+        found.append(PagerDuty(alerts.pagerduty, alerts.pagerduty_key.get_secret_value(), timeout=alerts.timeout))
+    if alerts.email is not None:
+        box = alerts.email
+        mailbox = Mailbox(
+            host=box.host,
+            port=box.port,
+            sender=box.sender,
+            recipients=box.recipients,
+            starttls=box.starttls,
+            user=box.user,
+            password=box.password.get_secret_value() if box.password else None,
+        )
+        found.append(Email(mailbox, timeout=alerts.timeout))
+    return found
+
+
+def _sealer(settings: Settings) -> KeySealer:
+    """Whoever vouches for dead letters: a key of its own, or the relayer's."""
+    key = settings.dlq.key or settings.relayer_key
+    if key is None:
+        raise SettingsError("no key to seal dead letters with: set `key` in [dlq], or relayer_key")
+    return KeySealer(LocalSigner.from_key(key.get_secret_value()).account)

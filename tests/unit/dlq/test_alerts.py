@@ -1,0 +1,202 @@
+"""Everybody who should know of a dead letter is told, by real servers' account, also after one of them was away."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import cast
+
+import pytest
+from eth_abi.abi import encode
+
+from bridge.dlq.alerts import Alerts, severity_of
+from bridge.dlq.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
+from bridge.dlq.integrity import verify
+from bridge.dlq.parameters import ALERT_THRESHOLD, CRITICAL_THRESHOLD, OnChainParameters, Thresholds, operator_parameter
+from bridge.ports import Call, CallRevertedError, Chain, TransientError
+from tests.builders import message
+from tests.unit.dlq.servers import WebhookServer, mail_server, webhook_server
+from tests.unit.dlq_world import OPERATOR, STRANGER, Undertaking
+
+
+@dataclass
+class Fixed:
+    """Thresholds that somebody set."""
+
+    value: Thresholds = Thresholds()  # noqa: RUF009  # frozen
+    asked: int = 0
+    is_away: bool = False
+
+    async def thresholds(self) -> Thresholds:
+        self.asked += 1
+        if self.is_away:
+            raise TransientError("no answer")
+        return self.value
+
+
+@pytest.fixture
+def hook() -> Iterator[WebhookServer]:
+    with webhook_server() as server:
+        yield server
+
+
+@pytest.mark.requirement("OIP-105", "OIP-107", "OIP-109", "OIP-110")
+async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None:
+    desk = Undertaking()
+    sent = message()
+    event_id = await desk.die(sent)
+    alerts = Alerts(desk.letters, [Webhook(hook.url, timeout=5)], Fixed(), desk.clock)
+    await alerts.step()
+    (posted,) = hook.posted
+    details = posted["details"]
+    assert posted["severity"] == "warning"
+    assert details["eventId"] == event_id
+    assert details["messageId"] == f"0x{sent.id.hex()}"
+    assert (details["messageType"], details["sourceChainId"]) == ("PLAIN", sent.source_chain)
+    assert [one["errorMessage"] for one in details["failureHistory"]] == ["no proof"]
+    assert (details["lastErrorCode"], details["lastErrorMessage"]) == ("TransientError", "no proof")
+    assert details["routingSlip"]["deliveries"][0]["eventId"] == event_id
+    await alerts.step()
+    assert len(hook.posted) == 1, "told once"
+
+
+@pytest.mark.requirement("OIP-105")
+async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_nor_mention(
+    hook: WebhookServer,
+) -> None:
+    desk = Undertaking()
+    await desk.die(error="<!channel> `rm` <http://evil|click>")
+    await Alerts(desk.letters, [Slack(hook.url, timeout=5)], Fixed(), desk.clock).step()
+    (posted,) = hook.posted
+    assert set(posted) == {"text", "blocks"}
+    assert "<!channel>" not in str(posted)
+    assert "<http" not in str(posted)
+    assert posted["text"].startswith("WARNING: PLAIN message 0x")
+
+
+@pytest.mark.requirement("OIP-105")
+async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thing_one_incident(
+    hook: WebhookServer,
+) -> None:
+    desk = Undertaking()
+    event_id = await desk.die(error="x" * 5000)
+    await Alerts(desk.letters, [PagerDuty(hook.url, "routing", timeout=5)], Fixed(), desk.clock).step()
+    (posted,) = hook.posted
+    assert (posted["routing_key"], posted["event_action"]) == ("routing", "trigger")
+    assert posted["dedup_key"] == f"dlq/entered/{event_id}"
+    assert posted["payload"]["severity"] == "warning"
+    assert len(posted["payload"]["summary"]) <= 1024
+
+
+@pytest.mark.requirement("OIP-105")
+async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
+    desk = Undertaking()
+    await desk.die(error="first line\nBcc: everybody@example.org")
+    with mail_server() as server:
+        box = Mailbox(host="127.0.0.1", port=server.port, sender="waybill@example.org", recipients=("ops@example.org",))
+        await Alerts(desk.letters, [Email(box, timeout=5)], Fixed(), desk.clock).step()
+        (text,) = server.mails
+    mail = cast(EmailMessage, email.message_from_string(text, policy=email.policy.default))
+    assert (mail["From"], mail["To"], mail["Bcc"]) == ("waybill@example.org", "ops@example.org", None)
+    assert mail["Subject"].startswith("[waybill warning] PLAIN message")
+    assert "failureHistory" in mail.get_content()
+
+
+@pytest.mark.requirement("OIP-109")
+async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(hook: WebhookServer) -> None:
+    desk = Undertaking()
+    for nonce in (1, 2):
+        await desk.die(message(nonce))
+    with webhook_server() as other:
+        hook.answers = [503]
+        alerts = Alerts(desk.letters, [Slack(hook.url, timeout=5), Webhook(other.url, timeout=5)], Fixed(), desk.clock)
+        with pytest.raises(TransientError, match="slack: it answered 503"):
+            await alerts.step()
+        assert (len(hook.posted), len(other.posted)) == (0, 2)
+        await alerts.step()
+        assert (len(hook.posted), len(other.posted)) == (2, 2)
+
+
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-164")
+async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
+    desk = Undertaking()
+    alerts = Alerts(desk.letters, [Webhook(hook.url, timeout=5)], Fixed(Thresholds(2, 3)), desk.clock)
+    for nonce in (1, 2, 3):
+        await desk.die(message(nonce))
+        desk.clock.time += 10
+        await alerts.step()
+    assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
+    desk.clock.time += 3601
+    await desk.die(message(4))
+    await alerts.step()
+    assert hook.posted[-1]["severity"] == "warning", "the hour is over"
+
+
+@pytest.mark.parametrize(
+    ("count", "severity"), [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")]
+)
+def test_the_default_thresholds(count: int, severity: str) -> None:
+    assert severity_of(count, Thresholds()) == Severity(severity)
+
+
+async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServer) -> None:
+    desk = Undertaking()
+    await desk.die()
+    await Alerts(desk.letters, [Webhook(hook.url, timeout=5)], Fixed(is_away=True), desk.clock).step()
+    assert len(hook.posted) == 1
+
+
+@pytest.mark.requirement("OIP-130")
+async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(hook: WebhookServer) -> None:
+    desk = Undertaking()
+    await desk.die()
+
+    class Away:
+        name = "away"
+
+        async def tell(self, notice: Notice) -> None:  # noqa: ARG002
+            raise TransientError("no answer")
+
+    channels: list[Channel] = [Away(), Webhook(hook.url, timeout=5)]
+    alerts = Alerts(desk.letters, channels, Fixed(), desk.clock)
+    await alerts.announce_tampering(verify(desk.letters, trusted=frozenset({STRANGER.address})))
+    (posted,) = hook.posted
+    assert posted["severity"] == "critical"
+    assert "tampered" in posted["summary"]
+    assert "not trusted" in posted["details"]["violations"][0]
+
+
+class ParameterChain:
+    """A chain with a Parameters contract and a router, as far as they are asked."""
+
+    def __init__(self, values: dict[bytes, int], owner: str = STRANGER.address) -> None:
+        self.values = values
+        self.owner = owner
+
+    async def call(self, call: Call) -> bytes:
+        if len(call.data) == 4:
+            return encode(["address"], [self.owner])
+        if call.data[4:] not in self.values:
+            raise CallRevertedError(b"")
+        return encode(["uint256"], [self.values[call.data[4:]]])
+
+
+@pytest.mark.requirement("OIP-106", "OIP-127")
+async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
+    chain = ParameterChain({ALERT_THRESHOLD: 5, operator_parameter(OPERATOR.address): 1, CRITICAL_THRESHOLD: 0})
+    parameters = OnChainParameters(cast(Chain, chain), "0x" + "01" * 20, "0x" + "02" * 20)
+    assert await parameters.thresholds() == Thresholds(5, 0)
+    assert await parameters.is_operator(OPERATOR.address)
+    assert not await parameters.is_operator(STRANGER.address)
+    chain.values[operator_parameter(OPERATOR.address)] = 0
+    assert not await parameters.is_operator(OPERATOR.address), "a role that was taken back is gone"
+
+
+async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> None:
+    parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
+    assert await parameters.is_operator(STRANGER.address)
+    assert not await parameters.is_operator(OPERATOR.address)
+    assert await parameters.thresholds() == Thresholds()
