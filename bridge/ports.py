@@ -135,6 +135,9 @@ class Chain(Protocol):
     async def transaction_count(self, address: str) -> int:
         """How many transactions of that account are included: its next nonce as far as the chain knows."""
 
+    async def pending_count(self, address: str) -> int:
+        """The same with the transactions that nodes hold and no block includes yet."""
+
     async def balance(self, address: str) -> int:
         """What the account holds, in wei."""
 

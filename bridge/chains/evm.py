@@ -165,6 +165,10 @@ class EvmChain:
         """See `Chain.transaction_count`."""
         return decode("a nonce", to_int, await self._ask("eth_getTransactionCount", address, "latest"))
 
+    async def pending_count(self, address: str) -> int:
+        """See `Chain.pending_count`."""
+        return decode("a nonce", to_int, await self._ask("eth_getTransactionCount", address, "pending"))
+
     async def balance(self, address: str) -> int:
         """See `Chain.balance`."""
         return decode("a balance", to_int, await self._ask("eth_getBalance", address, "latest"))

@@ -10,7 +10,7 @@ from typing import Annotated, Never
 
 import typer
 
-from bridge.cli import api, config, demo, deploy, devnet, dlq, index, lane, message, relayer, send, status, web
+from bridge.cli import api, config, demo, deploy, devnet, dlq, index, lane, message, relayer, send, status, store, web
 from bridge.cli.errors import as_cli_error
 from bridge.cli.output import ExitCode, fail
 from bridge.logs import configure_logging
@@ -33,6 +33,7 @@ app.add_typer(lane.app, name="lane")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(config.app, name="config")
 app.command("api")(api.api)
+app.add_typer(store.app, name="store")
 app.command("status")(status.status)
 app.command("web")(web.web)
 app.command("demo")(demo.demo)

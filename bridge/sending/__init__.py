@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from bridge.sending.account import NonceLostError
+from bridge.sending.reconciliation import reconcile_nonces
 from bridge.sending.sender import Sender
 from bridge.sending.settings import SendingSettings
 from bridge.sending.signing import InvalidKeyError, LocalSigner, Signer
 
-__all__ = ["InvalidKeyError", "LocalSigner", "NonceLostError", "Sender", "SendingSettings", "Signer"]
+__all__ = [
+    "InvalidKeyError",
+    "LocalSigner",
+    "NonceLostError",
+    "Sender",
+    "SendingSettings",
+    "Signer",
+    "reconcile_nonces",
+]

@@ -247,6 +247,15 @@ class SimulatedChain:
         await self._answer()
         return self.state.nonces.get(address, 0)
 
+    async def pending_count(self, address: str) -> int:
+        """See `Chain.pending_count`."""
+        await self._answer()
+        count = self.state.nonces.get(address, 0)
+        waiting = {transaction.nonce for transaction in self.pool.values() if transaction.sender == address}
+        while count in waiting:
+            count += 1
+        return count
+
     async def balance(self, address: str) -> int:
         """See `Chain.balance`."""
         await self._answer()

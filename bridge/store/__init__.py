@@ -7,12 +7,13 @@ from pathlib import Path
 from sqlalchemy import make_url
 
 from bridge.records.dead_letters import DeadLetterLog
+from bridge.store.backup import Copied, back_up, restore
 from bridge.store.memory import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from bridge.store.sql import SqlStore
 from bridge.store.sql.dead_letters import SqlDeadLetterLog
 
-__all__ = ["MemoryStore", "SqlStore", "may_exist", "open_dead_letters", "open_store"]
+__all__ = ["Copied", "MemoryStore", "SqlStore", "back_up", "may_exist", "open_dead_letters", "open_store", "restore"]
 
 IN_MEMORY = "memory"
 

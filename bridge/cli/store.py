@@ -1,0 +1,86 @@
+"""`waybill store`: copy what the relayer remembers, and put a copy back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bridge.chains import open_chains
+from bridge.cli import options
+from bridge.cli.output import result
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.sending import reconcile_nonces
+from bridge.service import SystemClock
+from bridge.store import Copied, back_up, open_store
+from bridge.store import restore as restore_store
+
+app = typer.Typer(help="Copy what the relayer remembers, and put a copy back.", no_args_is_help=True)
+
+
+@app.command()
+def backup(
+    path: Annotated[Path, typer.Argument(help="The file to write; none is overwritten.", metavar="PATH")],
+    *,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    store: options.StoreUrl = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a backup of the relayer's store, as it is now, while relayers work on it.
+
+    The backup is one SQLite file, also if the store is in PostgreSQL; either can be restored from it.
+
+    Example: waybill store backup before-upgrade.db
+    """
+    copied = back_up(Workspace.of(network).settings(config, store=store).store, path)
+    value = {"path": str(path), "rows": copied.rows}
+    result(value, as_json=as_json, render=lambda console: console.print(f"{path}: {_summary(copied)}"))
+
+
+@app.command()
+def restore(
+    path: Annotated[Path, typer.Argument(help="A backup.", metavar="PATH")],
+    *,
+    replace: Annotated[bool, typer.Option("--replace", help="Give up what the store holds.")] = False,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    store: options.StoreUrl = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put a backup back, and note which nonces the chains have seen since. No relayer may be at work.
+
+    Messages that were sent after the backup are found again on their chains, and what was delivered
+    since is found there before anything is sent.
+
+    Example: waybill store restore before-upgrade.db --replace
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+    url = workspace.settings(config, store=store).store
+    copied = restore_store(path, url, replace=replace)
+
+    async def reconcile() -> int:
+        opened = open_store(url)
+        try:
+            async with open_chains(deployment) as chains:
+                found = [
+                    await reconcile_nonces(chains[chain_id], account, opened.transactions, SystemClock())
+                    for chain_id, account in copied.accounts
+                    if chain_id in chains
+                ]
+        finally:
+            opened.close()
+        return sum(found)
+
+    taken = asyncio.run(reconcile())
+    value = {"path": str(path), "rows": copied.rows, "noncesTaken": taken}
+    text = f"{path}: {_summary(copied)} restored; {taken} nonces were used since"
+    result(value, as_json=as_json, render=lambda console: console.print(f"{text}\nnext: waybill relayer run"))
+
+
+def _summary(copied: Copied) -> str:
+    shown = (("messages", "messages"), ("outbox", "outbox entries"), ("slots", "nonces"))
+    return ", ".join(f"{copied.rows[table]} {name}" for table, name in shown)

@@ -1,0 +1,189 @@
+"""Copies of the store: made while relayers work on it, and put back into SQLite or PostgreSQL alike.
+
+A backup is a SQLite file with the store's own tables, whichever database it was taken from.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Column, Connection, func, insert, make_url, select
+
+from bridge.records.errors import StoreError
+from bridge.records.outbox import OutboxState
+from bridge.store.sql.database import Database
+from bridge.store.sql.tables import METADATA, outbox, schema_version, slots
+
+_CHUNK = 500  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy holds."""
+
+    rows: dict[str, int]  # by table
+    accounts: tuple[tuple[int, str], ...]  # (chain id, address) of every account that has nonces in it
+
+
+def back_up(url: str, path: Path) -> Copied:
+    """Writes a backup of the store at `url` as it is at one moment; nobody who works on it has to wait.
+
+    Raises:
+        StoreError: the file exists already, or can't be written, or the store is not there.
+        StoreBusyError: the store does not answer.
+    """
+    if path.exists():
+        raise StoreError(f"{path} exists already: name another file, a backup overwrites nothing")
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            _copy_file(Path(parsed.database or ""), part)
+        else:
+            _copy_rows(url, part)
+        copied = _checked(part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.rename(path)
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"no backup at {path}: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return copied
+
+
+def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
+    """Puts a backup into the store at `url`, all of it or nothing.
+
+    Args:
+        path: the backup; it is not changed, also if it is of an older version.
+        url: the store, in SQLite or PostgreSQL.
+        replace: whether to give up what the store holds.
+
+    Raises:
+        StoreError: there is no such backup, or it is damaged; the store is not empty, or a relayer works on it.
+        StoreVersionError: the backup is of a newer version.
+        StoreBusyError: the store does not answer.
+    """
+    if not path.exists():
+        raise StoreError(f"there is no backup {path}")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "backup.db"
+        try:
+            _copy_file(path, copy)
+        except sqlite3.Error as error:
+            raise StoreError(f"{path} is no backup of a store: {error}") from error
+        copied = _checked(copy)
+        source = Database(f"sqlite:///{copy}")  # brings an older one up to date
+        target = Database(url)
+        try:
+            with source.reading() as reading, target.transaction(exclusive="schema") as writing:
+                _refuse_to_overwrite(writing, url, replace=replace)
+                _fill(reading, writing)
+        finally:
+            source.close()
+            target.close()
+    return copied
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """SQLite's own online copy: consistent while others write, and free of the write-ahead log."""
+    if not source.exists():
+        raise StoreError(f"there is no store {source}: has a relayer run yet?")
+    with (
+        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reading,
+        closing(sqlite3.connect(target)) as writing,
+    ):
+        reading.backup(writing)
+        writing.execute("PRAGMA journal_mode = DELETE")
+
+
+def _copy_rows(url: str, target: Path) -> None:
+    source, made = Database(url), Database(f"sqlite:///{target}")
+    try:
+        with source.reading() as reading, made.transaction() as writing:
+            _fill(reading, writing)
+    finally:
+        source.close()
+        made.close()
+    with closing(sqlite3.connect(target)) as file:
+        file.execute("PRAGMA journal_mode = DELETE")
+
+
+def _fill(reading: Connection, writing: Connection) -> None:
+    for table in reversed(METADATA.sorted_tables):
+        if table is not schema_version:
+            writing.execute(table.delete())
+    for table in METADATA.sorted_tables:
+        if table is schema_version:
+            continue
+        for chunk in reading.execute(select(table)).mappings().partitions(_CHUNK):
+            writing.execute(insert(table), [dict(row) for row in chunk])
+    if writing.dialect.name == "postgresql":
+        for sequence, column in _serials(writing):
+            following = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
+            writing.execute(select(func.setval(sequence, following, False)))
+
+
+def _serials(connection: Connection) -> Iterator[tuple[str, Column[int]]]:
+    """Sequences that give out keys, with the columns that use them: rows that have keys already do not move them."""
+    for table in METADATA.sorted_tables:
+        column = table.autoincrement_column
+        if column is not None:
+            query = select(func.pg_get_serial_sequence(table.name, column.name))
+            sequence = connection.execute(query).scalar()
+            if sequence:
+                yield sequence, column
+
+
+def _refuse_to_overwrite(connection: Connection, url: str, *, replace: bool) -> None:
+    shown = make_url(url).render_as_string(hide_password=True)
+    held = (outbox.c.state == OutboxState.CLAIMED) & (outbox.c.lease_until > time.time())
+    working = connection.execute(select(outbox.c.claimed_by).where(held).limit(1)).scalar()
+    if working is not None:
+        raise StoreError(f"relayer {working} works on the store {shown}: stop it first")
+    if not replace and any(
+        connection.execute(select(func.count()).select_from(table)).scalar()
+        for table in METADATA.sorted_tables
+        if table is not schema_version
+    ):
+        raise StoreError(f"store {shown} is not empty: add --replace to give up what it holds")
+
+
+def _checked(path: Path) -> Copied:
+    """What the file holds.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
+        problems = _problems(file)
+        if problems:
+            raise StoreError(f"{path} is damaged: {'; '.join(problems[:3])}")
+        present = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if schema_version.name not in present:
+            raise StoreError(f"{path} is no backup of a store")
+        counts = {
+            table.name: file.execute(str(select(func.count()).select_from(table))).fetchone()[0]
+            for table in METADATA.sorted_tables
+            if table.name in present and table is not schema_version
+        }
+        accounts = file.execute(str(select(slots.c.chain_id, slots.c.account).distinct())).fetchall()
+    return Copied(counts, tuple((chain_id, account) for chain_id, account in sorted(accounts)))
+
+
+def _problems(file: sqlite3.Connection) -> list[str]:
+    try:
+        problems = [row[0] for row in file.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        problems += [f"row {row[1]} of {row[0]} refers to nothing" for row in file.execute("PRAGMA foreign_key_check")]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    return problems

@@ -1,0 +1,182 @@
+"""A backup is whole, comes from and goes into any kind of database, and nonces go on where the chain is."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.errors import StoreError
+from bridge.records.outbox import Dead, Delivered, Delivery, Failure, FailureKind
+from bridge.records.transactions import SlotRequest, SlotState
+from bridge.sending import Sender, reconcile_nonces
+from bridge.simulation import RELAYER
+from bridge.store import SqlStore, back_up, restore
+from bridge.store.sql.tables import METADATA
+from tests.builders import BETA, block, message, observed_range, retry_request, word
+from tests.postgresql import Server
+from tests.unit.sending.world import CHAIN, Account, call
+from tests.virtual_time import in_virtual_time, until
+
+NOW = 1_000.0
+
+
+def fill(store: SqlStore, *, leased_until: float | None = None) -> None:
+    """Something in every part of the store."""
+    store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 5)), now=100))
+    first, second, *_ = store.outbox.claim(
+        worker="w", destination_chain=BETA, gmps=set(Gmp), limit=2, now=NOW, lease=30
+    )
+    failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="X", message="never")
+    store.outbox.finish(
+        [Delivered(first.claim_held, Delivery(block(5, "beta"), word("tx"))), Dead(second.claim_held, failure)], NOW
+    )
+    if leased_until is not None:
+        store.outbox.claim(
+            worker="busy", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=leased_until - NOW
+        )
+    store.transactions.reserve(
+        BETA, "0xabc", [SlotRequest("a", call()), SlotRequest("b", call())], first_nonce=3, now=NOW
+    )
+    store.retries.copy([retry_request()], 1, NOW)
+
+
+def content(store: SqlStore) -> dict[str, list[tuple[object, ...]]]:
+    with store._database.reading() as connection:
+        return {
+            table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
+            for table in METADATA.sorted_tables
+        }
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def other_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/other.db"
+    server: Server = request.getfixturevalue("postgresql")
+    return server.new_url()
+
+
+def test_what_is_restored_is_what_was_backed_up_whichever_the_databases_are(
+    url: str, other_url: str, tmp_path: Path
+) -> None:
+    store = SqlStore(url)
+    fill(store)
+    copied = back_up(url, tmp_path / "backup.db")
+    assert copied.accounts == ((BETA, "0xabc"),)
+    assert (copied.rows["messages"], copied.rows["outbox"], copied.rows["slots"]) == (4, 4, 2)
+    assert restore(tmp_path / "backup.db", other_url) == copied
+    restored = SqlStore(other_url)
+    assert content(restored) == content(store)
+    # Keys go on where the restored rows end.
+    restored.observations.record(observed_range(message(9), previous=block(10), position=block(11), now=200))
+    restored.transactions.reserve(BETA, "0xabc", [SlotRequest("c", call())], first_nonce=0, now=NOW)
+    assert [slot.nonce for slot in restored.transactions.slots(BETA, "0xabc")] == [3, 4, 5]
+    store.close()
+    restored.close()
+
+
+def test_a_backup_is_of_one_moment_while_others_write(url: str, tmp_path: Path) -> None:
+    store, other = SqlStore(url), SqlStore(url)
+    store.observations.record(observed_range(message(1)))
+    with other._database.transaction() as connection:
+        connection.execute(METADATA.tables["messages"].update().values(observed_at=7))
+        back_up(url, tmp_path / "backup.db")  # waits for nobody, and sees nothing half done
+    with sqlite3.connect(tmp_path / "backup.db") as file:
+        assert file.execute("SELECT observed_at FROM messages").fetchall() == [(100.0,)]
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    file.close()
+    store.close()
+    other.close()
+
+
+def test_a_store_that_is_not_empty_is_given_up_only_on_request(url: str, tmp_path: Path) -> None:
+    store = SqlStore(url)
+    fill(store)
+    back_up(url, tmp_path / "backup.db")
+    before = content(store)
+    store.outbox.replay(store.outbox.entries(message(1).id)[0].event_id, "later", NOW)
+    with pytest.raises(StoreError, match="--replace"):
+        restore(tmp_path / "backup.db", url)
+    assert content(store) != before
+    restore(tmp_path / "backup.db", url, replace=True)
+    assert content(store) == before
+    store.close()
+
+
+def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Path) -> None:
+    store = SqlStore(url)
+    fill(store)
+    back_up(url, tmp_path / "backup.db")
+    store.outbox.claim(worker="busy", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=1e12)
+    with pytest.raises(StoreError, match=r"busy works on .* stop it first"):
+        restore(tmp_path / "backup.db", url, replace=True)
+    store.close()
+
+
+def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:
+    url, target = f"sqlite:///{tmp_path}/bridge.db", f"sqlite:///{tmp_path}/target.db"
+    with pytest.raises(StoreError, match="has a relayer run"):
+        back_up(url, tmp_path / "backup.db")
+    store = SqlStore(url)
+    fill(store)
+    store.close()
+    back_up(url, tmp_path / "backup.db")
+    with pytest.raises(StoreError, match="exists already"):
+        back_up(url, tmp_path / "backup.db")
+    with pytest.raises(StoreError, match="no backup"):
+        restore(tmp_path / "nothing.db", target)
+    (tmp_path / "text").write_text("not a database at all, not even close to one" * 50)
+    with pytest.raises(StoreError, match="is no backup"):
+        restore(tmp_path / "text", target)
+    content = bytearray((tmp_path / "backup.db").read_bytes())
+    content[4096 * 3 : 4096 * 5] = bytes(4096 * 2)
+    (tmp_path / "damaged.db").write_bytes(content)
+    with pytest.raises(StoreError, match=r"damaged|is no backup"):
+        restore(tmp_path / "damaged.db", target)
+    assert list(tmp_path.glob(".*.part")) == []
+
+
+@in_virtual_time
+async def test_nonces_that_were_used_after_the_backup_are_noted_and_never_given_out_again(tmp_path: Path) -> None:
+    world = Account()
+    url = f"sqlite:///{tmp_path}/bridge.db"
+    store = SqlStore(url)
+    sender = world.sender(store=store)
+    async with world.looked_after(sender):
+        await sender.send("before", call(1))
+        back_up(url, tmp_path / "backup.db")
+        await sender.send("after", call(2))
+    late = world.sender(store=store)
+    lost = await _leave_in_the_pool(late, world)
+    store.close()
+    restore(tmp_path / "backup.db", url, replace=True)
+    restored = SqlStore(url)
+    assert await reconcile_nonces(world.chain, RELAYER.address, restored.transactions, world.clock) == 2
+    assert await reconcile_nonces(world.chain, RELAYER.address, restored.transactions, world.clock) == 0
+    slots = restored.transactions.slots(CHAIN, RELAYER.address)
+    assert [(slot.nonce, slot.state) for slot in slots][1:] == [(1, SlotState.TAKEN), (2, SlotState.TAKEN)]
+    world.chain.pool.clear()  # what was in the pool is never included: its nonce is a gap
+    again = world.sender(store=restored)
+    async with world.looked_after(again):
+        receipt = await again.send("new", call(3))
+        assert receipt.succeeded
+        await until(lambda: world.chain.state.nonces[RELAYER.address] == 4)
+    assert lost == 2
+    restored.close()
+
+
+async def _leave_in_the_pool(sender: Sender, world: Account) -> int:
+    """Sends something that no block includes; returns its nonce."""
+    world.mining = False
+    task = asyncio.create_task(sender.send("in the pool", call(9)))
+    await until(lambda: len(world.chain.pool) == 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    world.mining = True
+    (waiting,) = world.chain.pool.values()
+    return int(waiting.nonce)
