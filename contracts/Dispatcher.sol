@@ -5,7 +5,7 @@ import {Rules} from "./Rules.sol";
 import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
-import {Gmp, GmpSet} from "./types/Gmp.sol";
+import {Gmp, GmpSet, NO_GMPS} from "./types/Gmp.sol";
 import {Message} from "./types/Message.sol";
 import {GmpFee} from "./types/Route.sol";
 
@@ -33,35 +33,23 @@ abstract contract Dispatcher is Rules {
     /// @dev Adapters and refundees are called with the guard up. A recipient that routes while it receives is not caught by
     ///      it: sending and receiving are guarded apart.
     modifier sendingOnce() {
-        if (_sending) revert IMessageSender.SendingReentered();
-        _sending = true;
+        if (_sending != 0) revert IMessageSender.SendingReentered();
+        _sending = 1;
         _;
-        _sending = false;
+        _sending = 0;
     }
 
-    /// @dev Refuses a set of GMPs to send over unless it makes sense with the value that came with the call.
-    /// @return named The GMPs as a set.
-    function _requireWay(GmpFee[] calldata gmps, uint8 minDispatched, uint8 least, address refundTo)
-        internal
-        view
-        returns (GmpSet named)
-    {
+    /// @dev Refuses a way of sending that makes no sense, as far as that shows before the GMPs are looked at.
+    function _requireWay(GmpFee[] calldata gmps, uint8 minDispatched, uint8 least, address refundTo) internal pure {
         if (gmps.length == 0) revert IMessageSender.NoGmps();
         if (refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
         if (minDispatched < least || minDispatched > gmps.length) {
             revert IMessageSender.InvalidMinDispatched(minDispatched, least, gmps.length);
         }
-        uint256 fees;
-        for (uint256 index; index < gmps.length; ++index) {
-            Gmp gmp = gmps[index].gmp;
-            if (named.contains(gmp)) revert IMessageSender.DuplicateGmp(gmp);
-            named = named.with(gmp);
-            fees += gmps[index].fee;
-        }
-        if (fees != msg.value) revert IMessageSender.FeesDifferFromValue(fees, msg.value);
     }
 
     /// @dev Each GMP is called on its own: one that fails gives its fee back and hinders nobody.
+    /// @return took The GMPs that have the message now.
     function _dispatch(Attempt memory attempt, GmpFee[] calldata gmps, Message memory message, bytes memory envelope)
         internal
         returns (GmpSet took)
@@ -70,30 +58,48 @@ abstract contract Dispatcher is Rules {
             IAdapter.dispatch,
             (message.destinationChain, message.destinationRouter, envelope, message.gasLimit, attempt.refundTo)
         );
-        uint256 taken;
+        return _handToEach(attempt, gmps, data);
+    }
+
+    function _handToEach(Attempt memory attempt, GmpFee[] calldata gmps, bytes memory data)
+        private
+        returns (GmpSet took)
+    {
+        GmpSet named;
+        uint256 fees;
         uint256 refund;
         for (uint256 index; index < gmps.length; ++index) {
-            if (_handOver(attempt, gmps[index].gmp, gmps[index].fee, data)) {
-                took = took.with(gmps[index].gmp);
-                ++taken;
-            } else {
-                refund += gmps[index].fee;
-            }
+            Gmp gmp = gmps[index].gmp;
+            uint256 fee = gmps[index].fee;
+            GmpSet one = gmp.alone();
+            if (named.intersect(one) != NO_GMPS) revert IMessageSender.DuplicateGmp(gmp);
+            named = named.unite(one);
+            fees += fee;
+            if (_handOver(attempt, gmp, fee, data)) took = took.unite(one);
+            else refund += fee;
         }
-        if (taken < attempt.required) revert IMessageSender.TooFewDispatched(took.count(), attempt.required);
+        // Looked at last, since a wrong sum undoes all of the above.
+        if (fees != msg.value) revert IMessageSender.FeesDifferFromValue(fees, msg.value);
+        if (took == named) return took;
+        if (took.count() < attempt.required) revert IMessageSender.TooFewDispatched(took.count(), attempt.required);
         if (refund != 0) _refund(attempt.refundTo, refund);
     }
 
     /// @return took Whether the GMP has the message now. It gets a fixed amount of gas, or the whole call fails.
     function _handOver(Attempt memory attempt, Gmp gmp, uint256 fee, bytes memory data) private returns (bool took) {
-        Speaker memory speaker = _speakers[gmp];
-        if (speaker.adapter == address(0)) revert IMessageSender.GmpNotEnabled(gmp);
-        _requireOpen(gmp, speaker.pausedUntil);
-        uint256 needed = ADAPTER_GAS + ADAPTER_GAS_PER_BYTE * data.length;
-        // The EVM hands on at most 63/64 of what is left.
-        if (gasleft() * 63 / 64 < needed) revert IMessageSender.InsufficientDispatchGas(gmp, gasleft(), needed);
+        Speaker storage speaker = _speakers[gmp];
+        (address adapter, uint48 pausedUntil) = (speaker.adapter, speaker.pausedUntil);
+        if (adapter == address(0)) revert IMessageSender.GmpNotEnabled(gmp);
+        _requireOpen(gmp, pausedUntil);
+        uint256 needed;
+        // No length and no gas comes near what would overflow.
+        unchecked {
+            needed = ADAPTER_GAS + ADAPTER_GAS_PER_BYTE * data.length;
+            // The EVM hands on at most 63/64 of what is left.
+            if (gasleft() * 63 / 64 < needed) revert IMessageSender.InsufficientDispatchGas(gmp, gasleft(), needed);
+        }
         bytes memory reason;
-        (took, reason) = BoundedCall.tryCall(speaker.adapter, fee, needed, data, MAX_REASON);
+        (took, reason) = BoundedCall.tryCall(adapter, fee, needed, data, MAX_REASON);
         if (!took) emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
     }
 

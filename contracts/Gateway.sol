@@ -40,14 +40,16 @@ abstract contract Gateway is IGateway, Quotes {
 
     /// @inheritdoc IGateway
     function dispatch(Retry calldata request) external payable sendingOnce {
-        (Message memory message, SentMessage sent) = _resume(request);
         bytes32 messageId = request.messageId;
+        Message memory message = request.message;
+        SentMessage sent = _resume(message, messageId);
         if (!sent.isUnfunded()) revert IMessageSender.NotUnfunded(messageId);
         _requireAlive(message, messageId, sent);
         // Nobody may choose for the sender: a payer that named a GMP of its own could leave the message short of its quorum.
         GmpSet chosen = sent.gmps().intersect(_openGmps(_gmps));
-        GmpSet named = _requireWay(request.gmps, request.minDispatched, message.quorum, request.refundTo);
+        GmpSet named = _setOf(request.gmps);
         if (named != chosen) revert IMessageSender.WrongGmps(named, chosen);
+        _requireWay(request.gmps, request.minDispatched, message.quorum, request.refundTo);
         bool retriable = sent.isRetriable();
         _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);
         _depart(message, Attempt(messageId, 0, request.minDispatched, request.refundTo), request.gmps, retriable);
@@ -66,7 +68,7 @@ abstract contract Gateway is IGateway, Quotes {
         uint64 chain;
         address account;
         (chain, account, profile) = profiles.resolve(msg.sender, recipient, attributes);
-        message = _draft(msg.sender.toBytes32(), chain);
+        _draft(message, msg.sender.toBytes32(), chain);
         message.recipient = account.toBytes32();
         message.payload = payload;
         message.gasLimit = profile.gasLimit;
@@ -96,6 +98,12 @@ abstract contract Gateway is IGateway, Quotes {
         if (msg.value < fees) revert InsufficientValue(msg.value, fees);
         this.dispatch{value: fees}(Retry(messageId, message, profile.quorum, gmps, msg.sender));
         if (msg.value > fees) _refund(msg.sender, msg.value - fees);
+    }
+
+    function _setOf(GmpFee[] calldata gmps) private pure returns (GmpSet set) {
+        for (uint256 index; index < gmps.length; ++index) {
+            set = set.with(gmps[index].gmp);
+        }
     }
 
     function _listOf(GmpSet set) private pure returns (GmpFee[] memory gmps) {

@@ -6,6 +6,8 @@ import {Rules} from "./Rules.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {Gmp, GmpSet, NO_GMP} from "./types/Gmp.sol";
+import {NO_TABLE} from "./types/GmpTable.sol";
+import {Epochs} from "./types/Receipts.sol";
 
 /// @dev Who may carry, and who is on the other side; {IGmpRegistry} says what it promises.
 abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
@@ -14,30 +16,31 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
 
     /// @inheritdoc IGmpRegistry
     function addAdapter(Gmp gmp, address adapter) external onlyOwner {
-        GmpSet enabled = _gmps.enabled.with(gmp);
-        _gmps.epochs.requireRevocable(gmp);
+        GmpSet enabled = _gmps.enabled().with(gmp);
+        _gmps.epochs().requireRevocable(gmp);
         if (_speakers[gmp].adapter != address(0)) revert GmpAlreadyHasAdapter(gmp, _speakers[gmp].adapter);
         _bind(gmp, adapter);
-        _gmps.enabled = enabled;
+        _setTable(_gmps.withEnabled(enabled));
         emit AdapterAdded(gmp, adapter);
     }
 
     /// @inheritdoc IGmpRegistry
     function replaceAdapter(Gmp gmp, address adapter) external onlyOwner {
         address previous = _requireAdapter(gmp);
-        _gmpOfAdapter[previous] = NO_GMP;
+        _tables[previous] = NO_TABLE;
         _bind(gmp, adapter);
+        _setTable(_gmps);
         emit AdapterReplaced(gmp, adapter, previous);
     }
 
     /// @inheritdoc IGmpRegistry
     function revokeAdapter(Gmp gmp) external onlyRevoker {
         address adapter = _requireAdapter(gmp);
-        _gmpOfAdapter[adapter] = NO_GMP;
+        _tables[adapter] = NO_TABLE;
         delete _speakers[gmp].adapter;
-        _gmps.enabled = _gmps.enabled.without(gmp);
-        _gmps.epochs = _gmps.epochs.bump(gmp);
-        emit AdapterRevoked(gmp, adapter, _gmps.epochs.epochOf(gmp));
+        Epochs epochs = _gmps.epochs().bump(gmp);
+        _setTable(_gmps.withEnabled(_gmps.enabled().without(gmp)).withEpochs(epochs));
+        emit AdapterRevoked(gmp, adapter, epochs.epochOf(gmp));
     }
 
     /// @inheritdoc IGmpRegistry
@@ -68,17 +71,17 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
 
     /// @inheritdoc IGmpRegistry
     function gmpOf(address adapter) external view returns (Gmp) {
-        return _gmpOfAdapter[adapter];
+        return _tables[adapter].gmp();
     }
 
     /// @inheritdoc IGmpRegistry
     function enabledGmps() external view returns (GmpSet) {
-        return _gmps.enabled;
+        return _gmps.enabled();
     }
 
     /// @inheritdoc IGmpRegistry
     function epochOf(Gmp gmp) external view returns (uint8) {
-        return _gmps.epochs.epochOf(gmp);
+        return _gmps.epochs().epochOf(gmp);
     }
 
     /// @inheritdoc IGmpRegistry
@@ -98,9 +101,8 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
 
     function _bind(Gmp gmp, address adapter) private {
         if (adapter.code.length == 0) revert NotContract(adapter);
-        Gmp used = _gmpOfAdapter[adapter];
+        Gmp used = _tables[adapter].gmp();
         if (used != NO_GMP) revert AdapterAlreadyUsed(adapter, used);
         _speakers[gmp].adapter = adapter;
-        _gmpOfAdapter[adapter] = gmp;
     }
 }

@@ -49,12 +49,12 @@ abstract contract Ledger is ILedger, Rules {
 
     /// @inheritdoc ILedger
     function receiptsOf(bytes32 messageId) external view returns (GmpSet valid, Execution execution) {
-        return (_receipts[messageId].valid(_gmps.epochs, _openGmps(_gmps)), _receipts[messageId].execution());
+        return (_receipts[messageId].valid(_gmps.epochs(), _openGmps(_gmps)), _receipts[messageId].execution());
     }
 
     /// @inheritdoc ILedger
     function hasReceived(bytes32 messageId, Gmp gmp) external view returns (bool) {
-        return _receipts[messageId].valid(_gmps.epochs, _gmps.enabled).contains(gmp);
+        return _receipts[messageId].valid(_gmps.epochs(), _gmps.enabled()).contains(gmp);
     }
 
     /// @inheritdoc ILedger

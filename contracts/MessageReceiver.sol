@@ -6,6 +6,7 @@ import {Rules} from "./Rules.sol";
 import {IMessageReceiver} from "./interfaces/IMessageReceiver.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {Gmp, GmpSet, NO_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {GmpTable} from "./types/GmpTable.sol";
 import {Kind, Message, MessageLibrary} from "./types/Message.sol";
 import {Execution, Receipts} from "./types/Receipts.sol";
 
@@ -15,45 +16,36 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     using Addresses for bytes32;
 
     modifier receivingOnce() {
-        if (_receiving) revert ReceivingReentered();
-        _receiving = true;
+        if (_receiving != 0) revert ReceivingReentered();
+        _receiving = 1;
         _;
-        _receiving = false;
+        _receiving = 0;
     }
 
     /// @inheritdoc IMessageReceiver
     function receiveMessage(uint64 originChain, bytes calldata envelope) external receivingOnce {
-        Gmp gmp = _gmpOfAdapter[msg.sender];
-        if (gmp == NO_GMP) revert NotAdapter(msg.sender);
-        (bytes32 messageId, Message memory message) = _open(originChain, envelope);
-        Lane memory lane = _requireArrival(message);
-        Gmps memory gmps = _gmps;
-        if (gmps.paused.contains(gmp)) _requireOpen(gmp, _speakers[gmp].pausedUntil);
-        Receipts receipts = _receipts[messageId];
-        GmpSet known = receipts.valid(gmps.epochs, gmps.enabled);
-        if (known.contains(gmp)) revert AlreadyReceived(messageId, gmp);
-
-        (uint8 demanded, GmpSet allowed) = _demand(message, lane);
-        // With the first receipt that counts, the quorum is written down: a raise applies to later messages only.
-        if (known == NO_GMPS) receipts = receipts.withQuorum(demanded);
-        receipts = receipts.record(gmp, gmps.epochs);
-        uint8 quorum = _quorumOf(receipts, demanded);
-        uint8 count = receipts.valid(gmps.epochs, _openGmps(gmps)).intersect(allowed).count();
-        emit MessageReceived(messageId, message.sourceChain, gmp, count, quorum, keccak256(message.payload));
-        _settle(messageId, message, receipts, gmp, count >= quorum);
+        GmpTable table = _tables[msg.sender];
+        if (table.gmp() == NO_GMP) revert NotAdapter(msg.sender);
+        (bytes32 messageId, Message memory message) = MessageLibrary.decode(envelope);
+        bytes32 payloadHash = keccak256(message.payload);
+        _requireGenuine(message, messageId, message.idOf(payloadHash), originChain);
+        (Receipts receipts, uint8 count, uint8 quorum) = _record(table, messageId, message);
+        emit MessageReceived(messageId, message.sourceChain, table.gmp(), count, quorum, payloadHash);
+        _settle(messageId, payloadHash, message, receipts, table.gmp(), count >= quorum);
     }
 
     /// @inheritdoc IMessageReceiver
     function execute(Message calldata request) external receivingOnce {
         Message memory message = request;
-        bytes32 messageId = message.id();
-        Lane memory lane = _requireArrival(message);
+        bytes32 payloadHash = keccak256(message.payload);
+        bytes32 messageId = message.idOf(payloadHash);
+        uint8 floor = _requireArrival(message);
         Receipts receipts = _receipts[messageId];
         _requireUnended(messageId, receipts);
         if (_isExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
-        (uint8 demanded, GmpSet allowed) = _demand(message, lane);
+        (uint8 demanded, GmpSet allowed) = _demand(message, floor);
         uint8 quorum = _quorumOf(receipts, demanded);
-        uint8 count = receipts.valid(_gmps.epochs, _openGmps(_gmps)).intersect(allowed).count();
+        uint8 count = receipts.valid(_gmps.epochs(), _openGmps(_gmps)).intersect(allowed).count();
         // `>=`, so that a message can't be stranded by a quorum that was lowered after more had delivered.
         if (count < quorum) revert QuorumNotReached(messageId, count, quorum);
 
@@ -61,7 +53,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         (Outcome outcome, bytes memory reason) = _run(messageId, message);
         if (outcome == Outcome.TOO_LITTLE_GAS) revert InsufficientGas(messageId, message.gasLimit);
         if (outcome == Outcome.REFUSED) revert ExecutionReverted(messageId, reason);
-        _countExecution(messageId, message);
+        _countExecution(messageId, payloadHash, message);
     }
 
     /// @inheritdoc IMessageReceiver
@@ -82,27 +74,50 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     /// @dev Whose demands a message for the router must meet: those of the account that it affects.
     function _affected(Message memory message) internal pure virtual returns (address);
 
-    /// @dev Decodes an envelope and refuses it unless it is what it says, and came from where it says.
-    function _open(uint64 originChain, bytes calldata envelope)
+    /// @dev Refuses a message that is not what its envelope says, or did not come from where it says.
+    function _requireGenuine(Message memory message, bytes32 stated, bytes32 computed, uint64 originChain)
         private
         pure
-        returns (bytes32 messageId, Message memory message)
     {
-        bytes32 stated;
-        (stated, message) = MessageLibrary.decode(envelope);
-        messageId = message.id();
-        if (stated != messageId) revert WrongMessageId(stated, messageId);
+        if (stated != computed) revert WrongMessageId(stated, computed);
         if (message.sourceChain != originChain) revert WrongSourceChain(message.sourceChain, originChain);
     }
 
-    function _requireArrival(Message memory message) private view returns (Lane memory lane) {
+    /// @return floor The lane's least quorum for recipients without a policy.
+    function _requireArrival(Message memory message) private view returns (uint8 floor) {
         if (message.destinationChain != block.chainid || message.destinationRouter != address(this).toBytes32()) {
             revert WrongDestination(message.destinationChain, message.destinationRouter);
         }
         if (message.quorum == 0) revert ZeroQuorum();
         message.sender.toAddress();
         message.recipient.toAddress();
-        lane = _requireLane(message.sourceChain, message.sourceRouter);
+        return _requireLane(message.sourceChain, message.sourceRouter);
+    }
+
+    /// @dev Adds the receipt of the adapter's GMP, unless it is there.
+    /// @return receipts All that is known of the message then, not yet written.
+    /// @return count How many receipts it has that count.
+    /// @return quorum How many it needs.
+    function _record(GmpTable table, bytes32 messageId, Message memory message)
+        private
+        view
+        returns (Receipts receipts, uint8 count, uint8 quorum)
+    {
+        uint8 floor = _requireArrival(message);
+        Gmp gmp = table.gmp();
+        GmpSet own = gmp.alone();
+        if (table.paused().intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
+        receipts = _receipts[messageId];
+        GmpSet known = receipts.valid(table.epochs(), table.enabled());
+        if (known.intersect(own) != NO_GMPS) revert AlreadyReceived(messageId, gmp);
+
+        GmpSet allowed;
+        (quorum, allowed) = _demand(message, floor);
+        // With the first receipt that counts, the quorum is written down: a raise applies to later messages only.
+        if (known == NO_GMPS) receipts = receipts.withQuorum(quorum);
+        else quorum = _quorumOf(receipts, quorum);
+        receipts = receipts.record(gmp, table.epochs());
+        count = known.unite(own).intersect(_openGmps(table)).intersect(allowed).count();
     }
 
     function _requireUnended(bytes32 messageId, Receipts receipts) private pure {
@@ -112,9 +127,9 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     /// @dev How many receipts the message needs now, and whose count.
-    function _demand(Message memory message, Lane memory lane) private view returns (uint8 quorum, GmpSet allowed) {
+    function _demand(Message memory message, uint8 floor) private view returns (uint8 quorum, GmpSet allowed) {
         address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affected(message);
-        (quorum, allowed) = _demandOf(subject, message.sourceChain, lane);
+        (quorum, allowed) = _demandOf(subject, message.sourceChain, floor);
         if (message.quorum > quorum) quorum = message.quorum;
     }
 
@@ -129,7 +144,14 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     /// @dev What follows a receipt. Every path writes the receipts exactly once before anybody else is called.
-    function _settle(bytes32 messageId, Message memory message, Receipts receipts, Gmp gmp, bool reached) private {
+    function _settle(
+        bytes32 messageId,
+        bytes32 payloadHash,
+        Message memory message,
+        Receipts receipts,
+        Gmp gmp,
+        bool reached
+    ) private {
         Execution state = receipts.execution();
         if (state != Execution.NONE) {
             _receipts[messageId] = receipts;
@@ -137,7 +159,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         } else if (_isExpired(message)) {
             _markExpired(messageId, message, receipts);
         } else if (reached) {
-            _executeOnArrival(messageId, message, receipts);
+            _executeOnArrival(messageId, payloadHash, message, receipts);
         } else {
             _receipts[messageId] = receipts;
         }
@@ -149,10 +171,12 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     /// @dev Marks before the call and unmarks after a failure, so that nothing the recipient does can execute it twice.
-    function _executeOnArrival(bytes32 messageId, Message memory message, Receipts receipts) private {
+    function _executeOnArrival(bytes32 messageId, bytes32 payloadHash, Message memory message, Receipts receipts)
+        private
+    {
         _receipts[messageId] = receipts.withExecution(Execution.EXECUTED);
         (Outcome outcome, bytes memory reason) = _run(messageId, message);
-        if (outcome == Outcome.ACCEPTED) return _countExecution(messageId, message);
+        if (outcome == Outcome.ACCEPTED) return _countExecution(messageId, payloadHash, message);
         _receipts[messageId] = receipts;
         if (outcome == Outcome.REFUSED) emit ExecutionFailed(messageId, message.sourceChain, reason);
         else emit ExecutionDeferred(messageId, message.sourceChain, message.gasLimit);
@@ -164,14 +188,14 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
             return (reason.length == 0 ? Outcome.ACCEPTED : Outcome.REFUSED, reason);
         }
         address recipient = message.recipient.toAddress();
-        if (recipient == address(this) || _gmpOfAdapter[recipient] != NO_GMP) {
+        if (recipient == address(this) || _tables[recipient].gmp() != NO_GMP) {
             return (Outcome.REFUSED, abi.encodeWithSelector(ForbiddenRecipient.selector, recipient));
         }
         return _callRecipient(messageId, message);
     }
 
-    function _countExecution(bytes32 messageId, Message memory message) private {
+    function _countExecution(bytes32 messageId, bytes32 payloadHash, Message memory message) private {
         _executedFrom[message.sourceChain] = _executedFrom[message.sourceChain].plus(messageId);
-        emit MessageExecuted(messageId, message.sourceChain, message.recipient.toAddress(), keccak256(message.payload));
+        emit MessageExecuted(messageId, message.sourceChain, message.recipient.toAddress(), payloadHash);
     }
 }

@@ -13,18 +13,21 @@ abstract contract MessageSender is IMessageSender, Sending {
     /// @inheritdoc IMessageSender
     function route(Route calldata request) external payable sendingOnce returns (bytes32 messageId) {
         GmpFee[] calldata gmps = request.gmps;
-        if (request.quorum == 0 || request.quorum > gmps.length) revert InvalidQuorum(request.quorum, gmps.length);
-        uint8 required = request.minDispatched == 0 ? request.quorum : request.minDispatched;
+        uint8 quorum = request.quorum;
+        if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
+        uint8 required = request.minDispatched;
+        if (required == 0) required = quorum;
+        bool retriable = request.retriable;
         // What can't be retried must reach its quorum with this call or not be sent at all.
-        _requireWay(gmps, required, request.retriable ? 1 : request.quorum, request.refundTo);
-        Message memory message = _compose(request);
-        messageId = _launch(message, gmps, required, request.refundTo, request.retriable);
+        _requireWay(gmps, required, retriable ? 1 : quorum, request.refundTo);
+        messageId = _launch(_compose(request), gmps, required, request.refundTo, retriable);
     }
 
     /// @inheritdoc IMessageSender
     function retryRoute(Retry calldata request) external payable sendingOnce returns (uint32 attempt) {
-        (Message memory message, SentMessage sent) = _resume(request);
         bytes32 messageId = request.messageId;
+        Message memory message = request.message;
+        SentMessage sent = _resume(message, messageId);
         if (!sent.isRetriable()) revert NotRetriable(messageId);
         if (sent.isUnfunded()) revert StillUnfunded(messageId);
         address sender = sent.sender();

@@ -19,7 +19,7 @@ abstract contract Pauses is IPauses, Rules {
     /// @inheritdoc IPauses
     function pauseGmp(Gmp gmp, uint48 until) external {
         _requireMayPause(_speakers[gmp].pausedUntil, until);
-        _gmps.paused = _gmps.paused.with(gmp);
+        _setTable(_gmps.withPaused(_gmps.paused().with(gmp)));
         _setGmpPause(gmp, until);
     }
 
@@ -30,7 +30,7 @@ abstract contract Pauses is IPauses, Rules {
 
     /// @inheritdoc IPauses
     function endGmpPause(Gmp gmp) external onlyOwner {
-        _gmps.paused = _gmps.paused.without(gmp);
+        _setTable(_gmps.withPaused(_gmps.paused().without(gmp)));
         if (_speakers[gmp].pausedUntil > block.timestamp) _setGmpPause(gmp, uint48(block.timestamp));
     }
 

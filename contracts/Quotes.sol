@@ -13,7 +13,9 @@ abstract contract Quotes is IQuotes, Sending {
     /// @inheritdoc IQuotes
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees) {
         fees = request.gmps;
-        total = _quote(fees, _compose(request));
+        Message memory message = _compose(request);
+        message.nonce = _sentTo[message.destinationChain].nextNonce();
+        total = _quote(fees, message);
     }
 
     /// @inheritdoc IQuotes

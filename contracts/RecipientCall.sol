@@ -45,7 +45,10 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         bytes memory data = recipientCall;
         uint256 available = gasleft();
         // The EVM hands on at most 63/64 of what is left: whoever delivers can't give the recipient less than its limit.
-        if (available <= FRAME_GAS || (available - FRAME_GAS) * 63 / 64 < gasLimit) return false;
+        if (available <= FRAME_GAS) return false;
+        unchecked {
+            if ((available - FRAME_GAS) * 63 / 64 < gasLimit) return false;
+        }
         (bool success, bytes memory answer) = BoundedCall.tryCall(recipient, 0, available - FRAME_GAS, data, MAX_REASON);
         if (!success) BoundedCall.bubble(answer);
         if (answer.length < 32 || bytes32(answer) != bytes32(IERC7786Recipient.receiveMessage.selector)) {
@@ -56,7 +59,9 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
 
     /// @inheritdoc IMessageReceiver
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces) {
-        return (_executingId, _executingKind, _executingNonce, _executingReplaces);
+        // What the last execution left behind is none of the next caller's business.
+        if (_receiving == 0) return (0, Kind.PLAIN, 0, 0);
+        return (_executingId, Kind(_executingKind), uint64(_executingNonce), _executingReplaces);
     }
 
     function _callRecipient(bytes32 messageId, Message memory message)
@@ -67,10 +72,12 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         // Asked before the frame is entered, so that a frame that fails has failed because of the recipient.
         uint256 available = gasleft();
         if (available < BOOKKEEPING_GAS + _frameGas(message)) return (Outcome.TOO_LITTLE_GAS, "");
-        _setExecuting(messageId, message.kind, message.nonce, message.replaces);
+        _executingId = messageId;
+        _executingKind = uint256(message.kind);
+        _executingNonce = message.nonce;
+        _executingReplaces = message.replaces;
         (bool success, bytes memory answer) =
             BoundedCall.tryCall(address(this), 0, available - BOOKKEEPING_GAS, frame, MAX_REASON);
-        _setExecuting(0, Kind.PLAIN, 0, 0);
         if (!success) return (Outcome.REFUSED, answer);
         return (abi.decode(answer, (bool)) ? Outcome.ACCEPTED : Outcome.TOO_LITTLE_GAS, "");
     }
@@ -86,11 +93,10 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
     ///      63/64 of what is left.
     function _frameGas(Message memory message) private pure returns (uint256) {
         uint256 words = message.payload.length / 32;
-        uint256 copying = FRAME_GAS_PER_WORD * words + words * words / 256;
-        return (FRAME_ENTRY_GAS + copying + FRAME_GAS + uint256(message.gasLimit) * 64 / 63) * 64 / 63;
-    }
-
-    function _setExecuting(bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces) private {
-        (_executingId, _executingKind, _executingNonce, _executingReplaces) = (messageId, kind, nonce, replaces);
+        // A length and 64 bits are far from what would overflow.
+        unchecked {
+            uint256 copying = FRAME_GAS_PER_WORD * words + words * words / 256;
+            return (FRAME_ENTRY_GAS + copying + FRAME_GAS + uint256(message.gasLimit) * 64 / 63) * 64 / 63;
+        }
     }
 }

@@ -29,7 +29,8 @@ abstract contract RouterMessages is IRouterMessages, Sending {
             revert NotSender(messageId, msg.sender, original.sender.toAddress());
         }
         _sent[messageId] = _sent[messageId].cancelled();
-        Message memory message = _draft(original.sender, original.destinationChain);
+        Message memory message;
+        _draft(message, original.sender, original.destinationChain);
         message.destinationRouter = original.destinationRouter;
         message.kind = Kind.CANCELLATION;
         message.payload = abi.encode(original, payloadHash, Execution.CANCELLED);
@@ -47,7 +48,8 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         (Message memory original, bytes32 payloadHash, bytes32 messageId) = _header(request);
         Execution outcome = _receipts[messageId].execution();
         if (outcome == Execution.NONE) revert NothingToReport(messageId);
-        Message memory message = _draft(address(this).toBytes32(), original.sourceChain);
+        Message memory message;
+        _draft(message, address(this).toBytes32(), original.sourceChain);
         message.destinationRouter = original.sourceRouter;
         message.kind = Kind.REPORT;
         message.payload = abi.encode(original, payloadHash, outcome);

@@ -5,23 +5,15 @@ import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 
 import {IRoles} from "./interfaces/IRoles.sol";
 import {Gmp, GmpSet} from "./types/Gmp.sol";
+import {GmpTable} from "./types/GmpTable.sol";
 import {LaneTotal} from "./types/LaneTotal.sol";
-import {Kind} from "./types/Message.sol";
 import {PauseLog} from "./types/Pauses.sol";
-import {Epochs, Execution, Receipts} from "./types/Receipts.sol";
+import {Execution, Receipts} from "./types/Receipts.sol";
 import {SentMessage} from "./types/SentMessage.sol";
 
 /// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that does not fit into one:
 ///      both begin with this, and declare no state of their own, so that each finds everything where the other left it.
 abstract contract RouterState is Ownable2Step {
-    /// @dev Read once per call, so it lies in one slot.
-    struct Gmps {
-        GmpSet enabled;
-        /// @dev Those that may be paused now: only for them the time has to be looked up on arrival.
-        GmpSet paused;
-        Epochs epochs;
-    }
-
     /// @dev Who speaks for a GMP, and until when it is paused, in one slot.
     struct Speaker {
         address adapter;
@@ -47,9 +39,10 @@ abstract contract RouterState is Ownable2Step {
 
     address internal _revoker;
     address internal _guardian;
-    Gmps internal _gmps;
+    GmpTable internal _gmps;
     mapping(Gmp gmp => Speaker) internal _speakers;
-    mapping(address adapter => Gmp gmp) internal _gmpOfAdapter;
+    /// @dev Every adapter that speaks for a GMP has a copy of the table, so that a delivery reads one slot and not two.
+    mapping(address adapter => GmpTable) internal _tables;
     mapping(uint64 chain => Lane) internal _lanes;
     mapping(uint64 chain => mapping(address router => bool known)) internal _knownPeers;
     mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
@@ -71,12 +64,13 @@ abstract contract RouterState is Ownable2Step {
 
     // ---- during a call
 
-    bool internal transient _sending;
-    bool internal transient _receiving;
+    // A whole word each: what shares a word has to be read before it is written.
+    uint256 internal transient _sending;
+    uint256 internal transient _receiving;
     bytes32 internal transient _executingId;
     bytes32 internal transient _executingReplaces;
-    uint64 internal transient _executingNonce;
-    Kind internal transient _executingKind;
+    uint256 internal transient _executingNonce;
+    uint256 internal transient _executingKind;
 
     /// @dev A router without an owner could never add what replaces a GMP that turns out to lie.
     function renounceOwnership() public view override onlyOwner {

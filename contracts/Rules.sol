@@ -6,22 +6,28 @@ import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IPauses} from "./interfaces/IPauses.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {ALL_GMPS, Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {GmpTable} from "./types/GmpTable.sol";
 
 /// @dev What the configuration means for a message: whom it may go to and come from, when, and what its recipient demands.
 abstract contract Rules is RouterState {
     using Addresses for address;
     using Addresses for bytes32;
 
-    /// @dev The lane, if that router is known on the other side and the lane is open. The current peer costs no further look.
-    function _requireLane(uint64 chain, bytes32 router) internal view returns (Lane memory lane) {
-        lane = _lanes[chain];
-        bool isCurrent = lane.peer != address(0) && lane.peer.toBytes32() == router;
+    /// @dev Refuses a lane that is paused, or on whose other side that router is not known. The current peer costs no further
+    ///      look.
+    /// @return floor The lane's least quorum for recipients without a policy.
+    function _requireLane(uint64 chain, bytes32 router) internal view returns (uint8 floor) {
+        Lane storage lane = _lanes[chain];
+        address peer;
+        uint48 pausedUntil;
+        (peer, floor, pausedUntil) = (lane.peer, lane.floor, lane.pausedUntil);
+        bool isCurrent = peer.toBytes32() == router && peer != address(0);
         if (!isCurrent && !_isPeer(chain, router)) revert IGmpRegistry.UnknownPeer(chain, router);
-        _requireOpen(chain, lane);
+        _requireOpen(chain, pausedUntil);
     }
 
-    function _requireOpen(uint64 chain, Lane memory lane) internal view {
-        if (block.timestamp < lane.pausedUntil) revert IPauses.LanePaused(chain, lane.pausedUntil);
+    function _requireOpen(uint64 chain, uint48 pausedUntil) internal view {
+        if (block.timestamp < pausedUntil) revert IPauses.LanePaused(chain, pausedUntil);
     }
 
     function _requireOpen(Gmp gmp, uint48 pausedUntil) internal view {
@@ -29,11 +35,21 @@ abstract contract Rules is RouterState {
     }
 
     /// @dev The GMPs that are enabled and not paused now.
-    function _openGmps(Gmps memory gmps) internal view returns (GmpSet open) {
-        open = gmps.enabled;
-        if (gmps.paused == NO_GMPS) return open;
+    function _openGmps(GmpTable table) internal view returns (GmpSet open) {
+        open = table.enabled();
+        GmpSet paused = table.paused();
+        if (paused == NO_GMPS) return open;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
-            if (_isPaused(Gmp.wrap(number), gmps.paused)) open = open.without(Gmp.wrap(number));
+            if (_isPaused(Gmp.wrap(number), paused)) open = open.without(Gmp.wrap(number));
+        }
+    }
+
+    /// @dev The only way to change the table: gives every adapter that speaks for a GMP its copy.
+    function _setTable(GmpTable table) internal {
+        _gmps = table;
+        for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
+            address adapter = _speakers[Gmp.wrap(number)].adapter;
+            if (adapter != address(0)) _tables[adapter] = table.copyFor(Gmp.wrap(number));
         }
     }
 
@@ -51,14 +67,14 @@ abstract contract Rules is RouterState {
 
     /// @return least The quorum that a message over the lane must reach at least to touch `recipient`.
     /// @return allowed The GMPs whose receipts count for it.
-    function _demandOf(address recipient, uint64 chain, Lane memory lane)
+    function _demandOf(address recipient, uint64 chain, uint8 floor)
         internal
         view
         returns (uint8 least, GmpSet allowed)
     {
-        Policy memory policy = _policies[recipient][chain];
-        if (policy.quorum != 0) return (policy.quorum, policy.gmps);
-        return (lane.floor, ALL_GMPS);
+        Policy storage policy = _policies[recipient][chain];
+        (least, allowed) = (policy.quorum, policy.gmps);
+        if (least == 0) return (floor, ALL_GMPS);
     }
 
     function _isPaused(Gmp gmp, GmpSet paused) private view returns (bool) {

@@ -6,8 +6,9 @@ import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {GmpSet} from "./types/Gmp.sol";
+import {LaneTotal} from "./types/LaneTotal.sol";
 import {Kind, Message} from "./types/Message.sol";
-import {GmpFee, Retry, Route} from "./types/Route.sol";
+import {GmpFee, Route} from "./types/Route.sol";
 import {SentMessage, SentMessageLibrary} from "./types/SentMessage.sol";
 
 /// @dev How messages come into being and depart, whoever asks for it.
@@ -18,9 +19,9 @@ abstract contract Sending is Dispatcher {
     /// @dev In bytes. So much over sixteen GMPs stays below a quarter of a block of 30 million gas (bench/).
     uint256 internal constant MAX_PAYLOAD = 32_768;
 
-    /// @dev The message that a request of the caller asks for, with the lane's next nonce.
+    /// @dev The message that a request of the caller asks for, but for its nonce.
     function _compose(Route calldata request) internal view returns (Message memory message) {
-        message = _draft(msg.sender.toBytes32(), request.destinationChain);
+        _draft(message, msg.sender.toBytes32(), request.destinationChain);
         message.recipient = request.recipient;
         message.gasLimit = request.gasLimit;
         message.ttl = request.ttl;
@@ -43,18 +44,18 @@ abstract contract Sending is Dispatcher {
         if (message.payload.length > MAX_PAYLOAD) {
             revert IMessageSender.PayloadTooLong(message.payload.length, MAX_PAYLOAD);
         }
-        Lane memory lane = _lanes[message.destinationChain];
-        if (lane.peer == address(0)) revert IMessageSender.NoPeer(message.destinationChain);
-        _requireOpen(message.destinationChain, lane);
-        message.destinationRouter = lane.peer.toBytes32();
+        Lane storage lane = _lanes[message.destinationChain];
+        (address peer, uint48 pausedUntil) = (lane.peer, lane.pausedUntil);
+        if (peer == address(0)) revert IMessageSender.NoPeer(message.destinationChain);
+        _requireOpen(message.destinationChain, pausedUntil);
+        message.destinationRouter = peer.toBytes32();
     }
 
-    /// @dev A message from here and now, with the lane's next nonce.
-    function _draft(bytes32 sender, uint64 chain) internal view returns (Message memory message) {
+    /// @dev Makes an empty message one from here and now. Its nonce it gets when it is registered.
+    function _draft(Message memory message, bytes32 sender, uint64 chain) internal view {
         message.sourceChain = uint64(block.chainid);
         message.sourceRouter = address(this).toBytes32();
         message.sender = sender;
-        message.nonce = _sentTo[chain].count() + 1;
         message.destinationChain = chain;
         message.sentAt = uint64(block.timestamp);
     }
@@ -69,9 +70,12 @@ abstract contract Sending is Dispatcher {
         _depart(message, Attempt(messageId, 0, required, refundTo), gmps, retriable);
     }
 
+    /// @dev Gives a composed message the lane's next nonce, and with it its id.
     function _register(Message memory message) internal returns (bytes32 messageId) {
+        LaneTotal total = _sentTo[message.destinationChain];
+        message.nonce = total.nextNonce();
         messageId = message.id();
-        _sentTo[message.destinationChain] = _sentTo[message.destinationChain].plus(messageId);
+        _sentTo[message.destinationChain] = total.plus(messageId);
         emit IMessageSender.MessageIdCreated(messageId, message.sender.toAddress(), message.nonce);
     }
 
@@ -81,12 +85,11 @@ abstract contract Sending is Dispatcher {
         emit IMessageSender.MessageRouted(attempt.messageId, message.destinationChain, retriable, took, envelope);
     }
 
-    /// @dev The message that a request names, and what is kept of it.
-    function _resume(Retry calldata request) internal view returns (Message memory message, SentMessage sent) {
-        message = request.message;
+    /// @dev What is kept of a message that is said to have that id.
+    function _resume(Message memory message, bytes32 stated) internal view returns (SentMessage) {
         bytes32 messageId = message.id();
-        if (messageId != request.messageId) revert IMessageSender.MessageIdMismatch(request.messageId, messageId);
-        sent = _sent[messageId];
+        if (messageId != stated) revert IMessageSender.MessageIdMismatch(stated, messageId);
+        return _sent[messageId];
     }
 
     /// @dev Refuses what its destination would not execute any more, or what can't get there.

@@ -7,7 +7,7 @@ type Gmp is uint8;
 /// @dev A set of GMPs in which bit `n - 1` stands for GMP `n`.
 type GmpSet is uint16;
 
-using {equal as ==, different as !=} for Gmp global;
+using {equal as ==, different as !=, alone} for Gmp global;
 using {equalSets as ==, differentSets as !=} for GmpSet global;
 using GmpSetLibrary for GmpSet global;
 
@@ -35,20 +35,27 @@ function differentSets(GmpSet a, GmpSet b) pure returns (bool) {
     return GmpSet.unwrap(a) != GmpSet.unwrap(b);
 }
 
-library GmpSetLibrary {
-    /// @dev The set that holds only `gmp`; reverts unless 1 ≤ gmp ≤ 16, so no other function has to check it.
-    function only(Gmp gmp) internal pure returns (GmpSet) {
-        uint8 number = Gmp.unwrap(gmp);
-        if (number == 0 || number > Gmp.unwrap(HIGHEST_GMP)) revert InvalidGmp(gmp);
-        return GmpSet.wrap(uint16(1 << (number - 1)));
+/// @dev The set that holds only `gmp`; reverts unless 1 ≤ gmp ≤ 16, so no other function has to check it.
+function alone(Gmp gmp) pure returns (GmpSet) {
+    // Zero becomes the greatest number there is.
+    unchecked {
+        uint256 bit = uint256(Gmp.unwrap(gmp)) - 1;
+        if (bit >= Gmp.unwrap(HIGHEST_GMP)) revert InvalidGmp(gmp);
+        return GmpSet.wrap(uint16(1 << bit));
     }
+}
 
+library GmpSetLibrary {
     function with(GmpSet set, Gmp gmp) internal pure returns (GmpSet) {
-        return GmpSet.wrap(GmpSet.unwrap(set) | GmpSet.unwrap(only(gmp)));
+        return set.unite(gmp.alone());
     }
 
     function without(GmpSet set, Gmp gmp) internal pure returns (GmpSet) {
-        return GmpSet.wrap(GmpSet.unwrap(set) & ~GmpSet.unwrap(only(gmp)));
+        return GmpSet.wrap(GmpSet.unwrap(set) & ~GmpSet.unwrap(gmp.alone()));
+    }
+
+    function unite(GmpSet a, GmpSet b) internal pure returns (GmpSet) {
+        return GmpSet.wrap(GmpSet.unwrap(a) | GmpSet.unwrap(b));
     }
 
     function intersect(GmpSet a, GmpSet b) internal pure returns (GmpSet) {
@@ -56,14 +63,16 @@ library GmpSetLibrary {
     }
 
     function contains(GmpSet set, Gmp gmp) internal pure returns (bool) {
-        return GmpSet.unwrap(set) & GmpSet.unwrap(only(gmp)) != 0;
+        return set.intersect(gmp.alone()) != NO_GMPS;
     }
 
     function count(GmpSet set) internal pure returns (uint8 members) {
         uint16 rest = GmpSet.unwrap(set);
         // Kernighan: each step clears the lowest bit that is set.
         for (; rest != 0; ++members) {
-            rest &= rest - 1;
+            unchecked {
+                rest &= rest - 1;
+            }
         }
     }
 }

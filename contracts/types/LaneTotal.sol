@@ -12,6 +12,13 @@ library LaneTotalLibrary {
         return uint64(LaneTotal.unwrap(total));
     }
 
+    /// @dev The nonce of the message that is created next.
+    function nextNonce(LaneTotal total) internal pure returns (uint64) {
+        unchecked {
+            return count(total) + 1;
+        }
+    }
+
     function sum(LaneTotal total) internal pure returns (uint192) {
         return uint192(LaneTotal.unwrap(total) >> 64);
     }

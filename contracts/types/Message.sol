@@ -61,63 +61,31 @@ library MessageLibrary {
         "Message(uint8 version,uint64 sourceChain,bytes32 sourceRouter,bytes32 sender,uint64 nonce,uint64 destinationChain,bytes32 destinationRouter,bytes32 recipient,uint64 gasLimit,uint64 sentAt,uint32 ttl,uint8 kind,uint8 quorum,bytes32 replaces,bytes payload)"
     );
 
-    /// @dev The EIP-712 struct hash. `abi.encode` gives every member a word of its own, so two different messages never
-    ///      encode alike. In two parts only because the EVM's stack can't reach sixteen arguments at once.
+    /// @dev The EIP-712 struct hash. Every member has a word of its own, so two different messages never encode alike.
     function id(Message memory message) internal pure returns (bytes32) {
         return idOf(message, keccak256(message.payload));
     }
 
     /// @dev The id of the message with this header and a payload of that hash, whatever payload is at hand.
     function idOf(Message memory message, bytes32 payloadHash) internal pure returns (bytes32) {
-        return keccak256(
-            bytes.concat(
-                abi.encode(
-                    TYPEHASH,
-                    VERSION,
-                    message.sourceChain,
-                    message.sourceRouter,
-                    message.sender,
-                    message.nonce,
-                    message.destinationChain,
-                    message.destinationRouter
-                ),
-                abi.encode(
-                    message.recipient,
-                    message.gasLimit,
-                    message.sentAt,
-                    message.ttl,
-                    message.kind,
-                    message.quorum,
-                    message.replaces,
-                    payloadHash
-                )
-            )
-        );
+        return Words.hash(TYPEHASH, VERSION, message, payloadHash);
     }
 
-    /// @dev What a GMP carries. Fixed widths and the payload last make the packed form unambiguous.
+    /// @dev What a GMP carries. Fixed widths and the payload last make the packed form unambiguous. Neighbours shorter than a
+    ///      word are put together first: the EVM's stack can't reach sixteen arguments at once.
     function encode(Message memory message, bytes32 messageId) internal pure returns (bytes memory) {
-        return bytes.concat(
-            abi.encodePacked(
-                VERSION,
-                messageId,
-                message.sourceChain,
-                message.sourceRouter,
-                message.sender,
-                message.nonce,
-                message.destinationChain,
-                message.destinationRouter
-            ),
-            abi.encodePacked(
-                message.recipient,
-                message.gasLimit,
-                message.sentAt,
-                message.ttl,
-                message.kind,
-                message.quorum,
-                message.replaces,
-                message.payload
-            )
+        return abi.encodePacked(
+            VERSION,
+            messageId,
+            message.sourceChain,
+            message.sourceRouter,
+            message.sender,
+            (uint128(message.nonce) << 64) | message.destinationChain,
+            message.destinationRouter,
+            message.recipient,
+            _terms(message),
+            message.replaces,
+            message.payload
         );
     }
 
@@ -131,8 +99,9 @@ library MessageLibrary {
     /// @dev Reads what {encode} wrote. The stated id is returned as it stands: the caller compares it with {id}.
     function decode(bytes calldata envelope) internal pure returns (bytes32 stated, Message memory message) {
         if (envelope.length < HEADER_LENGTH) revert TruncatedEnvelope(envelope.length);
+        uint256 terms = uint256(envelope.wordAt(185));
         if (uint8(envelope[0]) != VERSION) revert UnknownEnvelopeVersion(uint8(envelope[0]));
-        if (uint8(envelope[205]) > uint8(type(Kind).max)) revert UnknownKind(uint8(envelope[205]));
+        if (uint8(terms >> 88) > uint8(type(Kind).max)) revert UnknownKind(uint8(terms >> 88));
         stated = envelope.wordAt(1);
         message.sourceChain = uint64(bytes8(envelope.wordAt(33)));
         message.sourceRouter = envelope.wordAt(41);
@@ -141,12 +110,18 @@ library MessageLibrary {
         message.destinationChain = uint64(bytes8(envelope.wordAt(113)));
         message.destinationRouter = envelope.wordAt(121);
         message.recipient = envelope.wordAt(153);
-        message.gasLimit = uint64(bytes8(envelope.wordAt(185)));
-        message.sentAt = uint64(bytes8(envelope.wordAt(193)));
-        message.ttl = uint32(bytes4(envelope.wordAt(201)));
-        message.kind = Kind(uint8(envelope[205]));
-        message.quorum = uint8(envelope[206]);
+        message.gasLimit = uint64(terms >> 192);
+        message.sentAt = uint64(terms >> 128);
+        message.ttl = uint32(terms >> 96);
+        message.kind = Kind(uint8(terms >> 88));
+        message.quorum = uint8(terms >> 80);
         message.replaces = envelope.wordAt(207);
-        message.payload = envelope[239:];
+        message.payload = envelope[HEADER_LENGTH:];
+    }
+
+    /// @dev Gas limit, time, ttl, kind and quorum, as they lie in an envelope from byte 185 on.
+    function _terms(Message memory message) private pure returns (uint176) {
+        return (uint176(message.gasLimit) << 112) | (uint176(message.sentAt) << 48) | (uint176(message.ttl) << 16)
+            | (uint176(uint8(message.kind)) << 8) | message.quorum;
     }
 }

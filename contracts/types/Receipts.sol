@@ -46,7 +46,10 @@ library EpochsLibrary {
     }
 
     function _shift(Gmp gmp) private pure returns (uint128) {
-        return 8 * (uint128(Gmp.unwrap(gmp)) - 1);
+        // Numbers begin at 1.
+        unchecked {
+            return 8 * (uint128(Gmp.unwrap(gmp)) - 1);
+        }
     }
 }
 

@@ -56,6 +56,63 @@ contract MessageTest is Test {
         });
     }
 
+    function testFuzz_TheIdIsTheHashOfTheMembersOneByOne(RawMessage memory raw) public pure {
+        Message memory message = cooked(raw);
+        bytes memory first = abi.encode(
+            MessageLibrary.TYPEHASH,
+            MessageLibrary.VERSION,
+            message.sourceChain,
+            message.sourceRouter,
+            message.sender,
+            message.nonce,
+            message.destinationChain,
+            message.destinationRouter
+        );
+        bytes memory second = abi.encode(
+            message.recipient,
+            message.gasLimit,
+            message.sentAt,
+            message.ttl,
+            message.kind,
+            message.quorum,
+            message.replaces,
+            keccak256(message.payload)
+        );
+        assertEq(MessageLibrary.id(message), keccak256(bytes.concat(first, second)));
+    }
+
+    function testFuzz_TheEnvelopeIsTheMembersOneByOneAndSpoilsNoMemory(RawMessage memory raw, bytes32 messageId)
+        public
+        pure
+    {
+        Message memory message = cooked(raw);
+        bytes memory envelope = MessageLibrary.encode(message, messageId);
+        bytes memory neighbour = abi.encode(messageId);
+        bytes memory first = abi.encodePacked(
+            MessageLibrary.VERSION,
+            messageId,
+            message.sourceChain,
+            message.sourceRouter,
+            message.sender,
+            message.nonce,
+            message.destinationChain,
+            message.destinationRouter
+        );
+        bytes memory second = abi.encodePacked(
+            message.recipient,
+            message.gasLimit,
+            message.sentAt,
+            message.ttl,
+            message.kind,
+            message.quorum,
+            message.replaces,
+            message.payload
+        );
+        assertEq(envelope, bytes.concat(first, second));
+        assertEq(neighbour, abi.encode(messageId));
+        assertEq(abi.encode(message), abi.encode(cooked(raw)));
+    }
+
     function testFuzz_DecodingAnEnvelopeGivesBackItsMessageAndStatedId(RawMessage memory raw, bytes32 stated)
         public
         view
