@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi sweep sim conformance lint test-solidity test-python test-anvil test-spark test-web bench bench-gas fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance lint test-solidity test-python test-anvil test-spark test-web bench bench-gas fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -53,7 +53,7 @@ bench: bench-gas  ## Measure everything there is a measure for
 bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
 	@$(VENV)/python -m bench.router_gas
 
-abi: $(STEPS)  ## Write the ABIs again after a change of the contracts
+abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of the contracts
 	@build/tools/bin/forge build --quiet
 	@$(VENV)/python scripts/generate_abi.py
 
@@ -62,6 +62,9 @@ sweep: $(STEPS)  ## Run the long sweeps whole, of which make test runs samples (
 
 sim: $(STEPS)  ## Play seeded histories of a world full of faults (SEEDS=1000 FIRST=0 STORM=8)
 	@$(VENV)/python -m scripts.simulate --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0) --storm $(or $(STORM),8)
+
+snapshots: abi  ## Write all that is compared with the contracts: ABIs, storage layout, gas
+	@$(VENV)/python -m bench.router_gas --snapshot
 
 conformance: $(STEPS)  ## Print which test proves which requirement
 	@$(VENV)/python -m scripts.conformance

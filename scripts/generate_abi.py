@@ -1,4 +1,6 @@
-"""Writes `bridge/protocol/abi/*.json` and `dapp/src/abi/*.ts` from the compiler's output, or says which are out of date.
+"""Writes the ABIs and the router's storage layout from the compiler's output, or says which are out of date.
+
+They are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`.
 
 python scripts/generate_abi.py          write them
 python scripts/generate_abi.py --check  fail if one differs
@@ -11,11 +13,13 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED = ROOT / "build" / "forge" / "out"
 JSON_FILES = ROOT / "bridge" / "protocol" / "abi"
 TYPESCRIPT_FILES = ROOT / "dapp" / "src" / "abi"
+STORAGE_FILE = ROOT / "snapshots" / "storage.json"
 CONTRACTS = (
     "Router",
     "Profiles",
@@ -33,12 +37,49 @@ CONTRACTS = (
 PARTS = {"Router": ("Router", "RouterExtension")}
 
 
+def artifact_of(contract: str) -> dict[str, Any]:
+    """What the compiler wrote about a contract."""
+    artifact: dict[str, Any] = json.loads((COMPILED / f"{contract}.sol" / f"{contract}.json").read_text())
+    return artifact
+
+
+def storage_text(contract: str) -> str:
+    """Where a contract keeps what, one variable or member per line: kind, slot, offset in bytes, name, type."""
+    lines: list[str] = []
+    for kind in ("storage", "transientStorage"):
+        layout = artifact_of(contract)[f"{kind}Layout"]
+        types = layout["types"] or {}
+        for variable in layout["storage"]:
+            lines.append(storage_line(kind, variable, variable["label"], types))
+            for name in structs_of(variable["type"], types):
+                lines += [
+                    storage_line("member", member, f"{types[name]['label']}.{member['label']}", types)
+                    for member in types[name]["members"]
+                ]
+    return "[\n" + ",\n".join(dict.fromkeys(lines)) + "\n]\n"
+
+
+def storage_line(kind: str, variable: dict[str, Any], name: str, types: dict[str, Any]) -> str:
+    """One entry of {storage_text}."""
+    place = {"kind": kind, "slot": int(variable["slot"]), "offset": variable["offset"]}
+    return json.dumps(place | {"name": name, "type": types[variable["type"]]["label"]})
+
+
+def structs_of(name: str, types: dict[str, Any]) -> Iterator[str]:
+    """The structs that a type is or leads to, by the compiler's names for them."""
+    described = types[name]
+    if "members" in described:
+        yield name
+    inner = [described[part] for part in ("value", "base") if part in described]
+    for part in inner + [member["type"] for member in described.get("members", ())]:
+        yield from structs_of(part, types)
+
+
 def abi_text(contract: str) -> str:
     """The ABI as one entry per line, so that a change shows as the lines it touches."""
     entries: dict[str, None] = {}
     for part in PARTS.get(contract, (contract,)):
-        artifact = json.loads((COMPILED / f"{part}.sol" / f"{part}.json").read_text())
-        callable_or_raised = (item for item in artifact["abi"] if item["type"] not in {"fallback", "receive"})
+        callable_or_raised = (item for item in artifact_of(part)["abi"] if item["type"] not in {"fallback", "receive"})
         is_whole = part == contract
         entries |= {json.dumps(item): None for item in callable_or_raised if is_whole or item["type"] != "constructor"}
     return "[\n" + ",\n".join(entries) + "\n]\n"
@@ -75,6 +116,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         yield JSON_FILES / f"{contract}.json", abi
         yield TYPESCRIPT_FILES / f"{contract}.ts", typescript_text(contract, abi)
     yield TYPESCRIPT_FILES / "index.ts", typescript_index()
+    yield STORAGE_FILE, storage_text("Router")
 
 
 def main() -> int:
