@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from bridge.dlq import DeadLetterOffice
-from bridge.policies import RetryPolicy, becomes_dead_letter, classify, retry_delay, why_spent
+from bridge.policies import RetryPolicy, becomes_dead_letter, classify, guarantee_of, retry_delay, why_spent
 from bridge.ports import Adapter, Call, CallRevertedError, Chain, Clock, Dispatch, Receipt, TransientError
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.gmps import Gmp
@@ -35,6 +35,7 @@ from bridge.records.outbox import (
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.breaker import BreakerState
 from bridge.relay.health import GmpHealth
+from bridge.relay.phases import DeliveryTimeoutError, Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
 from bridge.sending import NonceLostError, Sender
 from bridge.supervision import Wakeup
@@ -219,7 +220,13 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivery:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
-        attestation = await _attestation(adapter, dispatch)
+        async with timed(Phase.ATTEST, entry.kind, self._settings.phase_timeouts):
+            attestation = await _attestation(adapter, dispatch)
+        async with timed(Phase.DELIVER, entry.kind, self._settings.phase_timeouts):
+            return await self._send_all(entry, claim, adapter, attestation)
+
+    async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivery:
+        dispatch = entry.dispatch
         sent: Receipt | None = None
         for _ in range(MOST_CALLS):
             call = await _next_call(adapter, dispatch, attestation)
@@ -255,7 +262,8 @@ class Deliveries:
     async def _failed(
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        now, policy = self._clock.now(), self._policies[entry.kind]
+        now, message = self._clock.now(), decode_envelope(entry.dispatch.envelope).message
+        policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to bury it
             log.warning("delivery interrupted", error=str(error))
             return Retry(claim, _interrupted(now, str(error)), now)
@@ -268,7 +276,7 @@ class Deliveries:
             tries,
             failure.kind,
             now=now,
-            expires_at=decode_envelope(entry.dispatch.envelope).message.expires_at,
+            expires_at=message.expires_at,
             random=self._random,
         )
         if delay is not None:
@@ -307,7 +315,12 @@ def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
 
 def _failure(error: Exception, now: float) -> Failure:
     text = explain_revert(error.data) if isinstance(error, CallRevertedError) else str(error)
-    return Failure(at=now, kind=classify(error), code=type(error).__name__, message=text or repr(error))
+    return Failure(at=now, kind=classify(error), code=_code(error), message=text or repr(error))
+
+
+def _code(error: Exception) -> str:
+    """The document's word for an error that has one, else its type."""
+    return error.code if isinstance(error, DeliveryTimeoutError) else type(error).__name__
 
 
 def _interrupted(now: float, why: str) -> Failure:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.policies.guarantee import RetryChoice
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.relay.breaker import BreakerSettings
@@ -29,6 +31,8 @@ class RelaySettings:
     in_flight: int = 64  # deliveries worked on at once, per destination
     commits: CommitSettings = field(default_factory=CommitSettings)
     ordering: Ordering = Ordering.SKIP
+    guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender
+    phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none
     retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them
     block_range: int = 2_000  # blocks asked for at once when catching up
     compare: float = 60.0  # between two comparisons of what was found with what the routers have counted

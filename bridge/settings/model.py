@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.policies import DEFAULT_POLICIES, RetryPolicy, validated
+from bridge.policies import DEFAULT_POLICIES, PolicyError, RetryPolicy, reliable, validated
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -22,6 +22,7 @@ from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Orderi
 from bridge.sending import SendingSettings
 from bridge.settings.dead_letters import DeadLetterTable
 from bridge.settings.problems import explain
+from bridge.settings.reliability import GuaranteeTable, PhaseTable, ReliabilityTable, choices, key_of
 from bridge.settings.sections import (
     Addresses,
     ChainSettings,
@@ -72,6 +73,11 @@ class Settings(BaseSettings):
     spend_limits: tuple[SpendLimit, ...] = Field(default=(), description="wei that a lane's deliveries cost per day")
     policies: dict[str, PolicyOverride] = Field(default={}, description="changes to the retry policies, by kind")
 
+    guarantees: dict[str, GuaranteeTable] = Field(
+        default={}, description="what messages are promised instead, by sender or message id"
+    )
+    phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
+    reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
     dlq: DeadLetterTable = Field(default=DeadLetterTable(), description="where dead letters are kept, and who is told")
     commit: CommitStrategy = Field(
         default=CommitStrategy.BATCH,
@@ -126,6 +132,13 @@ class Settings(BaseSettings):
         _policy_table(policies)
         return policies
 
+    @field_validator("guarantees")
+    @classmethod
+    def _names_messages(cls, guarantees: dict[str, GuaranteeTable]) -> dict[str, GuaranteeTable]:
+        for name in guarantees:
+            key_of(name)
+        return guarantees
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         problems = [
@@ -145,6 +158,10 @@ class Settings(BaseSettings):
                 f"breaker_cooldown is {self.breaker_cooldown:g} s, more than breaker_cooldown_cap"
                 f" of {self.breaker_cooldown_cap:g} s"
             )
+        try:
+            reliable(self.reliability.values(self.retry_policies(), self.retention))
+        except PolicyError as error:
+            problems.append(str(error))
         if problems:
             raise ValueError("\n  ".join(problems))
         return self
@@ -192,6 +209,8 @@ class Settings(BaseSettings):
                 tries=self.commit_tries,
             ),
             ordering=self.ordering,
+            guarantees=choices(self.guarantees),
+            phase_timeouts=self.phase_timeouts.model_dump(),
             retention=self.retention,
             block_range=self.block_range,
             compare=self.compare,

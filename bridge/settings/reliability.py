@@ -1,0 +1,86 @@
+"""Settings that depend on each other, and what senders chose for their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field, field_validator
+
+from bridge.policies import Reliability, RetryPolicy
+from bridge.policies.guarantee import RECOMMENDED_TTL, RetryChoice
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.message import Kind
+from bridge.settings.sections import Section
+
+
+class GuaranteeTable(Section):
+    """What the messages of one sender, or one message, are promised instead of their kind's row; times in seconds."""
+
+    max_retries: int | None = Field(default=None, ge=0)
+    base: float | None = Field(default=None, gt=0)
+    cap: float | None = Field(default=None, gt=0)
+    dead_letter: bool | None = None
+
+    def choice(self) -> RetryChoice:
+        """What the relay needs of these."""
+        return RetryChoice(**self.model_dump())
+
+
+class PhaseTable(Section):
+    """How long each phase of a delivery may take; times in seconds. They never touch a message's TTL."""
+
+    attest: float = Field(default=120.0, gt=0)
+    deliver: float = Field(default=900.0, gt=0)
+
+
+class ReliabilityTable(Section):
+    """Times are in seconds. The dedup window is the setting `retention`: what is forgotten is not known any more."""
+
+    max_clock_skew: float = Field(default=5.0, ge=0)
+    lock_ttl: float = Field(default=1_020.0, gt=0)
+    source_finality: float = Field(default=12.0, ge=0)
+    gmp_time: float = Field(default=10.0, ge=0)
+    dedup_capacity: int | None = Field(default=None, gt=0)
+    messages_per_second: float = Field(default=100.0, gt=0)
+    ttls: dict[str, int] = Field(default={})  # changes to the recommended TTLs, by kind
+
+    def values(self, policies: Mapping[Kind, RetryPolicy], dedup_window: float) -> Reliability:
+        """All values that are checked together."""
+        return Reliability(
+            policies=policies,
+            ttls={**RECOMMENDED_TTL, **{Kind[name.upper()]: ttl for name, ttl in self.ttls.items()}},
+            dedup_window=dedup_window,
+            max_clock_skew=self.max_clock_skew,
+            lock_ttl=self.lock_ttl,
+            source_finality=self.source_finality,
+            gmp_time=self.gmp_time,
+            dedup_capacity=self.dedup_capacity,
+            messages_per_second=self.messages_per_second,
+        )
+
+    @field_validator("ttls")
+    @classmethod
+    def _names_kinds(cls, ttls: dict[str, int]) -> dict[str, int]:
+        for name, ttl in ttls.items():
+            if name.upper() not in Kind.__members__:
+                raise ValueError(f"{name!r} is no kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
+            if ttl < 0:
+                raise ValueError(f"the TTL of {name} is {ttl} s, and can't be negative; 0 is for ever")
+        return ttls
+
+
+def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, RetryChoice]:
+    """What was chosen, by message id or sender (32 bytes)."""
+    return {key_of(name): table.choice() for name, table in guarantees.items()}
+
+
+def key_of(name: str) -> bytes:
+    """The 32 bytes of a message id, or of a sender's address.
+
+    Raises:
+        ValueError: neither.
+    """
+    digits = name.removeprefix("0x")
+    if len(digits) == 64:
+        return bytes.fromhex(digits)
+    return to_bytes32(name)
