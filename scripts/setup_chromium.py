@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from scripts.debian import PackageMissingError, unpack
+
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "tools" / "chromium"
 LAUNCHER = HOME / "chromium"
@@ -45,36 +47,12 @@ def find_chromium(path: str | None = None) -> Path:
 
 def fetch() -> None:
     """Unpack Chromium and what it needs beyond this machine's packages into build/tools/chromium."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise ChromiumMissingError(f"Chromium is missing, and there is no apt-get to fetch it with. {HOW_TO_GET}")
     print("fetching Chromium from the Debian mirror (about 100 MB, once)", file=sys.stderr, flush=True)
-    shutil.rmtree(HOME, ignore_errors=True)
-    packages, root = HOME / "packages", HOME / "root"
-    for folder in (packages / "partial", HOME / "lists" / "partial", root):
-        folder.mkdir(parents=True)
-    # Lists of our own: the machine's may be missing, and refreshing those takes rights.
-    own = [
-        "-o",
-        f"Dir::State::lists={HOME / 'lists'}",
-        "-o",
-        f"Dir::Cache::archives={packages}",
-        "-o",
-        "Debug::NoLocking=1",
-    ]
-    apt("update", *own)
-    apt("install", "--download-only", "--yes", "--no-install-recommends", "chromium", *own)
-    for package in sorted(packages.glob("*.deb")):
-        subprocess.run(["dpkg", "-x", package, root], check=True)
-    shutil.rmtree(packages)
-    shutil.rmtree(HOME / "lists")
+    try:
+        root = unpack("chromium", HOME, with_dependencies=True)
+    except PackageMissingError as error:
+        raise ChromiumMissingError(f"Chromium is missing: {error}\n{HOW_TO_GET}") from error
     write_launcher(root)
-
-
-def apt(*arguments: str) -> None:
-    """Run apt-get quietly; what it printed is shown only if it fails."""
-    done = subprocess.run(["apt-get", "-qq", *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ChromiumMissingError(f"apt-get {arguments[0]} failed:\n{done.stdout}{done.stderr}\n{HOW_TO_GET}")
 
 
 def write_launcher(root: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from bridge.api import listening_at, serving
 from bridge.chains import open_chains
 from bridge.cli import options
 from bridge.cli.output import progress
-from bridge.cli.serving import WorkspaceBackend, api_of, monitor_of, serving_bridge
+from bridge.cli.reading import index_if_any
+from bridge.cli.serving import WorkspaceBackend, api_of, serving_bridge
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
+from bridge.metrics import Monitor
 from bridge.protocol.deployment import Deployment
-from bridge.service import open_bridge, run_until_signalled
+from bridge.service import SystemClock, open_bridge, run_until_signalled
 from bridge.settings import Settings
 from bridge.store import open_store
 
@@ -54,7 +57,8 @@ async def _reading(workspace: Workspace, deployment: Deployment, settings: Setti
     async with open_chains(deployment) as chains:
         opened = open_store(settings.store)
         try:
-            monitor = monitor_of(workspace, deployment, chains, opened, settings)
+            index = partial(index_if_any, workspace)
+            monitor = Monitor(deployment, chains, opened, SystemClock(), settings, index=index)
             backend = WorkspaceBackend(workspace, deployment, opened, monitor, retry=None)
             assert settings.http is not None
             async with serving(api_of(backend, settings), listening_at(settings.http)):

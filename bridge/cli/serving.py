@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -14,7 +14,6 @@ from typing import Any
 from fastapi import FastAPI
 
 from bridge.api import BackendError, ErrorCode, create_app, listening_at, serving
-from bridge.chains import EvmChain
 from bridge.cli.lookup import look_up
 from bridge.cli.message import message_value, record_value
 from bridge.cli.output import plain
@@ -47,7 +46,16 @@ async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Setting
     if settings.http is None:
         yield
         return
-    monitor = monitor_of(workspace, bridge.deployment, bridge.chains, bridge.store, settings, accounts=bridge.accounts)
+    monitor = Monitor(
+        bridge.deployment,
+        bridge.chains,
+        bridge.store,
+        SystemClock(),
+        settings,
+        accounts=bridge.accounts,
+        commits=lambda: bridge.relay.commits,
+        index=partial(index_if_any, workspace),
+    )
     backend = WorkspaceBackend(workspace, bridge.deployment, bridge.store, monitor, bridge.recovery.retry)
     async with serving(api_of(backend, settings), listening_at(settings.http)):
         yield
@@ -56,20 +64,6 @@ async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Setting
 def api_of(backend: WorkspaceBackend, settings: Settings) -> FastAPI:
     """The API as these settings want it."""
     return create_app(backend, token=settings.api_token, version=version("waybill"))
-
-
-def monitor_of(
-    workspace: Workspace,
-    deployment: Deployment,
-    chains: Mapping[int, EvmChain],
-    store: Store,
-    settings: Settings,
-    *,
-    accounts: frozenset[str] = frozenset(),
-) -> Monitor:
-    """What reads the metrics of a network."""
-    index = partial(index_if_any, workspace)
-    return Monitor(deployment, chains, store, SystemClock(), settings, accounts=accounts, index=index)
 
 
 class WorkspaceBackend:

@@ -111,6 +111,13 @@ METRICS: Final = (
         "What waits for somebody's decision?",
         "Entries DEAD: every try is spent, or trying again is useless.",
     ),
+    Metric(
+        "waybill_commits_total",
+        _COUNTER,
+        ("destination", "result"),
+        "Does the store take what was done?",
+        "Commits of ends of deliveries by this process since it started: success or failure.",
+    ),
     # transactions
     Metric(
         "waybill_transactions_total",

@@ -52,6 +52,7 @@ class Monitor:
         settings: Settings,
         *,
         accounts: Collection[str] = (),
+        commits: Callable[[], Mapping[int, Mapping[str, int]]] = dict,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
     ) -> None:
         """Watches one network.
@@ -63,6 +64,7 @@ class Monitor:
             clock: time.
             settings: the relayer's.
             accounts: whose balances are read, beside those of accounts that have sent before.
+            commits: how many commits this process made towards each destination, by its id and by result.
             index: opens the index's figures, or None while there is no index.
         """
         self._deployment = deployment
@@ -71,6 +73,7 @@ class Monitor:
         self._clock = clock
         self._settings = settings
         self._accounts = frozenset(accounts)
+        self._commits = commits
         self._index = index
         self._lock = asyncio.Lock()
         self._last: tuple[float, bytes] | None = None
@@ -89,6 +92,11 @@ class Monitor:
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
         for gmp in sorted(self._settings.paused_gmps):
             samples.add("waybill_gmp_paused", 1, gmp=gmp.label)
+        names = {chain.chain_id: chain.name for chain in self._deployment.chains}
+        for chain_id, results in self._commits().items():
+            for result in ("success", "failure"):
+                count = results.get(result, 0)
+                samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))
         await asyncio.gather(

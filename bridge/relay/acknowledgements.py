@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 
 import structlog
@@ -30,6 +31,7 @@ class Acknowledgements:
         self._written = written
         self._outcomes: list[Outcome] = []
         self._committed: set[Claim] = set()  # whose delivery was not there when they were committed
+        self.commits: Counter[str] = Counter()  # by result: success, failure
         self._due = Wakeup()
         self._writer: asyncio.Task[None] | None = None
         self._halt_reason: CommitsHaltedError | None = None
@@ -111,6 +113,7 @@ class Acknowledgements:
         while self._outcomes:
             size = 1 if self._settings.strategy is CommitStrategy.MESSAGE else len(self._outcomes)
             lost = self._outbox.finish(self._outcomes[:size], self._clock.now())
+            self.commits["success"] += 1
             self._outcomes = self._outcomes[size:]
             for claim in lost:
                 _log.info("claim lost before its end was written", entry=claim.event_id, worker=claim.worker)
@@ -132,6 +135,7 @@ class Acknowledgements:
                 self.flush()
             except TransientError as error:
                 failures += 1
+                self.commits["failure"] += 1
                 if failures >= self._settings.tries:
                     self._halt(failures, error)
                     return

@@ -94,6 +94,11 @@ class Deliveries:
         self._active: dict[Claim, asyncio.Task[None]] = {}
         self._probes: dict[Gmp, Claim] = {}
 
+    @property
+    def commits(self) -> Mapping[str, int]:
+        """How many commits the store took, and how many it refused, by result."""
+        return self._acknowledgements.commits
+
     async def step(self) -> bool:
         """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
         room = self._settings.in_flight - len(self._active)

@@ -104,6 +104,11 @@ class Relay:
                     partial(store.observations.final_height, deployed.chain_id),
                 )
 
+    @property
+    def commits(self) -> dict[int, Mapping[str, int]]:
+        """How many commits each destination's worker made, by result."""
+        return {chain_id: deliveries.commits for chain_id, deliveries in self.deliveries.items()}
+
     async def run(self) -> None:
         """Works until it is cancelled; then gives back what it holds.
 

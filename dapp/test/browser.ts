@@ -6,11 +6,11 @@ import { fileURLToPath } from "node:url";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { createWalletClient, type Hex, http, type LocalAccount } from "viem";
 
-const FIND = fileURLToPath(new URL("../../scripts/setup_chromium.py", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const INJECTED = fileURLToPath(new URL("injected-wallet.js", import.meta.url));
 
 export async function launchChromium(): Promise<Browser> {
-  const executablePath = execFileSync("python3", [FIND], { encoding: "utf8" }).trim();
+  const executablePath = execFileSync("python3", ["-m", "scripts.setup_chromium"], { cwd: ROOT, encoding: "utf8" }).trim();
   return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-background-networking", "--disable-gpu"] });
 }
 

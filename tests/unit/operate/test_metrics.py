@@ -138,10 +138,19 @@ def monitor(store: Store, chains: dict[int, EvmChain], home: Path) -> Monitor:
     settings = Settings.load(
         paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
     )
-    return Monitor(write_network(home), chains, store, SystemClock(), settings, accounts=[ACCOUNT], index=Index)
+    return Monitor(
+        write_network(home),
+        chains,
+        store,
+        SystemClock(),
+        settings,
+        accounts=[ACCOUNT],
+        commits=lambda: {BETA: {"success": 3}},
+        index=Index,
+    )
 
 
-@pytest.mark.requirement("OBXS-13", "SF-102", "SF-103", "SF-106", "SF-107", "SF-108")
+@pytest.mark.requirement("OBXS-13", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108")
 @pytest.mark.parametrize("url", ["memory", "sqlite:///{}/bridge.db"])
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
     chains: dict[int, EvmChain], tmp_path: Path, url: str
@@ -176,6 +185,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_chain_read_lag_blocks", chain="alpha") == 90
     assert 4 < value(found, "waybill_chain_head_age_seconds", chain="alpha") < 40
     assert value(found, "waybill_index_lag_seconds", chain="alpha") == 30
+    assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
     assert value(found, "waybill_messages", status="STALLED") == 2
 
 

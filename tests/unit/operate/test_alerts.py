@@ -1,0 +1,97 @@
+"""Alert rules fire when they should, and name, like dashboard and documents, nothing that does not exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bridge.metrics import METRICS, MetricType
+from scripts.generate_operate import pages
+from scripts.setup_promtool import find_promtool
+
+ROOT = Path(__file__).resolve().parents[3]
+OPS = ROOT / "ops"
+NAMES = {metric.name for metric in METRICS} | {
+    f"{metric.name}_{suffix}"
+    for metric in METRICS
+    if metric.type is MetricType.HISTOGRAM
+    for suffix in ("bucket", "sum", "count")
+}
+LABELS = {label for metric in METRICS for label in metric.labels} | {"le"}
+
+
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((OPS / "alerts.yml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"\bwaybill_[a-z_]*[a-z]\b", text))
+
+
+@pytest.mark.requirement("X-9", "X-10", "SF-109", "SF-110", "SF-111")
+def test_each_alert_fires_on_series_that_must_raise_it_and_is_silent_on_others() -> None:
+    done = subprocess.run(
+        [find_promtool(), "test", "rules", OPS / "alerts.test.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    tests = {test["name"] for test in yaml.safe_load((OPS / "alerts.test.yml").read_text())["tests"]}
+    expected = {f"{rule['alert']} {kind}" for rule in rules() for kind in ("fires", "is silent")}
+    assert tests == expected
+
+
+def test_promtool_refuses_a_rule_that_does_not_fire(tmp_path: Path) -> None:
+    (tmp_path / "alerts.yml").write_text((OPS / "alerts.yml").read_text().replace("> 10000", "> 20000"))
+    (tmp_path / "alerts.test.yml").write_text((OPS / "alerts.test.yml").read_text())
+    done = subprocess.run(
+        [find_promtool(), "test", "rules", tmp_path / "alerts.test.yml"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "WaybillLag fires" in done.stdout + done.stderr
+
+
+@pytest.mark.requirement("X-11")
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(OPS / name for name in ("alerts.yml", "alerts.test.yml", "dashboard.json")),
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_no_rule_panel_or_document_names_a_metric_that_does_not_exist(path: Path) -> None:
+    assert named(path.read_text()) - NAMES == set()
+
+
+def test_rules_and_panels_group_by_labels_that_exist() -> None:
+    panels = json.loads((OPS / "dashboard.json").read_text())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    expressions += [rule["expr"] for rule in rules()]
+    grouped = {
+        label.strip()
+        for expression in expressions
+        for labels in re.findall(r"by \(([^)]*)\)", expression)
+        for label in labels.split(",")
+    }
+    assert grouped - LABELS == set()
+    shown = {label for rule in rules() for label in re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))}
+    assert shown - LABELS == set()
+
+
+def test_every_metric_is_on_the_dashboard_or_in_a_rule_or_there_to_join_with() -> None:
+    used = named((OPS / "dashboard.json").read_text()) | named((OPS / "alerts.yml").read_text())
+    to_look_at = {"waybill_chain_head_block", "waybill_chain_read_block", "waybill_index_block"}
+    to_look_at |= {"waybill_outbox_entries", "waybill_breaker_failures", "waybill_gmp_paused"}
+    assert {metric.name for metric in METRICS} - {name.removesuffix("_bucket") for name in used} == to_look_at
+
+
+@pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
+def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
+    assert page.read_text() == pages()[page], "write them again: python -m scripts.generate_operate"
