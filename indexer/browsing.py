@@ -9,8 +9,8 @@ from typing import Any, Final
 from bridge.protocol.indexed import Carriage, EventRecord, Journey, MessagePage, Position, Wanted
 from bridge.protocol.status import Status
 from indexer.reading import IndexReader, Row, message_of
+from indexer.sinks.shown import shown_status
 from indexer.sinks.tables import SEEN
-from indexer.transforms.queries import query
 
 SCANNED: Final = 2_000
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
@@ -46,7 +46,7 @@ class IndexBrowser(IndexReader):
         arguments = _arguments(wanted) | {"scanned": scanned}
         if after is not None:
             arguments |= {"after_seen": after.seen, "after_id": after.message_id}
-        shown = query("shown_status", messages=f"({looked_at})", chains="chains")
+        shown = shown_status(f"({looked_at})")
         rows = self._rows(
             f"select * from ({shown}) {judged} order by {SEEN} desc, message_id desc limit :limit",  # noqa: S608
             **arguments,
@@ -93,7 +93,7 @@ class IndexBrowser(IndexReader):
         lasting = {Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING}
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
         chosen = f"(select * from messages where status in ({passing}))"  # noqa: S608  our own words
-        shown = query("shown_status", messages=chosen, chains="chains")
+        shown = shown_status(chosen)
         rows = self._rows(
             f"select shown_status, count(*) as number from ({shown}) group by shown_status"  # noqa: S608
         )

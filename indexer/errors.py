@@ -4,7 +4,8 @@ IndexerError
 ├── SettingsError           a setting that makes no sense
 ├── RpcError                an endpoint's answer (`indexer.sources.answers`)
 ├── FinalityViolatedError   a chain took back what it had called final
-├── StoreVersionError       the store was written by a newer Waybill
+├── StoreVersionError       the store was written by a newer or an older Waybill
+├── LakeVersionError        the lake was written by a newer Waybill
 └── RangeGapError           a block range that does not follow what is stored
 """
 
@@ -24,7 +25,11 @@ class FinalityViolatedError(IndexerError):
 
 
 class StoreVersionError(IndexerError):
-    """A store that a newer Waybill wrote."""
+    """A store that another version of Waybill wrote."""
+
+
+class LakeVersionError(IndexerError):
+    """A lake that a newer Waybill wrote."""
 
 
 class RangeGapError(IndexerError):

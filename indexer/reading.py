@@ -15,16 +15,14 @@ from bridge.protocol.indexed import ChainRecord, DivergenceRecord, DuplicateReco
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
+from indexer.divergences import MEANINGS
 from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
-from indexer.transforms.queries import query
+from indexer.sinks.shown import DIVERGENCES, SHOWN_STATUS
 
 Row = Mapping[str, Any]
-
-_SHOWN = query("shown_status", messages="messages", chains="chains")
-_DIVERGENCES = query("divergences", messages="messages", receipts="receipts", chains="chains", text="varchar")
 
 
 class IndexReader:
@@ -64,7 +62,7 @@ class IndexReader:
         wanted = "where shown_status = :status" if status else ""
         order = "order by coalesce(source_time, received_time) desc, source_block desc, nonce desc, message_id"
         rows = self._rows(
-            f"select * from ({_SHOWN}) {wanted} {order} limit :limit offset :offset",  # noqa: S608  our own texts
+            f"select * from ({SHOWN_STATUS}) {wanted} {order} limit :limit offset :offset",  # noqa: S608  our own texts
             status=status.value if status else None,
             limit=limit,
             offset=offset,
@@ -73,7 +71,7 @@ class IndexReader:
 
     def message(self, message_id: bytes) -> MessageRecord | None:
         """One message, or None if the index has never seen it."""
-        rows = self._rows(f"select * from ({_SHOWN}) where message_id = :id", id=message_id)  # noqa: S608
+        rows = self._rows(f"select * from ({SHOWN_STATUS}) where message_id = :id", id=message_id)  # noqa: S608
         found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
         return next(iter(found or orphans or [message_of(row) for row in rows]), None)
@@ -108,8 +106,12 @@ class IndexReader:
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected."""
-        rows = self._rows(f"select * from ({_DIVERGENCES}) order by kind, message_id")  # noqa: S608  our own text
-        return [DivergenceRecord(**_fields_of(DivergenceRecord, row)) for row in rows]
+        rows = self._rows(f"select * from ({DIVERGENCES}) as d order by kind, message_id")  # noqa: S608  our own text
+        meanings = [(row, MEANINGS[row["kind"]]) for row in rows]
+        return [
+            DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
+            for row, meaning in meanings
+        ]
 
     def quarantined(self, *, limit: int = 1_000) -> list[QuarantinedLog]:
         """Logs that carry one of Waybill's events but can't be right, with the reason."""
@@ -130,7 +132,7 @@ class IndexReader:
     def counts_by_status(self) -> dict[Status, int]:
         """How many routed messages are in each state."""
         rows = self._rows(
-            f"select shown_status, count(*) as number from ({_SHOWN}) "  # noqa: S608  our own text
+            f"select shown_status, count(*) as number from ({SHOWN_STATUS}) "  # noqa: S608  our own text
             "where source_block is not null group by shown_status"
         )
         return {Status(row["shown_status"]): row["number"] for row in rows}
@@ -189,7 +191,7 @@ class IndexReader:
 
     def _saved_policy(self) -> StallPolicy:
         chosen = select(tables.facts.c.name, tables.facts.c.value).where(
-            tables.facts.c.name.in_(["stall_after", "max_lag"])
+            tables.facts.c.name.in_(["stall_after", "max_lag", "silence_after"])
         )
         with self._engine.connect() as connection:
             return StallPolicy(**{row.name: row.value for row in connection.execute(chosen)})
@@ -215,6 +217,7 @@ class IndexReader:
             "now": int(self._clock()),
             "stall_after": self._policy.stall_after,
             "max_lag": self._policy.max_lag,
+            "silence_after": self._policy.silence_after,
         }
         with self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(text(statement), policy | arguments).mappings()]

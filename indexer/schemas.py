@@ -1,20 +1,10 @@
-"""Every table of the index, once: as Arrow and as Spark schemas; `indexer.sinks.tables` derives the store's from these."""
+"""Every table of the index, once, as Arrow schemas; `indexer.spark_types` and `indexer.sinks.tables` derive theirs from these."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructType,
-)
 
 UINT64: Final = pa.decimal128(20, 0)
 """For what a sender may set to anything up to 2^64 - 1; there is no unsigned type in Spark or Delta."""
@@ -47,6 +37,14 @@ EVENTS: Final = _schema(
     payload_hash=pa.binary(),
     reason=pa.binary(),
     cancellation_id=pa.binary(),  # the message that cancelled this one
+    outcome=pa.int32(),  # how a message ended: 1 executed, 2 expired, 3 cancelled
+    second_outcome=pa.int32(),  # what a report says that contradicts `outcome`
+    # Of events that are about lanes, GMPs and recipients, not about one message; `chain` is the lane's other one.
+    chain=pa.int64(),
+    until=pa.int64(),  # Unix seconds
+    adapter=pa.binary(),  # 32 bytes
+    previous=pa.binary(),
+    epoch=pa.int32(),
     # From the envelope of MessageRouted; `sender`, `nonce`, `recipient` and `gas_limit` also from other events.
     source_router=pa.binary(),  # 32 bytes, as all addresses below
     sender=pa.binary(),
@@ -116,6 +114,10 @@ MESSAGES: Final = _schema(
     failure_reason=pa.binary(),  # of the last one
     failed_time=pa.int64(),
     duplicates=pa.int64(),
+    cancellation_id=pa.binary(),  # the message that is to cancel it, once the sender has asked for that
+    arrived_late=pa.int64(),  # deliveries after it had expired or been cancelled
+    outcome=pa.int32(),  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
+    contradicted=pa.bool_(),  # a later report says something else
 )
 
 RECEIPTS: Final = _schema(
@@ -133,6 +135,21 @@ RECEIPTS: Final = _schema(
     last_duplicate_time=pa.int64(),
 )
 
+PAUSES: Final = _schema(
+    chain_id=pa.int64(),  # of the router that is paused
+    other_chain=pa.int64(),  # the lane's other chain; 0: all lanes (`indexer.transforms.pauses`)
+    kind=pa.string(),  # lane: nothing arrives; clock: no message's time runs
+    begins=pa.int64(),  # Unix seconds
+    ends=pa.int64(),
+)
+
+LIMITS: Final = _schema(
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    kind=pa.int32(),
+    seconds=pa.int64(),  # after which a message of that kind on that lane counts as stalled
+)
+
 DIVERGENCES: Final = _schema(
     kind=pa.string(),
     message_id=pa.binary(),  # null: the lane as a whole
@@ -141,25 +158,8 @@ DIVERGENCES: Final = _schema(
     evidence=pa.string(),
 )
 
-_SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
-    pa.int64(): LongType(),
-    pa.int32(): IntegerType(),
-    pa.bool_(): BooleanType(),
-    pa.string(): StringType(),
-    pa.binary(): BinaryType(),
-    UINT64: DecimalType(20, 0),
-}
-
 
 def as_source(events: pa.Table) -> pa.Table:
     """Events as rows of the data source."""
     nulls = [pa.nulls(len(events), field.type) for field in RANGE]
     return pa.table([*events.combine_chunks().columns, *nulls], schema=SOURCE)
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The same table for Spark."""
-    table = StructType()
-    for field in schema:
-        table.add(field.name, _SPARK_TYPES[field.type])
-    return table

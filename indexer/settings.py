@@ -16,9 +16,10 @@ class StallPolicy:
     max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
     max_retries: int = 10  # attempts of one message, the first one not counted
     requests_per_lane_minute: int = 60
+    silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
 
     def __post_init__(self) -> None:
-        for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute"):
+        for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute", "silence_after"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
 
@@ -73,4 +74,5 @@ class IndexSettings:
     stall: StallPolicy = StallPolicy()
     limits: SourceLimits = SourceLimits()
     lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
+    verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
     backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake

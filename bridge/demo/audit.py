@@ -11,8 +11,8 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import (
     SIGNATURES,
     DuplicateAbsorbed,
-    Event,
     ExecutionFailed,
+    MessageEvent,
     MessageExecuted,
     MessageReceived,
     MessageRetried,
@@ -86,7 +86,7 @@ async def audit(deployment: Deployment, chains: Mapping[int, Chain]) -> Audit:
     )
 
 
-async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[tuple[Event, int]]:
+async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[tuple[MessageEvent, int]]:
     """All events with their block's time in Unix seconds; within a chain in the order in which they happened."""
     events = []
     for deployed in deployment.chains:
@@ -98,7 +98,7 @@ async def _events(deployment: Deployment, chains: Mapping[int, Chain]) -> list[t
             last = min(first + _LOG_RANGE - 1, head.number)
             for log in await chain.logs(first, last, addresses, list(SIGNATURES)):
                 event = decode_event(log.topics, log.data)
-                if event is not None:
+                if isinstance(event, MessageEvent):
                     events.append((event, await _time_of(chain, log, times)))
     return events
 
@@ -112,7 +112,7 @@ async def _time_of(chain: Chain, log: Log, times: dict[int, int]) -> int:
     return times[log.block_number]
 
 
-def _note(fact: MessageFacts, per_gmp: Mapping[Gmp, Counter[str]], event: Event, timestamp: int) -> None:
+def _note(fact: MessageFacts, per_gmp: Mapping[Gmp, Counter[str]], event: MessageEvent, timestamp: int) -> None:
     match event:
         case MessageRouted():
             fact.routed += 1

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
@@ -120,12 +120,59 @@ class MessageExpired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivedAfterEnd:
+    """A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all."""
+
+    message_id: bytes
+    source_chain: int
+    gmp: int
+    state: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationRequested:
+    """On the source: the sender cancels; no retry from now on."""
+
+    message_id: bytes
+    cancellation_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageCancelled:
     """The sender's cancellation arrived first; the message will never be executed."""
 
     message_id: bytes
     source_chain: int
     cancellation_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellationCameTooLate:
+    """On the destination: the message had ended when its cancellation came; nothing changed."""
+
+    message_id: bytes
+    source_chain: int
+    cancellation_id: bytes
+    state: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeReported:
+    """On the source: how the message ended on its destination."""
+
+    message_id: bytes
+    destination_chain: int
+    outcome: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeContradicted:
+    """On the source: a second report says something else than the first, which stays."""
+
+    message_id: bytes
+    destination_chain: int
+    first: int
+    second: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +183,67 @@ class DuplicateAbsorbed:
     gmp: int
 
 
-Event = (
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanePauseSet:
+    """The lanes to and from `chain` are paused until then, Unix seconds; in the past: the pause is over."""
+
+    chain: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmpPauseSet:
+    """The GMP is paused until then, Unix seconds; in the past: the pause is over."""
+
+    gmp: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySet:
+    """What a recipient demands of messages from `chain`."""
+
+    recipient: str
+    chain: int
+    quorum: int
+    gmps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorSet:
+    """How many receipts messages from `chain` need at least where the recipient has no policy."""
+
+    chain: int
+    floor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterAdded:
+    """`adapter` speaks for a GMP that had none."""
+
+    gmp: int
+    adapter: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterReplaced:
+    """`adapter` speaks for the GMP from now on; receipts that `previous` brought still count."""
+
+    gmp: int
+    adapter: str
+    previous: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterRevoked:
+    """Receipts that `adapter` brought no longer count."""
+
+    gmp: int
+    adapter: str
+    epoch: int
+
+
+MessageEvent = (
     MessageIdCreated
     | MessageRouted
     | MessageUnfunded
@@ -147,27 +254,22 @@ Event = (
     | ExecutionFailed
     | ExecutionDeferred
     | MessageExpired
+    | ArrivedAfterEnd
+    | CancellationRequested
     | MessageCancelled
+    | CancellationCameTooLate
+    | OutcomeReported
+    | OutcomeContradicted
     | DuplicateAbsorbed
 )
+"""Events about one message."""
 
-_RECORDS: Final[Mapping[str, type[Event]]] = {
-    record.__name__: record
-    for record in (
-        MessageIdCreated,
-        MessageRouted,
-        MessageUnfunded,
-        MessageRetried,
-        DispatchFailed,
-        MessageReceived,
-        MessageExecuted,
-        ExecutionFailed,
-        ExecutionDeferred,
-        MessageExpired,
-        MessageCancelled,
-        DuplicateAbsorbed,
-    )
-}
+RouterEvent = LanePauseSet | GmpPauseSet | PolicySet | FloorSet | AdapterAdded | AdapterReplaced | AdapterRevoked
+"""Events about lanes, GMPs and recipients."""
+
+Event = MessageEvent | RouterEvent
+
+_RECORDS: Final[Mapping[str, type[Event]]] = {record.__name__: record for record in get_args(Event)}
 
 
 def load_abi(contract: str) -> Abi:

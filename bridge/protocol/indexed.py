@@ -49,6 +49,9 @@ class MessageRecord:
     failure_reason: bytes | None
     failed_time: int | None
     duplicates: int
+    cancellation_id: bytes | None = None  # the message that is to cancel it
+    arrived_late: int = 0  # deliveries after it had expired or been cancelled
+    outcome: int | None = None  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
     replaced_by: bytes | None = None  # of an ORPHANED message: the one that its transaction created when it came back
 
 
@@ -100,11 +103,13 @@ class ChainRecord:
 class DivergenceRecord:
     """Facts that contradict one another; without a message where it is the lane as a whole."""
 
-    kind: str
+    kind: str  # of `indexer.divergences`
     message_id: bytes | None
     source_chain: int | None
     destination_chain: int | None
     evidence: str
+    severity: str  # critical, high or medium
+    next_action: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,23 @@ can't be right keeps them too, with the reason in `error`: nothing is dropped, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from bridge.protocol.events import SIGNATURES, DuplicateAbsorbed, EventSignature, MessageRouted
+from bridge.protocol.events import (
+    SIGNATURES,
+    AdapterAdded,
+    AdapterReplaced,
+    DuplicateAbsorbed,
+    EventSignature,
+    MessageRouted,
+    MessageUnfunded,
+    topic_of,
+)
 from indexer import schemas
 from indexer.decode import abi
 from indexer.decode.envelope import envelope_columns
@@ -22,6 +31,14 @@ from indexer.decode.hexadecimal import Bytes, Integers
 from indexer.decode.logs import RawLogs
 
 _HIGHEST_GMP: Final = 16
+
+_WITH_ENVELOPE: Final = frozenset({MessageRouted.__name__, MessageUnfunded.__name__})
+
+REGISTRATIONS: Final = (topic_of(AdapterAdded), topic_of(AdapterReplaced))
+"""Topics 0 of the events by which a router takes an adapter."""
+
+_COLUMN_OF: Final = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}
+"""Parameters whose column has another name than they have: the same fact has one column, whichever event states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +54,10 @@ class Emitters:
         """All of them, the router first."""
         return (self.router, *sorted(self.adapters))
 
+    def with_adapters(self, adapters: Iterable[bytes]) -> Emitters:
+        """The same with more adapters: those that the router has registered since."""
+        return replace(self, adapters=self.adapters | frozenset(adapters))
+
 
 def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
     """The events that logs hold, in the order of the chain.
@@ -51,6 +72,20 @@ def events_table(logs: RawLogs, emitters: Emitters) -> pa.Table:
     parts = [_rows_of_one_topic(logs, emitters, rows, signature) for rows, signature in _by_topic(logs)]
     table = pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table()
     return table.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+
+
+def registered_adapters(logs: RawLogs, router: bytes) -> dict[bytes, int]:
+    """The adapters, 20 bytes each, that the router says it has taken in these logs, with the block where it first did."""
+    topics = np.ascontiguousarray(logs.topics[:, 0]).view("V32").ravel()
+    registers = np.zeros(len(logs), bool)
+    for event in REGISTRATIONS:
+        registers |= topics == np.frombuffer(event, "V32")[0]
+    registers &= (logs.topic_count > 2) & (logs.address == np.frombuffer(router, np.uint8)).all(axis=1)
+    taken: dict[bytes, int] = {}
+    for row in np.flatnonzero(registers).tolist():
+        adapter, block = logs.topics[row, 2, 12:].tobytes(), int(logs.block_number[row])
+        taken[adapter] = min(block, taken.get(adapter, block))
+    return taken
 
 
 def _by_topic(logs: RawLogs) -> Iterable[tuple[Integers, EventSignature | None]]:
@@ -131,11 +166,12 @@ def _decode(
         if kind == "bytes":
             starts, lengths = abi.dynamic_bytes(work, word, head_length, name)
             columns[name] = abi.binary_column(work.data, starts, lengths)
-            if signature.name == MessageRouted.__name__:
+            if signature.name in _WITH_ENVELOPE:
                 columns |= _routed_columns(work, starts, lengths, words, emitters)
         else:
             columns[name] = _static_column(work, word, kind, name)
-    return {name: _fitting(work, name, column) for name, column in columns.items()}
+    named = {_COLUMN_OF.get(name, name): column for name, column in columns.items()}
+    return {name: _fitting(work, name, column) for name, column in named.items()}
 
 
 def _check_emitter(work: abi.Rows, addresses: Bytes, emitters: Emitters, signature: EventSignature) -> None:

@@ -39,10 +39,11 @@ def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: Index
             first = chain.start_block if there is None else there + 1
             if final is None or final.number - first < settings.backfill_blocks:
                 continue
+            found = chain.with_adapters(reader.adapters(first, final.number))
             for start in range(first, final.number + 1, _BLOCKS_IN_A_COMMIT):
                 last = min(start + _BLOCKS_IN_A_COMMIT - 1, final.number)
                 blocks = FinalBlocks(start, last, reader.header(last).hash)
-                _read_into_lake(spark, chain, settings.limits, lake, blocks)
+                _read_into_lake(spark, found, settings.limits, lake, blocks)
                 log.info("read final blocks", chain=chain.chain_id, block=last, of=final.number)
 
 

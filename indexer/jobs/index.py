@@ -82,10 +82,17 @@ class Index:
 
     def _catch_up(self) -> None:
         """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
+        self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
         backfill(self._spark, self._chains, self._settings, self._lake)
         fill_store(self._chains, self._settings.limits, self._store, self._lake)
+        self._follow_adapters()
+
+    def _follow_adapters(self) -> None:
+        """Adapters that routers have taken since the deployment was written emit events of ours too."""
+        taken = self._store.adapters()
+        self._chains = [chain.with_adapters(taken.get(chain.chain_id, ())) for chain in self._chains]
 
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indexer import schemas
 from indexer.sinks.lake import Lake
+from indexer.spark_types import spark_schema
 from indexer.transforms import lifecycle
 
 
@@ -19,6 +20,6 @@ def messages_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
 
 def events_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
     """All events in the lake, as `schemas.EVENTS`."""
-    schema = schemas.spark_schema(schemas.EVENTS)
+    schema = spark_schema(schemas.EVENTS)
     files = lake.files()
     return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from indexer.errors import FinalityViolatedError, IndexerError, RangeGapError
+from indexer.jobs.watch import Watch
 from indexer.settings import IndexSettings
 from indexer.sinks.blocks import Batch
 from indexer.sinks.lake import Lake
@@ -65,9 +66,11 @@ class Stream:
             IndexerError: the index can't go on.
         """
         query = self._start()
+        watch = Watch(self._chains, self._settings, store=self._store, lake=self._lake, clock=self._clock)
         try:
             while not stop.wait(_TICK):
                 request_retries(self._store.engine, self._settings.stall, self._clock())
+                watch.look_now_and_then()
                 if not query.isActive:
                     query = self._restarted(query)
         finally:

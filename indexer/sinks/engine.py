@@ -98,6 +98,11 @@ def _prepare(connection: Connection) -> None:
 
 def _check_version(connection: Connection) -> None:
     version = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == "schema_version"))
+    if version is not None and version < tables.SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{connection.engine.url} was written by an older Waybill (version {version} of the index's tables, now "
+            f"{tables.SCHEMA_VERSION}): delete it, and the index makes it anew from the lake and the chains"
+        )
     if version != tables.SCHEMA_VERSION:
         raise StoreVersionError(
             f"{connection.engine.url} has version {version} of the index's tables, this Waybill reads version "

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 
 from indexer import schemas
-from indexer.errors import RangeGapError
+from indexer.errors import LakeVersionError, RangeGapError
 from indexer.sinks.parquet import write_files
 
 
@@ -40,11 +40,15 @@ class Lake:
         Attributes:
             path: the lake's folder.
             folder: that of its table `events`.
+
+        Raises:
+            LakeVersionError: a newer Waybill wrote it.
         """
         self.path = folder
         self.folder = folder / "events"
         if not DeltaTable.is_deltatable(str(self.folder)):
             DeltaTable.create(self.folder, schema=schemas.EVENTS, mode="ignore", name="events")
+        _fit_schema(DeltaTable(self.folder))
 
     def last_block(self, chain: int) -> int | None:
         """The block up to which the chain's events are in the lake, or None if none are."""
@@ -100,13 +104,45 @@ class Lake:
         """The files of the table's newest version. Others in the folder were never committed."""
         return self._table().file_uris()
 
-    def events(self, chain: int, first: int, last: int) -> pa.Table:
-        """The events of a range of blocks, in order, as `schemas.EVENTS`."""
+    def replace(self, chain: int, first: int, last: int, events: pa.Table, reason: str) -> None:
+        """Puts other events in the place of those of a range of blocks, in one commit that says why.
+
+        The only exception to append-only; the versions before it still show what was there.
+        """
+        table = self._table()
+        if not schemas.EVENTS.equals(events.schema):
+            raise ValueError("events to replace others must have the columns of schemas.EVENTS")
+        write_deltalake(
+            table,
+            events,
+            mode="overwrite",
+            predicate=f"chain_id = {chain} AND block_number >= {first} AND block_number <= {last}",
+            commit_properties=CommitProperties(custom_metadata={"repair": reason}),
+        )
+
+    def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The events of a range of blocks, in order, as `schemas.EVENTS` or only some of its columns."""
+        names = schemas.EVENTS.names if columns is None else list(columns)
+        needed = list(dict.fromkeys([*names, "block_number", "log_index"]))
         place = (
             (pc.field("chain_id") == chain) & (pc.field("block_number") >= first) & (pc.field("block_number") <= last)
         )
-        found = self._table().to_pyarrow_dataset().to_table(filter=place)
-        return found.cast(schemas.EVENTS).sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+        found = self._table().to_pyarrow_dataset().to_table(filter=place, columns=needed)
+        fitting = found.cast(pa.schema([schemas.EVENTS.field(name) for name in needed]))
+        return fitting.sort_by([("block_number", "ascending"), ("log_index", "ascending")]).select(names)
 
     def _table(self) -> DeltaTable:
         return DeltaTable(self.folder)
+
+
+def _fit_schema(table: DeltaTable) -> None:
+    """Adds the columns that an older Waybill's lake lacks: its rows have nulls there."""
+    there = {field.name: field for field in table.schema().fields}
+    if unknown := sorted(there.keys() - set(schemas.EVENTS.names)):
+        raise LakeVersionError(
+            f"the lake at {table.table_uri} has columns that this Waybill does not know ({', '.join(unknown)}): a newer one "
+            "wrote it; use that one, or another folder"
+        )
+    ours = Schema.from_arrow(schemas.EVENTS).fields
+    if missing := [field for field in ours if field.name not in there]:
+        table.alter.add_columns(missing)

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from indexer import schemas
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.parquet import write_files
+from indexer.spark_types import spark_schema
 
 FORMAT: Final = "waybill_lake"
 FOLDER: Final = "folder"
@@ -33,7 +34,7 @@ class LakeDataSource(DataSource):
 
     def schema(self) -> StructType:
         """`schemas.EVENTS`."""
-        return schemas.spark_schema(schemas.EVENTS)
+        return spark_schema(schemas.EVENTS)
 
     def writer(self, schema: StructType, overwrite: bool) -> LakeWriter:  # noqa: ARG002, FBT001  Spark's interface
         """Writes to the folder in the options."""

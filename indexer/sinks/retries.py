@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, tex
 from bridge.protocol.gmps import gmps_from_bits
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
-from indexer.transforms.queries import query
+from indexer.sinks.shown import SHOWN_STATUS
 
 log = structlog.get_logger(__name__)
 
@@ -22,7 +22,7 @@ _AT_ONCE: Final = 500  # requests written in one transaction
 _OVERDUE: Final = text(
     f"""
     select o.*
-    from ({query("shown_status", messages="messages", chains="chains")}) o
+    from ({SHOWN_STATUS}) o
     where o.status in ('ROUTED', 'RECEIVED') and o.shown_status = 'STALLED' and o.retriable and o.attempts < :max_retries
       and not exists (
         select 1 from retry_requests r
@@ -75,7 +75,7 @@ def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallP
             log.warning("retry requests of this lane have reached their ceiling for the minute", lane=lane)
             continue
         left[lane] -= 1
-        connection.execute(insert(requests).values(sequence=sequence, **_request(connection, message, policy, now)))
+        connection.execute(insert(requests).values(sequence=sequence, **_request(connection, message, now)))
         log.info("retry requested", message=f"0x{message['message_id'].hex()}", attempt=message["attempts"] + 1)
         sequence += 1
         written += 1
@@ -105,7 +105,7 @@ def _written_lately(connection: Connection, lane: tuple[int, int], now: float) -
     )
 
 
-def _request(connection: Connection, message: RowMapping, policy: StallPolicy, now: float) -> dict[str, object]:
+def _request(connection: Connection, message: RowMapping, now: float) -> dict[str, object]:
     attempt = message["attempts"] + 1
     request = tables.retry_requests.c
     generation = connection.scalar(
@@ -124,7 +124,8 @@ def _request(connection: Connection, message: RowMapping, policy: StallPolicy, n
         "missing_gmps": missing,
         "received_gmps": message["received"],
         "reason": (
-            f"{message['receipts']} of {message['quorum']} receipts {policy.stall_after} s after attempt "
+            f"{message['receipts']} of {message['quorum']} receipts "
+            f"{message['deadline'] - message['attempted_time']} s after attempt "
             f"{message['attempts']}; silent: {silent}"
         ),
         "cause_chain": message["source_chain"],

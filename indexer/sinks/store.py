@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Connection, Engine, TextClause, bindparam, delete, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, TextClause, bindparam, delete, insert, select, text, update
 from sqlalchemy.engine import RowMapping
 
 from indexer import schemas
@@ -17,9 +17,13 @@ from indexer.sinks import tables
 from indexer.sinks.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.sinks.engine import writing_engine
 from indexer.sources.position import ChainPosition
+from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import query
 
 _IDS_IN_A_STATEMENT: Final = 500
+
+_CREATIONS: Final = ("MessageRouted", "MessageUnfunded")
+"""Events that carry the envelope: without one of them a message was never created, or no longer is."""
 
 _EVENTS_OF_IDS: Final = "(select * from events where message_id in :ids)"
 
@@ -34,6 +38,7 @@ _INSERT_MESSAGES: Final = _of_ids(
 _INSERT_RECEIPTS: Final = _of_ids(
     f"insert into receipts ({', '.join(schemas.RECEIPTS.names)}) {query('receipts', events=_EVENTS_OF_IDS)}"
 )
+_CREATED: Final = _of_ids("select message_id from messages where message_id in :ids and source_block is not null")
 _CLOSE_REQUESTS: Final = _of_ids(
     """
     insert into retry_closures (sequence)
@@ -67,7 +72,11 @@ class Store:
 
     def save_policy(self, policy: StallPolicy) -> None:
         """Notes what the running index takes for stalled, so that whoever reads the store takes the same."""
-        values = {"stall_after": policy.stall_after, "max_lag": policy.max_lag}
+        values = {
+            "stall_after": policy.stall_after,
+            "max_lag": policy.max_lag,
+            "silence_after": policy.silence_after,
+        }
         with self.engine.begin() as connection:
             connection.execute(delete(tables.facts).where(tables.facts.c.name.in_(values)))
             connection.execute(insert(tables.facts), [{"name": name, "value": value} for name, value in values.items()])
@@ -75,7 +84,7 @@ class Store:
     def positions(self) -> dict[int, ChainPosition]:
         """How far each chain has been read."""
         with self.engine.connect() as connection:
-            return {row["chain_id"]: _position(row) for row in connection.execute(select(tables.chains)).mappings()}
+            return {row["chain_id"]: position_of(row) for row in connection.execute(select(tables.chains)).mappings()}
 
     def apply(self, events: pa.Table, ranges: Mapping[int, BlockRange]) -> None:
         """Replaces ranges of blocks; the same call again changes nothing.
@@ -106,15 +115,31 @@ class Store:
 
     def events_between(self, chain: int, first: int, last: int) -> pa.Table:
         """The events of a range of blocks, in order, as `schemas.EVENTS`."""
+        return events_between(self.engine, chain, first, last)
+
+    def correct(self, chain: int, first: int, last: int, events: pa.Table) -> None:
+        """Replaces the events of a range of blocks, and leaves what was read behind it as it is.
+
+        Args:
+            chain: its id.
+            first: the first block.
+            last: the last block, included.
+            events: `schemas.EVENTS`, all events of the range.
+        """
         place = tables.events.c
-        chosen = (
-            select(tables.events)
-            .where(place.chain_id == chain, place.block_number.between(first, last))
-            .order_by(place.block_number, place.log_index)
-        )
+        with self.engine.begin() as connection:
+            _replace_events(connection, chain, (place.block_number >= first) & (place.block_number <= last), events)
+
+    def adapters(self) -> dict[int, frozenset[bytes]]:
+        """By chain, the adapters, 20 bytes each, that its router has taken as far as it was read."""
+        place = tables.events.c
+        taken = place.event.in_(("AdapterAdded", "AdapterReplaced")) & place.error.is_(None)
+        found: dict[int, set[bytes]] = {}
         with self.engine.connect() as connection:
-            rows = [dict(row) for row in connection.execute(chosen).mappings()]
-        return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
+            chosen = select(place.chain_id, place.adapter).where(place.message_id.is_(None), taken)
+            for row in connection.execute(chosen):
+                found.setdefault(row.chain_id, set()).add(row.adapter[12:])
+        return {chain: frozenset(adapters) for chain, adapters in found.items()}
 
     def lake_block(self, chain: int) -> int | None:
         """The block up to which the chain's events were in the lake when this was last noted."""
@@ -132,7 +157,21 @@ class Store:
                 )
 
 
-def _position(row: RowMapping) -> ChainPosition:
+def events_between(engine: Engine, chain: int, first: int, last: int) -> pa.Table:
+    """The events of a range of blocks that the store holds, in order, as `schemas.EVENTS`."""
+    place = tables.events.c
+    chosen = (
+        select(tables.events)
+        .where(place.chain_id == chain, place.block_number.between(first, last))
+        .order_by(place.block_number, place.log_index)
+    )
+    with engine.connect() as connection:
+        rows = [dict(row) for row in connection.execute(chosen).mappings()]
+    return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
+
+
+def position_of(row: RowMapping) -> ChainPosition:
+    """How far a chain has been read, from its row of `chains`."""
     return ChainPosition(
         block=row["block"], hashes=row["hashes"], final_block=row["final_block"], final_hash=row["final_hash"]
     )
@@ -141,11 +180,16 @@ def _position(row: RowMapping) -> ChainPosition:
 def _replace(connection: Connection, chain: int, events: pa.Table, range_: BlockRange) -> None:
     stored = connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
     if stored is not None:
-        _check_follows(chain, _position(stored), range_)
+        _check_follows(chain, position_of(stored), range_)
+    _replace_events(connection, chain, tables.events.c.block_number >= range_.first, events)
+    _save_position(connection, chain, range_, is_new=stored is None)
+
+
+def _replace_events(connection: Connection, chain: int, blocks: ColumnElement[bool], events: pa.Table) -> None:
     place = tables.events.c
-    replaced = (place.chain_id == chain) & (place.block_number >= range_.first)
+    replaced = (place.chain_id == chain) & blocks
     gone = connection.execute(
-        select(tables.events).where(replaced, place.event == "MessageRouted", place.error.is_(None))
+        select(tables.events).where(replaced, place.event.in_(_CREATIONS), place.error.is_(None))
     ).mappings()
     gone_routes = {row["message_id"]: row for row in gone}
     touched = set(connection.scalars(select(place.message_id).where(replaced).distinct()))
@@ -154,10 +198,11 @@ def _replace(connection: Connection, chain: int, events: pa.Table, range_: Block
     if rows:
         connection.execute(insert(tables.events), rows)
     touched |= {row["message_id"] for row in rows}
-    touched.discard(None)
+    if None in touched:
+        _recompute_pauses(connection, chain)
+        touched.discard(None)
     _recompute(connection, touched)
     _note_orphans(connection, gone_routes, rows)
-    _save_position(connection, chain, range_, is_new=stored is None)
 
 
 def _check_follows(chain: int, position: ChainPosition, range_: BlockRange) -> None:
@@ -180,6 +225,19 @@ def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
             connection.execute(statement, {"ids": part})
 
 
+def _recompute_pauses(connection: Connection, chain: int) -> None:
+    place = tables.events.c
+    chosen = (
+        select(tables.events)
+        .where(place.message_id.is_(None), place.event.in_(PAUSE_EVENTS), place.chain_id == chain)
+        .order_by(place.block_number, place.log_index)
+    )
+    found = pauses([dict(row) for row in connection.execute(chosen).mappings()])
+    connection.execute(delete(tables.pauses).where(tables.pauses.c.chain_id == chain))
+    if found:
+        connection.execute(insert(tables.pauses), found)
+
+
 def _parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
     """Ids, as many at a time as a statement takes."""
     ordered = sorted(ids)
@@ -190,8 +248,9 @@ def _parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
 def _note_orphans(
     connection: Connection, gone_routes: Mapping[bytes, RowMapping], rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    back = {row["message_id"] for row in rows if row["event"] == "MessageRouted" and row["error"] is None}
-    orphaned = [row for message_id, row in gone_routes.items() if message_id not in back]
+    back = {row["message_id"] for row in rows if row["event"] in _CREATIONS and row["error"] is None}
+    kept = set(connection.scalars(_CREATED, {"ids": list(gone_routes)})) if gone_routes else set()
+    orphaned = [row for message_id, row in gone_routes.items() if message_id not in back | kept]
     for part in _parts(back | gone_routes.keys()):
         connection.execute(delete(tables.orphans).where(tables.orphans.c.message_id.in_(part)))
     if orphaned:

@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from bridge.protocol import retry_requests as format_
 from indexer import schemas
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class Uint64(TypeDecorator[int]):
@@ -73,6 +73,12 @@ events: Final = _table(
     Index("events_of_message", "message_id"),
     Index("events_of_transaction", "transaction_hash"),
 )
+Index(
+    "events_about_no_message",  # pauses, adapters, policies: few, and looked for by name
+    events.c.event,
+    sqlite_where=events.c.message_id.is_(None),
+    postgresql_where=events.c.message_id.is_(None),
+)
 
 messages: Final = _table(
     "messages",
@@ -81,7 +87,8 @@ messages: Final = _table(
     Index("messages_by_time", "source_time"),
     Index("messages_of_transaction", "source_chain", "source_transaction"),
 )
-Index("messages_waiting", messages.c.attempted_time, sqlite_where=messages.c.status.in_(("ROUTED", "RECEIVED")))
+_waiting = messages.c.status.in_(("ROUTED", "RECEIVED"))
+Index("messages_waiting", messages.c.attempted_time, sqlite_where=_waiting, postgresql_where=_waiting)
 
 Index("events_quarantined", events.c.chain_id, sqlite_where=events.c.error.is_not(None))
 Index("events_absorbed", events.c.block_time, sqlite_where=events.c.event == "DuplicateAbsorbed")
@@ -99,6 +106,38 @@ for _name, _columns in {
     Index(_name, text(f"{_columns}{SEEN}, message_id"), _table=messages)
 
 receipts: Final = _table("receipts", schemas.RECEIPTS, ("message_id", "gmp"))
+
+pauses: Final = _table("pauses", schemas.PAUSES, ("chain_id", "other_chain", "kind", "begins"))
+
+stall_limits: Final = _table("stall_limits", schemas.LIMITS, ("source_chain", "destination_chain", "kind"))
+
+lane_checks: Final = Table(
+    "lane_checks",  # the last comparison of each lane with the router's own totals
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("direction", String, primary_key=True),
+    Column("other_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("block_number", BigInteger),
+    Column("block_hash", LargeBinary),
+    Column("indexed_count", BigInteger),
+    Column("indexed_sum", LargeBinary),  # 24 bytes
+    Column("router_count", BigInteger),
+    Column("router_sum", LargeBinary),
+    Column("verdict", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("checked_at", Float, nullable=False),
+)
+
+marks: Final = Table(
+    "marks",  # messages whose events a chain took back after it had called them final
+    metadata,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("block_number", BigInteger, nullable=False),  # the lowest of the blocks that are gone
+    Column("evidence", String, nullable=False),
+    Column("noted_at", Float, nullable=False),
+    Column("repaired_at", Float),
+)
 
 orphans: Final = Table(
     "orphans",  # messages whose MessageRouted a reorg took back, and which have not come again

@@ -3,6 +3,7 @@
 RpcError
 ├── TransientRpcError   no usable answer; the same request may succeed later
 ├── RangeTooLargeError  ask for fewer blocks
+├── StateUnavailableError  the endpoint has no state of that block any more
 ├── UnknownBlockError   the endpoint does not have that block (any more)
 ├── RefusedError        the endpoint will never answer this request
 └── WrongChainError     the endpoint serves another chain
@@ -43,6 +44,10 @@ class UnknownBlockError(RpcError):
     """The endpoint does not have that block: it lags, or the block is no longer on its chain."""
 
 
+class StateUnavailableError(RpcError):
+    """The endpoint knows the block, but has pruned its state: ask one with an archive."""
+
+
 class RefusedError(RpcError):
     """The endpoint will never answer this request, such as an unknown method."""
 
@@ -60,6 +65,11 @@ _RANGE: Final = re.compile(
 )
 _UNKNOWN_BLOCK: Final = re.compile(
     r"(unknown|missing) (block|header)|(block|header)( \w+)* not found|(block|header) for hash|beyond (current )?head",
+    re.IGNORECASE,
+)
+_NO_STATE: Final = re.compile(
+    r"missing trie node|(historical|required)? ?state .*(not|un)[ -]?available|no historical|state .*pruned|old data not"
+    r"|state does not exist|distance to target block exceeds",
     re.IGNORECASE,
 )
 _REFUSED_CODES: Final = frozenset({-32601, -32600, -32700})
@@ -114,6 +124,8 @@ def error_of(error: Any, where: str) -> RpcError:
     if isinstance(details.get("data"), str):
         message += f" {details['data']}"
     text = f"{where}: {message} (code {code})"
+    if _NO_STATE.search(message):
+        return StateUnavailableError(text)
     if _UNKNOWN_BLOCK.search(message):
         return UnknownBlockError(text)
     if _RANGE.search(message):

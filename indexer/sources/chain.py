@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -29,6 +29,10 @@ class ChainConfig:
     urls: tuple[str, ...]
     start_block: int
     emitters: Emitters
+
+    def with_adapters(self, adapters: Iterable[bytes]) -> ChainConfig:
+        """The same chain with adapters that its router has taken since it was deployed."""
+        return replace(self, emitters=self.emitters.with_adapters(adapters))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +103,31 @@ class ChainReader:
         """
         return self._headers.at(number)
 
+    def call_at(self, block_hash: bytes, calls: Sequence[bytes]) -> list[bytes]:
+        """What the router answers to calls, all at one block and no other.
+
+        Args:
+            block_hash: of the block; a number would be whatever stands there when the endpoint looks.
+            calls: their data.
+
+        Returns:
+            The answers, in order; empty where there is no router yet.
+
+        Raises:
+            StateUnavailableError: the endpoint has pruned that block's state.
+            UnknownBlockError: the block is not on the chain.
+            RpcError: no usable answer.
+        """
+        router = "0x" + self.config.emitters.router.hex()
+        block = {"blockHash": "0x" + block_hash.hex(), "requireCanonical": True}
+        answers = self._rpc.batch("eth_call", [[{"to": router, "data": "0x" + data.hex()}, block] for data in calls])
+        try:
+            return [bytes.fromhex(answer.removeprefix("0x")) for answer in answers]
+        except (AttributeError, ValueError) as error:
+            raise TransientRpcError(
+                f"chain {self.config.chain_id}: eth_call answered with no bytes: {error}"
+            ) from error
+
     @property
     def waits(self) -> bool:
         """Whether the last look found a head below ours, and waits to see whether it stays there."""
@@ -133,6 +162,14 @@ class ChainReader:
         """
         for _, events in self._events.read(first, last, []):
             yield events
+
+    def adapters(self, first: int, last: int) -> frozenset[bytes]:
+        """The adapters, 20 bytes each, that the router took in a range of blocks.
+
+        Raises:
+            RpcError: no usable answer.
+        """
+        return self._events.adapters(first, last) if first <= last else frozenset()
 
     def _lags(self, position: ChainPosition, head: Header) -> bool:
         """Whether a head below ours is that of an endpoint that lags: one that stays there is a rollback.

@@ -21,6 +21,7 @@ from indexer.errors import RangeGapError
 from indexer.sources import options
 from indexer.sources.chain import ChainReader
 from indexer.sources.tail import ChainTail
+from indexer.spark_types import spark_schema
 
 FORMAT: Final = "evm"
 
@@ -35,7 +36,7 @@ class EvmDataSource(DataSource):
 
     def schema(self) -> StructType:
         """`schemas.SOURCE`: events, and the ranges of blocks that they are of."""
-        return schemas.spark_schema(schemas.SOURCE)
+        return spark_schema(schemas.SOURCE)
 
     def simpleStreamReader(self, schema: StructType) -> EvmTail:  # noqa: ARG002, N802  Spark's interface
         """Follows the chains from the option `positions` on."""

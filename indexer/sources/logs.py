@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from indexer.decode.events import Emitters, events_table
+from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registered_adapters
+from indexer.decode.hexadecimal import quantity
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.headers import Headers
@@ -30,7 +31,6 @@ class EventReader:
         self._rpc = rpc
         self._headers = headers
         self._emitters = emitters
-        self._addresses = ["0x" + address.hex() for address in emitters.addresses]
         self._ranges = AdaptiveRanges()
 
     def read(self, first: int, last: int, headers: Sequence[Header]) -> Iterator[tuple[int, pa.Table]]:
@@ -60,14 +60,49 @@ class EventReader:
             logs = self._logs({"blockHash": "0x" + header.hash.hex()}, header.number, header.number)
             yield header.number, self._events(logs, by_number)
 
+    def adapters(self, first: int, last: int) -> frozenset[bytes]:
+        """The adapters that the router took in these blocks, asked for alone: far fewer logs than all.
+
+        Raises:
+            RpcError: no usable answer.
+        """
+        query = {
+            "address": "0x" + self._emitters.router.hex(),
+            "topics": [["0x" + topic.hex() for topic in REGISTRATIONS]],
+        }
+        found: set[bytes] = set()
+        for _, logs in AdaptiveRanges().read(
+            first, last, lambda start, end: self._answer(_between(start, end) | query, start, end)[1]
+        ):
+            found |= registered_adapters(logs, self._emitters.router).keys()
+        return frozenset(found)
+
     def _changed(self, number: int) -> UnknownBlockError:
         return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
 
     def _logs_between(self, first: int, last: int) -> RawLogs:
-        return self._logs({"fromBlock": hex(first), "toBlock": hex(last)}, first, last)
+        return self._logs(_between(first, last), first, last)
 
     def _logs(self, blocks: Mapping[str, str], first: int, last: int) -> RawLogs:
-        logs: Any = self._rpc.call("eth_getLogs", {**blocks, "address": self._addresses})
+        _, raw = self._asked(blocks, first, last)
+        taken = registered_adapters(raw, self._emitters.router)
+        new = {adapter: block for adapter, block in taken.items() if adapter not in self._emitters.adapters}
+        if not new:
+            return raw
+        # What a new adapter has emitted is not in this answer; what it emitted before it was taken is none of ours, however
+        # the range happens to be cut.
+        self._emitters = self._emitters.with_adapters(new)
+        logs, _ = self._asked(blocks, first, last)
+        since = {"0x" + adapter.hex(): block for adapter, block in new.items()}
+        return raw_logs([log for log in logs if quantity(log["blockNumber"]) >= since.get(log["address"].lower(), 0)])
+
+    def _asked(self, blocks: Mapping[str, str], first: int, last: int) -> tuple[list[Any], RawLogs]:
+        addresses = ["0x" + address.hex() for address in self._emitters.addresses]
+        return self._answer({**blocks, "address": addresses}, first, last)
+
+    def _answer(self, query: Mapping[str, Any], first: int, last: int) -> tuple[list[Any], RawLogs]:
+        """The logs as they came and as columns."""
+        logs: Any = self._rpc.call("eth_getLogs", query)
         where = f"chain {self._emitters.chain_id}: eth_getLogs {first}…{last}"
         if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
             raise TransientRpcError(f"{where}: the result is no list of logs")
@@ -79,7 +114,7 @@ class EventReader:
             raise TransientRpcError(f"{where}: {error}") from error
         if wrong := self._not_asked_for(raw, first, last):
             raise TransientRpcError(f"{where}: the result holds {wrong}")
-        return raw
+        return logs, raw
 
     def _not_asked_for(self, raw: RawLogs, first: int, last: int) -> str | None:
         if ((raw.block_number < first) | (raw.block_number > last)).any():
@@ -107,3 +142,7 @@ class EventReader:
         for number in numbers:
             times[missing & (raw.block_number == number)] = known[number].time
         return replace(raw, block_time=times)
+
+
+def _between(first: int, last: int) -> dict[str, Any]:
+    return {"fromBlock": hex(first), "toBlock": hex(last)}

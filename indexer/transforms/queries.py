@@ -10,7 +10,9 @@ from typing import Final
 _GMPS: Final = range(1, 17)
 
 _COLUMNS: Final = {
-    "dispatched_bits": " + ".join(f"coalesce(max(gmps & {1 << (gmp - 1)}), 0)" for gmp in _GMPS),
+    "dispatched_bits": " + ".join(
+        f"coalesce(max(case when stage in ('routed', 'retried') then gmps & {1 << (gmp - 1)} end), 0)" for gmp in _GMPS
+    ),
     "received_bits": " + ".join(
         f"max(case when stage = 'received' and gmp = {gmp} then {1 << (gmp - 1)} else 0 end)" for gmp in _GMPS
     ),

@@ -21,7 +21,7 @@ from indexer.sources.answers import WrongChainError
 from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
-from tests.unit.index_world import executed, retried
+from tests.unit.index_world import executed, lane_pause_set, retried, routed, unfunded
 
 
 def frame(spark: SparkSession, world: World, table: Any, schema: Any) -> DataFrame:
@@ -61,6 +61,9 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
 def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story(7)
     world.beta.emit(log_of(executed(sent[0])))
+    paused = world.new_message()
+    world.alpha.emit(log_of(unfunded(world.new_message())), log_of(routed(paused)))
+    world.beta.emit(log_of(lane_pause_set(world.alpha.chain_id, world.beta.time() + 1_000)))
     world.alpha.let_pass(100)
     world.beta.let_pass(100)
     world.index_once(spark)
@@ -68,7 +71,8 @@ def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, w
     messages = lifecycle.messages(events).cache()
     receipts = lifecycle.receipts(events).cache()
     chains = spark.createDataFrame(
-        [(chain.chain_id, chain.time()) for chain in (world.alpha, world.beta)], "chain_id bigint, block_time bigint"
+        [(chain.chain_id, chain.time(), 0) for chain in (world.alpha, world.beta)],
+        "chain_id bigint, block_time bigint, final_block bigint",
     )
     assert rows(messages) == stored(world, tables.messages, schemas.MESSAGES, spark)
     assert rows(receipts) == stored(world, tables.receipts, schemas.RECEIPTS, spark)
@@ -79,9 +83,12 @@ def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, w
         expected_duplicates = [found.message_id for found in reader.duplicates()]
         expected_quarantine = [found.error for found in reader.quarantined()]
     now = world.beta.time()
-    found_stalled = stalled.stalled(messages, chains, policy, now).select("message_id").collect()
-    assert {bytes(row.message_id) for row in found_stalled} == expected_stalled == {sent[4].id, sent[5].id}
-    found_divergences = divergence.divergences(messages, receipts, chains, policy).collect()
+    pauses = frame(spark, world, tables.pauses, schemas.PAUSES)
+    found_stalled = stalled.stalled(messages, chains, policy, now, pauses=pauses).select("message_id").collect()
+    assert {bytes(row.message_id) for row in found_stalled} == expected_stalled == set()
+    unpaused = stalled.stalled(messages, chains, policy, now).select("message_id").collect()
+    assert {bytes(row.message_id) for row in unpaused} == {sent[4].id, sent[5].id, paused.id}
+    found_divergences = divergence.divergences(messages, receipts, chains, events, policy, pauses=pauses).collect()
     assert [(row.kind, bytes(row.message_id)) for row in found_divergences] == expected_divergences
     assert expected_divergences == [("EXECUTED_TWICE", sent[0].id)]
     assert [bytes(row.message_id) for row in duplicates.duplicates(events).collect()] == expected_duplicates

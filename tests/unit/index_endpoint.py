@@ -94,6 +94,9 @@ class Endpoint:
             if last - first + 1 > self.max_range:
                 raise RpcFaultError(-32005, f"block range too large, max is {self.max_range}")
         logs = self.chain.logs(first, min(last, self.chain.head))
+        addresses = query["address"] if isinstance(query["address"], list) else [query["address"]]
+        wanted = query.get("topics", [None])[0]
+        logs = [log for log in logs if log["address"] in addresses and (not wanted or log["topics"][0] in wanted)]
         if not self.timestamps:
             for log in logs:
                 del log["blockTimestamp"]

@@ -87,8 +87,70 @@ def cancelled(sent: Message) -> Event:
     }
 
 
-def absorbed(sent: Message, gmp: int) -> Event:
-    return "DuplicateAbsorbed", {"message_id": sent.id, "gmp": gmp}
+def created(sent: Message) -> Event:
+    return "MessageIdCreated", {
+        "message_id": sent.id,
+        "sender": "0x" + sent.sender[12:].hex(),
+        "nonce": sent.nonce,
+    }
+
+
+def unfunded(sent: Message, *, gmps: int = 0b111, retriable: bool = True) -> Event:
+    return "MessageUnfunded", routed(sent, gmps=gmps, retriable=retriable)[1]
+
+
+def arrived_after_end(sent: Message, gmp: int, state: int = 2) -> Event:
+    return "ArrivedAfterEnd", {
+        "message_id": sent.id,
+        "source_chain": sent.source_chain,
+        "gmp": gmp,
+        "state": state,
+    }
+
+
+def cancellation_requested(sent: Message) -> Event:
+    return "CancellationRequested", {"message_id": sent.id, "cancellation_id": bytes(31) + b"\x07"}
+
+
+def reported(sent: Message, outcome: int) -> Event:
+    return "OutcomeReported", {
+        "message_id": sent.id,
+        "destination_chain": sent.destination_chain,
+        "outcome": outcome,
+    }
+
+
+def contradicted(sent: Message, first: int, second: int) -> Event:
+    return "OutcomeContradicted", {
+        "message_id": sent.id,
+        "destination_chain": sent.destination_chain,
+        "first": first,
+        "second": second,
+    }
+
+
+def lane_pause_set(chain: int, until: int) -> Event:
+    return "LanePauseSet", {"chain": chain, "until": until}
+
+
+def gmp_pause_set(gmp: int, until: int) -> Event:
+    return "GmpPauseSet", {"gmp": gmp, "until": until}
+
+
+def absorbed(sent: Message, gmp: int, **changes: Any) -> Event:
+    return "DuplicateAbsorbed", {"message_id": sent.id, "gmp": gmp} | changes
+
+
+def adapter_added(gmp: int, adapter: bytes) -> Event:
+    return "AdapterAdded", {"gmp": gmp, "adapter": "0x" + adapter.hex()}
+
+
+def adapter_revoked(gmp: int, adapter: bytes) -> Event:
+    return "AdapterRevoked", {"gmp": gmp, "adapter": "0x" + adapter.hex(), "epoch": 1}
+
+
+def adapter_replaced(gmp: int, adapter: bytes, previous: bytes) -> Event:
+    return "AdapterReplaced", {"gmp": gmp, "adapter": "0x" + adapter.hex(), "previous": "0x" + previous.hex()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +202,18 @@ class SimulatedChain:
         for number in range(first, last + 1):
             for index, (name, values) in enumerate(self.blocks[number].events):
                 topics, data = topics_and_data(name, **values)
-                address = ADAPTERS if name == "DuplicateAbsorbed" else ROUTERS
+                usual = ADAPTERS if name == "DuplicateAbsorbed" else ROUTERS
+                address = values.get("emitter", usual[self.chain_id])
                 logs.append(
                     {
-                        "address": "0x" + address[self.chain_id].hex(),
+                        "address": "0x" + address.hex(),
                         "topics": ["0x" + topic.hex() for topic in topics],
                         "data": "0x" + data.hex(),
                         "blockNumber": hex(number),
                         "blockHash": "0x" + self.blocks[number].hash.hex(),
                         "blockTimestamp": hex(self.blocks[number].time),
                         "transactionHash": self.transactions.get(
-                            values["message_id"], "0x" + keccak(repr((name, values)).encode()).hex()
+                            values.get("message_id", b""), "0x" + keccak(repr((name, values)).encode()).hex()
                         ),
                         "logIndex": hex(index),
                     }

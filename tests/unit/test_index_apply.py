@@ -18,19 +18,29 @@ from indexer.sinks.blocks import in_pieces
 from indexer.sinks.store import Store
 from tests.unit.index_logs import ALPHA
 from tests.unit.index_world import (
+    START,
     Event,
     SimulatedChain,
     absorbed,
     apply,
+    arrived_after_end,
+    cancellation_requested,
+    cancelled,
     contents,
+    contradicted,
     deferred,
     executed,
+    expired,
     failed,
+    gmp_pause_set,
+    lane_pause_set,
     new_world,
     received,
+    reported,
     retried,
     routed,
     sent_message,
+    unfunded,
 )
 
 MESSAGES = [sent_message(nonce) for nonce in range(1, 5)]
@@ -48,7 +58,17 @@ def source_events(draw: st.DrawFn) -> Event:
     sent = draw(st.sampled_from(MESSAGES))
     gmps = draw(st.integers(0, 0b111))
     return draw(
-        st.sampled_from([routed(sent, gmps=gmps), retried(sent, draw(st.integers(1, 3)), gmps), retried(sent, 1, gmps)])
+        st.sampled_from(
+            [
+                routed(sent, gmps=gmps),
+                unfunded(sent, gmps=gmps),
+                retried(sent, draw(st.integers(1, 3)), gmps),
+                retried(sent, 1, gmps),
+                cancellation_requested(sent),
+                reported(sent, outcome := draw(st.integers(1, 3))),
+                contradicted(sent, outcome, 1),
+            ]
+        )
     )
 
 
@@ -65,6 +85,10 @@ def destination_events(draw: st.DrawFn) -> Event:
                 failed(sent, b"other"),
                 deferred(sent),
                 absorbed(sent, gmp),
+                cancelled(sent),
+                arrived_after_end(sent, gmp),
+                lane_pause_set(ALPHA, START + draw(st.integers(0, 20))),
+                gmp_pause_set(gmp, START + draw(st.integers(0, 20))),
             ]
         )
     )
@@ -110,7 +134,8 @@ def test_any_order_of_batches_replays_and_reorgs_gives_the_tables_of_the_chains_
             read(store, chain, known, side, replayed=0, left_out=0)
             apply(fresh, chain)
         assert contents(store) == contents(fresh)
-        assert contents(store, tables.chains)["chains"] == contents(fresh, tables.chains)["chains"]
+        for table in (tables.chains, tables.pauses):
+            assert contents(store, table) == contents(fresh, table)
     finally:
         store.close()
         fresh.close()
@@ -156,6 +181,14 @@ def test_the_same_batch_twice_changes_nothing(store: Store) -> None:
         ([routed(MESSAGES[0])], [executed(MESSAGES[0]), executed(MESSAGES[0])], "DIVERGED"),
         ([], [received(MESSAGES[0], 1), executed(MESSAGES[0])], "EXECUTED"),
         ([], [received(MESSAGES[0], 1)], "UNKNOWN"),
+        ([unfunded(MESSAGES[0])], [], "UNFUNDED"),
+        ([unfunded(MESSAGES[0]), routed(MESSAGES[0])], [], "ROUTED"),
+        ([unfunded(MESSAGES[0]), cancellation_requested(MESSAGES[0])], [cancelled(MESSAGES[0])], "CANCELLED"),
+        ([routed(MESSAGES[0])], [expired(MESSAGES[0]), arrived_after_end(MESSAGES[0], 1)], "EXPIRED"),
+        ([routed(MESSAGES[0]), reported(MESSAGES[0], 2)], [], "EXPIRED"),
+        ([routed(MESSAGES[0]), reported(MESSAGES[0], 3)], [], "CANCELLED"),
+        ([routed(MESSAGES[0]), reported(MESSAGES[0], 1)], [], "EXECUTED"),
+        ([routed(MESSAGES[0]), contradicted(MESSAGES[0], 2, 1)], [expired(MESSAGES[0])], "DIVERGED"),
     ],
 )
 def test_status_follows_from_the_events(
@@ -227,6 +260,28 @@ def test_a_message_whose_source_was_reorged_away_is_kept_as_an_orphan_until_it_c
     apply(store, alpha, first=2)
     assert [row[0] for row in contents(store)["messages"]] == [sent.id]
     assert contents(store, tables.orphans)["orphans"] == []
+
+
+def test_an_unfunded_message_is_described_by_its_creation_and_dispatched_by_nobody_yet(store: Store) -> None:
+    alpha, _ = new_world()
+    sent = sent_message(quorum=2)
+    alpha.mine(unfunded(sent, gmps=0b11))
+    apply(store, alpha)
+    with store.engine.connect() as connection:
+        (row,) = connection.execute(select(tables.messages)).mappings()
+        assert connection.execute(select(tables.receipts)).all() == []
+    assert (row["sender"], row["quorum"], row["dispatched"]) == (sent.sender, 2, 0)
+    assert (row["source_block"], row["attempts"], row["attempted_time"]) == (1, None, None)
+    alpha.mine(routed(sent, gmps=0b01))
+    apply(store, alpha)
+    with store.engine.connect() as connection:
+        (row,) = connection.execute(select(tables.messages)).mappings()
+    assert (row["source_block"], row["attempts"], row["attempted_block"], row["dispatched"]) == (2, 0, 2, 0b01)
+    alpha.reorganise(1, [])
+    apply(store, alpha, first=2)
+    with store.engine.connect() as connection:
+        assert connection.scalars(select(tables.messages.c.status)).all() == ["UNFUNDED"]
+        assert connection.execute(select(tables.orphans)).all() == []
 
 
 def test_a_chain_that_only_lost_blocks_takes_their_events_with_them(store: Store) -> None:

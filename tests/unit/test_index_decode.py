@@ -34,6 +34,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "uint8": st.integers(0, 2**8 - 1),
     "uint16": st.integers(0, 2**16 - 1),
     "uint32": st.integers(0, 2**32 - 1),
+    "uint48": st.integers(0, 2**48 - 1),
     "uint64": st.integers(0, 2**63 - 1),
     "bytes": st.binary(max_size=100),
 }
@@ -59,7 +60,7 @@ def messages(draw: st.DrawFn) -> Any:
 @st.composite
 def genuine_logs(draw: st.DrawFn) -> tuple[str, list[bytes], bytes]:
     name = draw(st.sampled_from(sorted(SIGNATURE_OF)))
-    if name == "MessageRouted":
+    if name in ("MessageRouted", "MessageUnfunded"):
         sent = draw(messages())
         values = {
             "message_id": sent.id,
@@ -84,10 +85,11 @@ def rows_of(book: LogBook) -> list[dict[str, Any]]:
 
 
 def as_columns(event: Any) -> dict[str, Any]:
-    """A decoded event as the table has it: addresses are 32 bytes."""
+    """A decoded event as the table has it: addresses are 32 bytes, and the same fact has one name."""
     values = asdict(event)
+    columns = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}
     return {
-        name: bytes.fromhex(value[2:]).rjust(32, b"\0") if isinstance(value, str) else value
+        columns.get(name, name): bytes.fromhex(value[2:]).rjust(32, b"\0") if isinstance(value, str) else value
         for name, value in values.items()
     }
 

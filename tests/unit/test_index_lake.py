@@ -8,8 +8,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from indexer.errors import RangeGapError
+from indexer import schemas
+from indexer.errors import LakeVersionError, RangeGapError
 from indexer.sinks import promotion
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.parquet import write_files
@@ -93,6 +95,23 @@ def test_duckdb_reads_the_files_of_the_version(lake: Lake) -> None:
             "select count(distinct message_id), max(gas_limit) from read_parquet(?)", [lake.files()]
         ).fetchone()
     assert found == (4, 2**64 - 1)
+
+
+def test_a_lake_of_an_older_version_gets_the_columns_it_lacks_and_keeps_its_rows(tmp_path: Path) -> None:
+    chain = chain_with_events(2)
+    older = pa.schema([field for field in schemas.EVENTS if field.name not in ("adapter", "outcome")])
+    DeltaTable.create(tmp_path / "lake" / "events", schema=older)
+    write_deltalake(tmp_path / "lake" / "events", chain.events(0, 1).select(older.names), mode="append")
+    lake = Lake(tmp_path / "lake")
+    lake.append(chain.events(2, 2), final(chain, 2, 2))
+    assert lake.events(ALPHA, 0, 9) == chain.events(0, 2)
+
+
+def test_a_lake_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    newer = schemas.EVENTS.append(pa.field("from_the_future", pa.int64()))
+    DeltaTable.create(tmp_path / "lake" / "events", schema=newer)
+    with pytest.raises(LakeVersionError, match="from_the_future"):
+        Lake(tmp_path / "lake")
 
 
 def test_only_what_is_final_goes_to_the_lake(store: Store, lake: Lake) -> None:

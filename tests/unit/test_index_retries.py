@@ -20,13 +20,17 @@ from tests.unit.index_world import (
     START,
     SimulatedChain,
     apply,
+    cancellation_requested,
     executed,
     failed,
+    gmp_pause_set,
+    lane_pause_set,
     new_world,
     received,
     retried,
     routed,
     sent_message,
+    unfunded,
 )
 
 POLICY = StallPolicy(stall_after=100, max_lag=30, max_retries=3, requests_per_lane_minute=5)
@@ -229,6 +233,57 @@ def test_an_expired_message_gets_no_request(world: World) -> None:
     sent = world.send(sent_message(ttl=50, sent_at=START))
     world.let_pass(100)
     assert (world.status(sent), world.ask()) == (Status.EXPIRED, 0)
+
+
+def test_a_message_whose_sender_cancels_it_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message())
+    world.happens(world.alpha, cancellation_requested(sent))
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+
+
+def test_an_unfunded_message_waits_for_its_payer_and_gets_no_request(world: World) -> None:
+    sent = sent_message()
+    world.happens(world.alpha, unfunded(sent))
+    world.let_pass(1_000)
+    assert (world.status(sent), world.ask()) == (Status.UNFUNDED, 0)
+
+
+def test_the_clock_of_expiry_stands_still_while_lane_or_gmp_is_paused_and_overlaps_count_once(world: World) -> None:
+    sent = world.send(sent_message(ttl=50, quorum=1), retriable=False)
+    world.let_pass(10)
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 100))
+    world.let_pass(20)
+    world.happens(world.beta, gmp_pause_set(2, world.now + 100))  # until 20 s after the lane's pause
+    world.let_pass(100)
+    assert (world.now, world.status(sent)) == (START + 130, Status.ROUTED)
+    world.let_pass(40)
+    assert world.status(sent) is Status.ROUTED  # 50 s have counted: 10 before the pauses, 40 after
+    world.let_pass(1)
+    assert world.status(sent) is Status.EXPIRED
+
+
+def test_a_pause_that_is_ended_early_or_of_another_lane_counts_only_for_what_it_held_up(world: World) -> None:
+    sent = world.send(sent_message(ttl=50))
+    world.happens(world.beta, lane_pause_set(999, world.now + 1_000))
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 1_000))
+    world.let_pass(10)
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now))
+    world.let_pass(50)
+    assert world.status(sent) is Status.ROUTED
+    world.let_pass(1)
+    assert world.status(sent) is Status.EXPIRED
+
+
+def test_no_retry_is_asked_for_on_account_of_time_in_which_the_lane_was_paused(world: World) -> None:
+    sent = world.send(sent_message())
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 60), gmp_pause_set(1, world.now + 900))
+    world.let_pass(159)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+    world.let_pass(1)
+    assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
+    (request,) = world.requests()
+    assert request.deadline == START + 160
 
 
 def test_attempts_end_at_their_limit(world: World) -> None:

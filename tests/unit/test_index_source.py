@@ -27,8 +27,8 @@ from indexer.sources.position import ChainPosition
 from indexer.sources.ranges import AdaptiveRanges
 from indexer.sources.rpc import shown
 from tests.unit.index_endpoint import Endpoint, reader_of
-from tests.unit.index_logs import ALPHA
-from tests.unit.index_world import SimulatedChain, retried, routed, sent_message
+from tests.unit.index_logs import ADAPTERS, ALPHA
+from tests.unit.index_world import SimulatedChain, absorbed, adapter_replaced, retried, routed, sent_message
 
 LIMITS = SourceLimits(hash_window=16, rollback_patience=5.0)
 
@@ -155,6 +155,20 @@ def test_a_long_chain_is_read_whole_whatever_ranges_its_endpoint_takes(*, timest
         rows = reader.read_final(0, 120)
         times = {row["block_number"]: row["block_time"] for table in rows for row in table.to_pylist()}
     assert times == {number: chain.blocks[number].time for number in range(3, 121, 3)}
+
+
+@pytest.mark.parametrize("max_range", [1_000_000, 3])
+def test_a_replaced_adapter_is_followed_from_the_very_block_that_registers_it(max_range: int) -> None:
+    chain, second = SimulatedChain(ALPHA), b"\xa3" * 20
+    of_both = [absorbed(sent_message(1), 1), absorbed(sent_message(2), 1, emitter=second)]
+    chain.mine(*of_both)  # not registered yet: nothing of ours
+    chain.mine(adapter_replaced(1, second, ADAPTERS[ALPHA]), *of_both)
+    for _ in range(5):
+        chain.mine(*of_both)
+    with reader_of(Endpoint(chain, max_range=max_range), LIMITS) as reader:
+        _, found = follow(reader, ChainPosition.before(0))
+        assert reader.adapters(0, chain.head) == frozenset({second})
+    assert [number for number, _ in found] == [1, 2, 2, 2, *[number for number in range(3, 8) for _ in range(2)]]
 
 
 def test_a_batch_ends_near_its_limit_and_the_next_goes_on_behind_it() -> None:
@@ -343,15 +357,12 @@ def test_faults_at_any_request_delay_but_lose_and_double_nothing(faults: list[st
 )
 def test_logs_that_were_not_asked_for_condemn_the_answer(change: Any, wrong: str) -> None:
     chain = chain_of(4)
-    endpoint = Endpoint(chain)
-    original = chain.logs
 
-    class Lying(SimulatedChain):
-        def logs(self, first: int, last: int) -> list[dict[str, Any]]:
-            return [change(log) for log in original(first, last)]
+    class Lying(Endpoint):
+        def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: N802
+            return [change(log) for log in Endpoint._eth_getLogs(self, query)]
 
-    endpoint.chain = Lying(ALPHA)
-    endpoint.chain.blocks = chain.blocks
+    endpoint = Lying(chain)
     with reader_of(endpoint, LIMITS) as reader, pytest.raises(TransientRpcError, match=wrong):
         reader.advance(ChainPosition.before(0))
 

@@ -1,11 +1,12 @@
--- Facts that contradict one another on the two chains. None is to be expected. The columns are those of schemas.DIVERGENCES.
-select 'EXECUTED_TWICE' as kind, message_id, source_chain, destination_chain,
-  'executions on the destination: ' || cast(executions as $text) as evidence
-from $messages where executions > 1
+-- Facts that contradict one another on the chains. None is to be expected. The columns are those of schemas.DIVERGENCES; what
+-- each kind means, and what to do about it, stands in indexer/divergences.py.
+select 'EXECUTED_TWICE' as kind, m.message_id, m.source_chain, m.destination_chain,
+  'executions on the destination: ' || cast(m.executions as $text) as evidence
+from $messages m where m.executions > 1
 union all
-select 'PAYLOAD_DIFFERS', message_id, source_chain, destination_chain,
+select 'PAYLOAD_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
   'source, receipts and execution do not all name the same payload hash'
-from $messages where payload_differs
+from $messages m where m.payload_differs
 union all
 select 'EXECUTED_WITHOUT_QUORUM', m.message_id, min(m.source_chain), min(m.destination_chain),
   'receipts before the execution: ' || cast(count(r.gmp) as $text) || ', quorum: ' || cast(min(m.quorum) as $text)
@@ -17,15 +18,64 @@ where m.executions > 0
 group by m.message_id
 having count(r.gmp) < min(m.quorum)
 union all
+select 'EXECUTED_AFTER_EXPIRY', m.message_id, m.source_chain, m.destination_chain,
+  'executed at ' || cast(m.executed_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
+    || cast(m.ttl as $text) || ' s, paused for ' || cast($executed_paused as $text) || ' s'
+from $messages m
+where m.ttl > 0 and m.executions > 0 and m.executed_time > m.sent_at + m.ttl + $executed_paused
+union all
 select 'RECEIPT_WITHOUT_CREATION', m.message_id, m.source_chain, m.destination_chain,
   'received on the destination, but never routed on its source, which was read to a later time'
 from $messages m
 join $chains s on s.chain_id = m.source_chain
 where m.source_block is null and s.block_time > m.received_time + :max_lag
 union all
-select 'NONCE_GAP', null, source_chain, destination_chain,
-  'messages of the lane: ' || cast(count(*) as $text) || ', highest nonce: ' || cast(max(nonce) as $text)
-from $messages
-where source_block is not null
-group by source_chain, source_router, destination_chain
-having count(*) <> max(nonce) or count(distinct nonce) <> count(*)
+-- A GMP can deliver only what it was given: one that the source never handed the message to has made it up.
+select 'RECEIPT_OVER_UNUSED_GMP', m.message_id, m.source_chain, m.destination_chain,
+  'GMPs that delivered: bits ' || cast(m.received as $text) || ', GMPs that took it: bits ' || cast(m.dispatched as $text)
+from $messages m
+join $chains s on s.chain_id = m.source_chain
+where m.source_block is not null and (m.received & ~m.dispatched) <> 0 and s.block_time > m.received_time + :max_lag
+union all
+-- The newest registration before the receipt: even numbers take an adapter, odd ones revoke it.
+select 'RECEIPT_FROM_UNREGISTERED_ADAPTER', r.message_id, min(m.source_chain), r.received_chain,
+  'GMP ' || cast(r.gmp as $text) || ' had no adapter at block ' || cast(r.received_block as $text)
+from $receipts r
+join $messages m on m.message_id = r.message_id
+left join $adapters a on a.chain_id = r.received_chain and a.gmp = r.gmp
+  and (a.block_number < r.received_block or (a.block_number = r.received_block and a.log_index < r.received_log_index))
+where r.received_block is not null and r.received_chain in (select chain_id from $adapters)
+group by r.message_id, r.gmp, r.received_chain, r.received_block
+having coalesce(max(2 * (a.block_number * 1000000 + a.log_index) + case a.event when 'AdapterRevoked' then 1 else 0 end), 1) % 2 = 1
+union all
+select 'NONCE_GAP', null, m.source_chain, m.destination_chain,
+  'messages of the lane: ' || cast(count(*) as $text) || ', different nonces: ' || cast(count(distinct m.nonce) as $text)
+    || ', highest nonce: ' || cast(max(m.nonce) as $text)
+from $messages m
+where m.source_block is not null
+group by m.source_chain, m.source_router, m.destination_chain
+having count(*) <> max(m.nonce) or count(distinct m.nonce) <> count(*)
+union all
+select 'SILENT', m.message_id, m.source_chain, m.destination_chain,
+  'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time as $text) || ' s after its last attempt'
+from $messages m
+join $chains s on s.chain_id = m.source_chain
+join $chains d on d.chain_id = m.destination_chain
+where m.status = 'ROUTED' and m.attempted_block <= s.final_block and m.cancellation_id is null
+  and d.block_time - m.attempted_time > :silence_after and (m.ttl = 0 or d.block_time <= m.sent_at + m.ttl)
+union all
+-- One transaction that sends the same payload to several chains means the same state on all of them.
+select 'FAN_OUT_DIFFERS', min(m.message_id), m.source_chain, null,
+  'of ' || cast(count(*) as $text) || ' messages with the same payload ' || cast(sum(case m.status when 'EXECUTED' then 1 else 0 end) as $text)
+    || ' were executed, and ' || cast(sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) as $text) || ' never will be'
+from $messages m
+where m.source_block is not null
+group by m.source_chain, m.source_transaction, m.sender, m.payload_hash
+having count(distinct m.destination_chain) > 1 and sum(case m.status when 'EXECUTED' then 1 else 0 end) > 0
+  and sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) > 0
+union all
+select 'OUTCOME_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
+  'reported to the source: ' || cast(m.outcome as $text) || ', on the destination: ' || m.status
+from $messages m
+where m.contradicted or (m.outcome is not null and m.status <> 'DIVERGED'
+  and m.status <> case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' end)

@@ -3,6 +3,7 @@ with staged as (
   select
     e.*,
     case event
+      when 'MessageUnfunded' then 'unfunded'
       when 'MessageRouted' then 'routed'
       when 'MessageRetried' then 'retried'
       when 'MessageReceived' then 'received'
@@ -12,6 +13,10 @@ with staged as (
       when 'MessageExpired' then 'expired'
       when 'MessageCancelled' then 'cancelled'
       when 'DuplicateAbsorbed' then 'duplicate'
+      when 'ArrivedAfterEnd' then 'late'
+      when 'CancellationRequested' then 'cancelling'
+      when 'OutcomeReported' then 'outcome'
+      when 'OutcomeContradicted' then 'contradicted'
     end as stage
   from $events e
   where message_id is not null and error is null
@@ -29,40 +34,46 @@ picked as (
   select
     ranked.*,
     case
-      when stage in ('routed', 'received', 'executed') and nth = 1 then stage
+      when stage in ('unfunded', 'routed', 'received', 'executed', 'outcome') and nth = 1 then stage
       when stage in ('retried', 'failed') and nth_from_last = 1 then stage
-    end as pick
+    end as pick,
+    -- The creation of a message and its first dispatch carry the same envelope; most messages have the second alone.
+    nth = 1 and stage in ('unfunded', 'routed') as describes
   from ranked
 ),
 facts as (
   select
     message_id,
     max(case pick when 'routed' then chain_id end) as routed_chain,
+    max(case when describes then chain_id end) as created_chain,
     max(case pick when 'received' then source_chain end) as received_source,
     max(case pick when 'received' then chain_id end) as received_chain,
     max(case pick when 'executed' then chain_id end) as executed_chain,
     max(case pick when 'failed' then event end) as last_failure,
-    max(case pick when 'routed' then source_router end) as source_router,
-    max(case pick when 'routed' then block_number end) as source_block,
-    max(case pick when 'routed' then block_hash end) as source_hash,
-    max(case pick when 'routed' then block_time end) as source_time,
-    max(case pick when 'routed' then transaction_hash end) as source_transaction,
-    max(case pick when 'routed' then destination_chain end) as destination_chain,
-    max(case pick when 'routed' then destination_router end) as destination_router,
-    max(case pick when 'routed' then sender end) as sender,
-    max(case pick when 'routed' then recipient end) as recipient,
-    max(case pick when 'routed' then nonce end) as nonce,
-    max(case pick when 'routed' then gas_limit end) as gas_limit,
-    max(case pick when 'routed' then sent_at end) as sent_at,
-    max(case pick when 'routed' then ttl end) as ttl,
-    max(case pick when 'routed' then kind end) as kind,
-    max(case pick when 'routed' then quorum end) as asked_quorum,
+    max(case when describes then source_router end) as source_router,
+    max(case pick when 'routed' then block_number end) as routed_block,
+    max(case pick when 'routed' then block_hash end) as routed_hash,
+    max(case pick when 'routed' then block_time end) as routed_time,
+    max(case pick when 'routed' then transaction_hash end) as routed_transaction,
+    max(case pick when 'unfunded' then block_number end) as unfunded_block,
+    max(case pick when 'unfunded' then block_time end) as unfunded_time,
+    max(case pick when 'unfunded' then transaction_hash end) as unfunded_transaction,
+    max(case when describes then destination_chain end) as destination_chain,
+    max(case when describes then destination_router end) as destination_router,
+    max(case when describes then sender end) as sender,
+    max(case when describes then recipient end) as recipient,
+    max(case when describes then nonce end) as nonce,
+    max(case when describes then gas_limit end) as gas_limit,
+    max(case when describes then sent_at end) as sent_at,
+    max(case when describes then ttl end) as ttl,
+    max(case when describes then kind end) as kind,
+    max(case when describes then quorum end) as asked_quorum,
     max(case stage when 'received' then quorum end) as applied_quorum,
-    max(case pick when 'routed' then replaces end) as replaces,
-    max(case pick when 'routed' then payload_hash end) as payload_hash,
+    max(case when describes then replaces end) as replaces,
+    max(case when describes then payload_hash end) as payload_hash,
     min(payload_hash) as lowest_payload_hash,
     max(payload_hash) as highest_payload_hash,
-    max(case when pick = 'routed' and retriable then 1 else 0 end) as retriable,
+    max(case when describes and retriable then 1 else 0 end) as retriable,
     max(case stage when 'routed' then 0 when 'retried' then attempt end) as attempts,
     max(case pick when 'retried' then block_number end) as retried_block,
     max(case pick when 'retried' then block_hash end) as retried_hash,
@@ -81,28 +92,37 @@ facts as (
     max(case pick when 'failed' then block_time end) as failed_time,
     count(case stage when 'expired' then 1 end) as expirations,
     count(case stage when 'cancelled' then 1 end) as cancellations,
-    count(case stage when 'duplicate' then 1 end) as duplicates
+    count(case stage when 'duplicate' then 1 end) as duplicates,
+    max(case when stage in ('cancelling', 'cancelled') then cancellation_id end) as cancellation_id,
+    count(case stage when 'late' then 1 end) as arrived_late,
+    max(case pick when 'outcome' then outcome end) as outcome,
+    count(case stage when 'contradicted' then 1 end) as contradictions
   from picked
   group by message_id
 )
 select
   message_id,
   case
-    when executions > 1 or lowest_payload_hash <> highest_payload_hash then 'DIVERGED'
+    when executions > 1 or contradictions > 0 or lowest_payload_hash <> highest_payload_hash then 'DIVERGED'
     when executions = 1 then 'EXECUTED'
     when expirations > 0 then 'EXPIRED'
     when cancellations > 0 then 'CANCELLED'
-    when routed_chain is null then 'UNKNOWN'
+    -- What its destination reported counts where the destination itself has not been read, or not that far.
+    when outcome = 1 then 'EXECUTED'
+    when outcome = 2 then 'EXPIRED'
+    when outcome = 3 then 'CANCELLED'
+    when created_chain is null then 'UNKNOWN'
     when last_failure = 'ExecutionFailed' then 'EXECUTION_FAILED'
     when last_failure = 'ExecutionDeferred' then 'EXECUTION_DEFERRED'
     when received <> 0 then 'RECEIVED'
+    when routed_chain is null then 'UNFUNDED'
     else 'ROUTED'
   end as status,
-  coalesce(routed_chain, received_source) as source_chain,
+  coalesce(created_chain, received_source) as source_chain,
   source_router,
-  source_block,
-  source_time,
-  source_transaction,
+  coalesce(routed_block, unfunded_block) as source_block,
+  coalesce(routed_time, unfunded_time) as source_time,
+  coalesce(routed_transaction, unfunded_transaction) as source_transaction,
   coalesce(destination_chain, received_chain, executed_chain) as destination_chain,
   destination_router,
   sender,
@@ -118,9 +138,9 @@ select
   coalesce(lowest_payload_hash <> highest_payload_hash, false) as payload_differs,
   retriable = 1 as retriable,
   attempts,
-  coalesce(retried_block, source_block) as attempted_block,
-  coalesce(retried_hash, source_hash) as attempted_hash,
-  coalesce(retried_time, source_time) as attempted_time,
+  coalesce(retried_block, routed_block) as attempted_block,
+  coalesce(retried_hash, routed_hash) as attempted_hash,
+  coalesce(retried_time, routed_time) as attempted_time,
   dispatched,
   received,
   receipts,
@@ -133,5 +153,9 @@ select
   failures,
   failure_reason,
   failed_time,
-  duplicates
+  duplicates,
+  cancellation_id,
+  arrived_late,
+  outcome,
+  contradictions > 0 as contradicted
 from facts

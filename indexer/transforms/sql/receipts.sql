@@ -4,7 +4,8 @@ touched as (
   select e.*, g.number as over_gmp
   from $events e
   join gmps g on e.gmp = g.number or (e.gmps & g.bit) <> 0
-  where e.message_id is not null and e.error is null
+  -- An unfunded message names the GMPs that it is to go over; none has it yet.
+  where e.message_id is not null and e.error is null and e.event <> 'MessageUnfunded'
 ),
 ranked as (
   select

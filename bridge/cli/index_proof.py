@@ -1,0 +1,132 @@
+"""`waybill index verify`: what the index has, against what the routers themselves count."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bridge.cli import options
+from bridge.cli.output import CliError, progress, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+
+if TYPE_CHECKING:
+    from indexer.jobs.verify import LaneCheck
+    from indexer.sources.chain import ChainReader
+
+
+def verify(
+    *,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
+    ] = False,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Compare the whole index with the routers' own totals, at one final block per chain.
+
+    Each router counts the messages of a lane and adds up their ids. Equal means that the index has every one of them and no
+    other. Where they differ, the blocks are narrowed down and read again. Fails unless all lanes are equal.
+
+    Example: waybill index verify
+    """
+    from indexer.jobs import verify as job  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
+    from indexer.sinks.history import History  # noqa: PLC0415
+    from indexer.sinks.lake import Lake  # noqa: PLC0415
+    from indexer.sinks.store import Store  # noqa: PLC0415
+
+    workspace = Workspace.of(network)
+    if not workspace.index_store.exists():
+        raise CliError(f"network {network!r} has no index yet", next_step="waybill index run --once")
+    store, lake = Store(f"sqlite:///{workspace.index_store}"), Lake(workspace.lake)
+    try:
+        with readers(workspace, store) as opened:
+            history = History(store.engine, lake)
+            checks = job.verify(opened, history, progress=progress)
+            ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
+            if repair and ranges:
+                for found in ranges.values():
+                    progress(f"chain {found.chain_id}: correcting blocks {found.first}…{found.last}")
+                    job.correct(store, lake, found)
+                checks = job.verify(opened, history, progress=progress)
+        job.keep(store.engine, checks, time.time())
+    finally:
+        store.close()
+    value = _value(workspace, checks)
+    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    if unequal := [check for check in checks if check.verdict is not job.Verdict.EQUAL]:
+        differs = any(check.wrong for check in unequal)
+        raise CliError(
+            f"{len(unequal)} of {len(checks)} totals are not proved equal",
+            next_step="waybill index verify --repair" if differs else None,
+        )
+
+
+@contextmanager
+def readers(workspace: Workspace, store: Any) -> Iterator[list[ChainReader]]:
+    """A reader per chain of the network, which follows the adapters that the index has seen registered."""
+    from indexer.settings import SourceLimits  # noqa: PLC0415  as above
+    from indexer.sources.chain import ChainReader  # noqa: PLC0415
+    from indexer.sources.options import chain_config  # noqa: PLC0415
+
+    taken = store.adapters()
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                ChainReader(chain_config(chain).with_adapters(taken.get(chain.chain_id, ())), SourceLimits())
+            )
+            for chain in workspace.deployment().chains
+        ]
+
+
+def _value(workspace: Workspace, checks: list[LaneCheck]) -> dict[str, Any]:
+    names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
+    return {
+        "verdicts": dict(Counter(check.verdict.value for check in checks)),
+        "lanes": [
+            {
+                "router": names.get(check.chain_id, str(check.chain_id)),
+                "direction": check.direction.value,
+                "other": names.get(check.other_chain, str(check.other_chain)),
+                "block": check.block,
+                "block_hash": check.block_hash,
+                "indexed": check.indexed and {"count": check.indexed.count, "sum": hex(check.indexed.sum)},
+                "on_chain": check.router and {"count": check.router.count, "sum": hex(check.router.sum)},
+                "verdict": check.verdict.value,
+                "reason": check.reason,
+                "wrong": [
+                    {"first": found.first, "last": found.last, "missing": found.missing, "surplus": found.surplus}
+                    for found in check.wrong
+                ],
+            }
+            for check in checks
+        ],
+    }
+
+
+def _draw(console: Console, value: dict[str, Any]) -> None:
+    rows = [
+        [
+            f"{lane['router']} {'→' if lane['direction'] == 'sent' else '←'} {lane['other']}",
+            lane["direction"],
+            "" if lane["block"] is None else f"{lane['block']} 0x{lane['block_hash'].hex()[:8]}…",
+            _total(lane["indexed"]),
+            _total(lane["on_chain"]),
+            lane["verdict"],
+        ]
+        for lane in value["lanes"]
+    ]
+    console.print(table(None, ["lane", "messages", "up to block", "index", "router", ""], rows))
+    for lane in value["lanes"]:
+        if lane["reason"]:
+            console.print(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}", markup=False)
+    console.print("verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items()))
+
+
+def _total(total: dict[str, Any] | None) -> str:
+    return "" if total is None else f"{total['count']} · …{total['sum'][-8:]}"

@@ -1,0 +1,54 @@
+"""What each divergence means: how bad it is, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Severity(StrEnum):
+    """How bad a divergence is."""
+
+    CRITICAL = "critical"  # somebody could take what is not theirs, or has
+    HIGH = "high"  # a guarantee does not hold; look at it today
+    MEDIUM = "medium"  # somebody waits for something that will not happen by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """How bad a kind of divergence is, and the next thing to do."""
+
+    severity: Severity
+    next_action: str
+
+
+_STOP: Final = "pause the lane (`pauseLane` by the guardian), then compare both chains' transactions by hand"
+_REVOKE: Final = (
+    "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message explain`"
+)
+
+MEANINGS: Final[dict[str, Meaning]] = {
+    "EXECUTED_TWICE": Meaning(Severity.CRITICAL, _STOP),
+    "PAYLOAD_DIFFERS": Meaning(Severity.CRITICAL, _REVOKE),
+    "EXECUTED_WITHOUT_QUORUM": Meaning(Severity.CRITICAL, _STOP),
+    "EXECUTED_AFTER_EXPIRY": Meaning(
+        Severity.HIGH, "check the destination's pauses: `isExpired` at the block of the execution"
+    ),
+    "RECEIPT_WITHOUT_CREATION": Meaning(Severity.CRITICAL, _REVOKE),
+    "RECEIPT_OVER_UNUSED_GMP": Meaning(Severity.CRITICAL, _REVOKE),
+    "RECEIPT_FROM_UNREGISTERED_ADAPTER": Meaning(Severity.CRITICAL, _STOP),
+    "NONCE_GAP": Meaning(Severity.HIGH, "`waybill index verify --repair`: it finds the blocks whose logs are missing"),
+    "SILENT": Meaning(Severity.MEDIUM, "`waybill message retry` over other GMPs, and ask the silent ones' operators"),
+    "FAN_OUT_DIFFERS": Meaning(Severity.HIGH, "send the payload again to the chains that lack it: `waybill send`"),
+    "OUTCOME_DIFFERS": Meaning(
+        Severity.CRITICAL, "refund nothing; compare the report with the destination's own events"
+    ),
+    "LANE_DIFFERS": Meaning(Severity.HIGH, "`waybill index verify --repair`"),
+    "STORE_DIFFERS_FROM_LAKE": Meaning(
+        Severity.HIGH, "stop the index, delete index.db and run it again: the store is made anew from lake and chains"
+    ),
+    "FINALITY_VIOLATED": Meaning(
+        Severity.CRITICAL, "check the deliveries named against both chains, then `waybill index repair`"
+    ),
+}

@@ -1,0 +1,305 @@
+"""Proves that nothing is missing: what the index has of each lane adds up to what the lane's routers themselves count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+from sqlalchemy import Engine, delete, insert, select
+
+from bridge.protocol.contracts import ROUTER
+from indexer import schemas
+from indexer.sinks import tables
+from indexer.sinks.history import History
+from indexer.sinks.lake import Lake
+from indexer.sinks.store import Store
+from indexer.sources.answers import RpcError, StateUnavailableError, UnknownBlockError
+from indexer.sources.chain import ChainReader
+from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, Lane, LaneIds, LaneTotal, lanes_of
+
+log = structlog.get_logger(__name__)
+
+_SMALL: Final = 200  # blocks that are rather read again than halved
+_GETTERS: Final = {Direction.SENT: "sentTo", Direction.EXECUTED: "executedFrom"}
+
+
+class Verdict(StrEnum):
+    """What came of a comparison."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNVERIFIED = "unverified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongRange:
+    """Blocks whose events in the index are not those of the chain.
+
+    Attributes:
+        missing: logs that the chain has and the index lacks.
+        surplus: logs that the index has and the chain lacks.
+        events: all events of the range as the chain has them, `schemas.EVENTS`.
+    """
+
+    chain_id: int
+    first: int
+    last: int
+    missing: int
+    surplus: int
+    events: pa.Table = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneCheck:
+    """One total of one router, compared; both sides are of everything from the router's first block to `block`."""
+
+    chain_id: int  # of the router
+    direction: Direction
+    other_chain: int
+    block: int | None
+    block_hash: bytes | None
+    indexed: LaneTotal | None
+    router: LaneTotal | None
+    verdict: Verdict
+    reason: str = ""
+    wrong: tuple[WrongRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Where a lane's totals were found equal before; a check from there on needs only what came later."""
+
+    block: int
+    total: LaneTotal
+
+
+def verify(
+    readers: Sequence[ChainReader],
+    history: History,
+    *,
+    since: Mapping[tuple[int, Lane], Checked] | None = None,
+    progress: Callable[[str], None] = lambda _text: None,
+) -> list[LaneCheck]:
+    """Compares every lane of every chain, at each chain's last block that the index has read and knows as final.
+
+    Where they differ, the blocks are narrowed down by bisection, and read again from the chain.
+
+    Args:
+        readers: one per chain of the network.
+        history: what the index has.
+        since: where to begin instead of each router's first block.
+        progress: is told what is being done.
+
+    Returns:
+        One check per chain, direction and other chain.
+    """
+    chains = [reader.config.chain_id for reader in readers]
+    checks: list[LaneCheck] = []
+    for reader in readers:
+        progress(f"chain {reader.config.chain_id}: reading the index")
+        checks += _ChainCheck(reader, history, chains, since or {}, progress).run()
+    return checks
+
+
+class _ChainCheck:
+    """The lanes of one chain's router."""
+
+    def __init__(
+        self,
+        reader: ChainReader,
+        history: History,
+        chains: Iterable[int],
+        since: Mapping[tuple[int, Lane], Checked],
+        progress: Callable[[str], None],
+    ) -> None:
+        self._reader = reader
+        self._history = history
+        self._chain = reader.config.chain_id
+        self._others = {chain for chain in chains if chain != self._chain}
+        self._since = {lane: checked for (chain, lane), checked in since.items() if chain == self._chain}
+        self._progress = progress
+
+    def run(self) -> list[LaneCheck]:
+        position = self._history.positions().get(self._chain)
+        if position is None or not position.final_hash:
+            return [self._unverified(lane, "the index has read no final block yet") for lane in self._lanes(())]
+        start = self._reader.config.start_block
+        known = self._since.keys() >= set(self._lanes(()))
+        first = min(checked.block for checked in self._since.values()) + 1 if known and self._since else start
+        ids = lanes_of(self._history.events(self._chain, first, position.final_block, COLUMNS))
+        lanes = self._lanes(ids)
+        try:
+            routers = self._routers(lanes, position.final_hash)
+        except (StateUnavailableError, UnknownBlockError) as error:
+            return [self._unverified(lane, str(error), position.final_block, position.final_hash) for lane in lanes]
+        return [
+            self._compared(lane, ids.get(lane, NOTHING), router, first, (position.final_block, position.final_hash))
+            for lane, router in zip(lanes, routers, strict=True)
+        ]
+
+    def _lanes(self, found: Iterable[Lane]) -> list[Lane]:
+        others = self._others | {other for _, other in found}
+        return [(direction, other) for other in sorted(others) for direction in Direction]
+
+    def _unverified(
+        self, lane: Lane, reason: str, block: int | None = None, block_hash: bytes | None = None
+    ) -> LaneCheck:
+        return LaneCheck(
+            chain_id=self._chain,
+            direction=lane[0],
+            other_chain=lane[1],
+            block=block,
+            block_hash=block_hash,
+            indexed=None,
+            router=None,
+            verdict=Verdict.UNVERIFIED,
+            reason=reason,
+        )
+
+    def _routers(self, lanes: Sequence[Lane], block_hash: bytes) -> list[LaneTotal]:
+        calls = [ROUTER.encode(_GETTERS[direction], other) for direction, other in lanes]
+        answers = self._reader.call_at(block_hash, calls)
+        return [
+            LaneTotal(*ROUTER.decode(_GETTERS[direction], answer)) if answer else LaneTotal()
+            for (direction, _), answer in zip(lanes, answers, strict=True)
+        ]
+
+    def _compared(self, lane: Lane, ids: LaneIds, router: LaneTotal, first: int, at: tuple[int, bytes]) -> LaneCheck:
+        block, block_hash = at
+        base = self._since.get(lane, Checked(block=first - 1, total=LaneTotal()))
+        indexed = base.total + ids.total(base.block + 1, block)
+        wrong: tuple[WrongRange, ...] = ()
+        reason = ""
+        if indexed != router:
+            self._progress(f"chain {self._chain}: {lane[0]} {lane[1]} differs up to block {block}: narrowing it down")
+            try:
+                wrong = tuple(self._narrowed(lane, ids, (base.block, base.total), (block, router)))
+            except RpcError as error:
+                reason = f"the blocks could not be narrowed down: {error}"
+            else:
+                reason = _reason(wrong)
+        return LaneCheck(
+            chain_id=self._chain,
+            direction=lane[0],
+            other_chain=lane[1],
+            block=block,
+            block_hash=block_hash,
+            indexed=indexed,
+            router=router,
+            verdict=Verdict.EQUAL if indexed == router else Verdict.DIFFERENT,
+            reason=reason,
+            wrong=wrong,
+        )
+
+    def _narrowed(
+        self, lane: Lane, ids: LaneIds, begin: tuple[int, LaneTotal], end: tuple[int, LaneTotal]
+    ) -> Iterator[WrongRange]:
+        """The ranges in (begin, end] in which index and router count differently, read again."""
+        (low, low_total), (high, high_total) = begin, end
+        if ids.total(low + 1, high) == high_total - low_total:
+            return
+        if high - low > _SMALL:
+            middle = (low + high) // 2
+            try:
+                (total,) = self._routers([lane], self._reader.header(middle).hash)
+            except StateUnavailableError:
+                log.info(
+                    "no state to halve the range by; it is read whole", chain=self._chain, first=low + 1, last=high
+                )
+            else:
+                yield from self._narrowed(lane, ids, begin, (middle, total))
+                yield from self._narrowed(lane, ids, (middle, total), end)
+                return
+        found = self._read_again(low + 1, high)
+        if found.missing or found.surplus:
+            yield found
+
+    def _read_again(self, first: int, last: int) -> WrongRange:
+        events = pa.concat_tables([schemas.EVENTS.empty_table(), *self._reader.read_final(first, last)])
+        theirs = places(events)
+        ours = places(self._history.events(self._chain, first, last, PLACE))
+        return WrongRange(
+            chain_id=self._chain,
+            first=first,
+            last=last,
+            missing=len(theirs - ours),
+            surplus=len(ours - theirs),
+            events=events,
+        )
+
+
+def correct(store: Store, lake: Lake, wrong: WrongRange) -> None:
+    """Puts what the chain says into index and lake; the lake's commit records it."""
+    in_lake = lake.last_block(wrong.chain_id)
+    if in_lake is not None and wrong.first <= in_lake:
+        part = wrong.events.filter(pc.less_equal(wrong.events["block_number"], in_lake))
+        reason = f"read again: {wrong.missing} logs were missing, {wrong.surplus} too many"
+        lake.replace(wrong.chain_id, wrong.first, min(wrong.last, in_lake), part, reason)
+    store.correct(wrong.chain_id, wrong.first, wrong.last, wrong.events)
+    log.warning("read again and corrected", chain=wrong.chain_id, first=wrong.first, last=wrong.last)
+
+
+def keep(engine: Engine, checks: Sequence[LaneCheck], now: float) -> None:
+    """Notes comparisons in the store, for whoever asks and for the next check to begin at; `now` in Unix seconds."""
+    row = tables.lane_checks.c
+    with engine.begin() as connection:
+        for check in checks:
+            lane = (row.chain_id == check.chain_id) & (row.direction == check.direction.value)
+            connection.execute(delete(tables.lane_checks).where(lane, row.other_chain == check.other_chain))
+            connection.execute(insert(tables.lane_checks).values(_row(check, now)))
+
+
+def _row(check: LaneCheck, now: float) -> dict[str, object]:
+    indexed, router = check.indexed, check.router
+    return {
+        "chain_id": check.chain_id,
+        "direction": check.direction.value,
+        "other_chain": check.other_chain,
+        "block_number": check.block,
+        "block_hash": check.block_hash,
+        "indexed_count": indexed and indexed.count,
+        "indexed_sum": indexed and indexed.sum.to_bytes(24, "big"),
+        "router_count": router and router.count,
+        "router_sum": router and router.sum.to_bytes(24, "big"),
+        "verdict": check.verdict.value,
+        "reason": check.reason,
+        "checked_at": now,
+    }
+
+
+def last_equal(engine: Engine) -> dict[tuple[int, Lane], Checked]:
+    """Where each lane was last found equal."""
+    with engine.connect() as connection:
+        chosen = select(tables.lane_checks).where(tables.lane_checks.c.verdict == Verdict.EQUAL.value)
+        return {
+            (row.chain_id, (Direction(row.direction), row.other_chain)): Checked(
+                block=row.block_number,
+                total=LaneTotal(row.indexed_count, int.from_bytes(row.indexed_sum, "big")),
+            )
+            for row in connection.execute(chosen)
+        }
+
+
+PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id")
+"""The columns of `schemas.EVENTS` that tell one log from another."""
+
+
+def places(events: pa.Table) -> set[tuple[object, ...]]:
+    """What `PLACE` names, per event."""
+    columns = [events[name].to_pylist() for name in PLACE]
+    return set(zip(*columns, strict=True))
+
+
+def _reason(wrong: Sequence[WrongRange]) -> str:
+    if not wrong:
+        return "the chain's own logs are those of the index: the router counts otherwise than it emits"
+    parts = [
+        f"blocks {range_.first}…{range_.last}: {range_.missing} logs missing, {range_.surplus} too many"
+        for range_ in wrong
+    ]
+    return "; ".join(parts)

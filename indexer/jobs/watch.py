@@ -1,0 +1,67 @@
+"""Compares, while the stream runs, what has become final with the routers' own totals; what is wrong is read again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from indexer.errors import IndexerError
+from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
+from indexer.settings import IndexSettings
+from indexer.sinks.history import History
+from indexer.sinks.lake import Lake
+from indexer.sinks.store import Store
+from indexer.sources.chain import ChainConfig, ChainReader
+
+log = structlog.get_logger(__name__)
+
+
+class Watch:
+    """Checks every `verify_interval` seconds, from where the lanes were equal last: cheap."""
+
+    def __init__(
+        self,
+        chains: Sequence[ChainConfig],
+        settings: IndexSettings,
+        *,
+        store: Store,
+        lake: Lake,
+        clock: Callable[[], float],
+    ) -> None:
+        """Prepares; `clock` gives Unix seconds."""
+        self._chains = chains
+        self._settings = settings
+        self._store = store
+        self._lake = lake
+        self._clock = clock
+        self._checked_at = time.monotonic()
+
+    def look_now_and_then(self) -> None:
+        """Checks if it is time to; a chain that can't be asked is left for the next time."""
+        if time.monotonic() - self._checked_at >= self._settings.verify_interval:
+            self.look()
+
+    def look(self) -> None:
+        """Checks all lanes, and reads again what is wrong."""
+        readers = [ChainReader(chain, self._settings.limits) for chain in self._chains]
+        try:
+            since = last_equal(self._store.engine)
+            checks = verify(readers, History(self._store.engine, self._lake), since=since)
+            for wrong in {
+                (range_.chain_id, range_.first): range_ for check in checks for range_ in check.wrong
+            }.values():
+                correct(self._store, self._lake, wrong)
+            # The base of a lane found different stays where it was equal last, until the corrected index is compared again.
+            kept = [check for check in checks if check.verdict is not Verdict.DIFFERENT or not check.wrong]
+            keep(self._store.engine, kept, self._clock())
+            for check in checks:
+                if check.verdict is Verdict.DIFFERENT:
+                    log.error("lane differs", chain=check.chain_id, lane=check.other_chain, reason=check.reason)
+        except IndexerError as error:
+            log.warning("lanes can't be compared now", reason=str(error))
+        finally:
+            for reader in readers:
+                reader.close()
+            self._checked_at = time.monotonic()

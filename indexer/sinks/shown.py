@@ -1,0 +1,63 @@
+"""Messages as they are shown: the store's own tables behind `transforms/sql/shown_status.sql`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from indexer.transforms.queries import query
+
+
+def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
+    """Seconds from `since` to `until`, by default the destination's last block, in which a message was held up."""
+    end = f"case when p.ends < {until} then p.ends else {until} end"
+    begin = f"case when p.begins > {since} then p.begins else {since} end"
+    return f"""coalesce((
+      select sum({end} - {begin}) from pauses p
+      where p.chain_id = m.destination_chain and p.other_chain in (0, m.source_chain) and p.kind = '{kind}'
+        and p.ends > {since} and p.begins < {until}
+    ), 0)"""  # noqa: S608  our own texts
+
+
+def shown_status(messages: str = "messages") -> str:
+    """Messages with `deadline` and `shown_status`; takes `:now`, `:stall_after` and `:max_lag`.
+
+    Args:
+        messages: the table, or a selection of its rows in parentheses.
+    """
+    return query(
+        "shown_status",
+        messages=messages,
+        chains="chains",
+        limits="stall_limits",
+        lane_paused=_paused("lane", "m.attempted_time"),
+        clock_paused=_paused("clock", "m.sent_at"),
+    )
+
+
+SHOWN_STATUS: Final = shown_status()
+
+_OF_MESSAGES: Final = query(
+    "divergences",
+    messages="messages",
+    receipts="receipts",
+    chains="chains",
+    adapters="""(
+      select chain_id, gmp, event, block_number, log_index from events
+      where message_id is null and event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked') and error is null
+    )""",
+    executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
+    text="varchar",
+)
+
+DIVERGENCES: Final = f"""
+select * from ({_OF_MESSAGES}) as d
+union all
+select 'FINALITY_VIOLATED', message_id, chain_id, null, evidence from marks where repaired_at is null
+union all
+select 'LANE_DIFFERS', null,
+  case direction when 'sent' then chain_id else other_chain end, case direction when 'sent' then other_chain else chain_id end,
+  'up to block ' || cast(block_number as varchar) || ' of chain ' || cast(chain_id as varchar) || ' the index has '
+    || cast(indexed_count as varchar) || ' messages ' || direction || ', the router ' || cast(router_count as varchar) || '; ' || reason
+from lane_checks where verdict = 'different'
+"""  # noqa: S608  our own texts
+"""Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""

@@ -1,0 +1,226 @@
+"""Every kind of divergence: a fault of that kind is found, and a world without faults has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bridge.protocol.message import Kind
+from bridge.protocol.status import Status
+from indexer.divergences import MEANINGS
+from indexer.jobs.verify import LaneCheck, Verdict, keep
+from indexer.reading import IndexReader
+from indexer.settings import StallPolicy
+from indexer.sinks.store import Store
+from indexer.transforms.lanes import Direction, LaneTotal
+from tests.unit.index_logs import ADAPTERS, ALPHA, BETA
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    absorbed,
+    adapter_added,
+    adapter_revoked,
+    apply,
+    arrived_after_end,
+    cancelled,
+    contradicted,
+    executed,
+    expired,
+    failed,
+    gmp_pause_set,
+    lane_pause_set,
+    new_world,
+    received,
+    reported,
+    retried,
+    routed,
+    sent_message,
+    unfunded,
+)
+
+POLICY = StallPolicy(stall_after=100, max_lag=30, silence_after=1_000)
+GAMMA = 31339
+
+
+@dataclass
+class World:
+    url: str
+    store: Store
+    alpha: SimulatedChain
+    beta: SimulatedChain
+
+    def found(self) -> list[tuple[str, bytes | None]]:
+        for chain in (self.alpha, self.beta):
+            apply(self.store, chain, final=chain.head)
+        with IndexReader(self.url, POLICY, clock=lambda: START + 5_000) as reader:
+            found = reader.divergences()
+        assert all(row.severity and row.next_action and row.evidence for row in found)
+        return [(row.kind, row.message_id) for row in found]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    url = f"sqlite:///{tmp_path / 'index.db'}"
+    store = Store(url)
+    yield World(url, store, *new_world())
+    store.close()
+
+
+SENT = sent_message(quorum=1, ttl=500)
+
+
+def executed_twice(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1), executed(SENT), executed(SENT))
+
+
+def payload_differs(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(("MessageReceived", received(SENT, 1)[1] | {"payload_hash": bytes(32)}))
+
+
+def executed_without_quorum(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(executed(SENT), received(SENT, 1))
+
+
+def executed_after_expiry(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(lane_pause_set(ALPHA, START + 110), time=START + 10)
+    world.beta.mine(received(SENT, 1), executed(SENT), time=START + 601)
+
+
+def receipt_without_creation(world: World) -> None:
+    world.beta.mine(received(SENT, 1))
+    world.alpha.mine(time=START + 1 + POLICY.max_lag + 1)
+
+
+def receipt_over_unused_gmp(world: World) -> None:
+    world.alpha.mine(routed(SENT, gmps=0b001))
+    world.beta.mine(received(SENT, 2))
+    world.alpha.mine(time=START + 1 + POLICY.max_lag + 1)
+
+
+def receipt_from_revoked_adapter(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(adapter_added(1, ADAPTERS[BETA]), adapter_revoked(1, ADAPTERS[BETA]))
+    world.beta.mine(received(SENT, 1))
+
+
+def receipt_from_adapter_never_registered(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(adapter_added(1, ADAPTERS[BETA]), received(SENT, 2))
+
+
+def silent(world: World) -> None:
+    world.alpha.mine(routed(sent_message(quorum=1)))
+    world.beta.mine(time=START + 1 + POLICY.silence_after + 1)
+
+
+def outcome_differs(world: World) -> None:
+    world.alpha.mine(routed(SENT), reported(SENT, 2))
+    world.beta.mine(received(SENT, 1), executed(SENT))
+
+
+def outcome_contradicted(world: World) -> None:
+    world.alpha.mine(routed(SENT), reported(SENT, 2), contradicted(SENT, 2, 1))
+    world.beta.mine(expired(SENT))
+
+
+OF_A_MESSAGE: dict[Callable[[World], None], str] = {
+    executed_twice: "EXECUTED_TWICE",
+    payload_differs: "PAYLOAD_DIFFERS",
+    executed_without_quorum: "EXECUTED_WITHOUT_QUORUM",
+    executed_after_expiry: "EXECUTED_AFTER_EXPIRY",
+    receipt_without_creation: "RECEIPT_WITHOUT_CREATION",
+    receipt_over_unused_gmp: "RECEIPT_OVER_UNUSED_GMP",
+    receipt_from_revoked_adapter: "RECEIPT_FROM_UNREGISTERED_ADAPTER",
+    receipt_from_adapter_never_registered: "RECEIPT_FROM_UNREGISTERED_ADAPTER",
+    silent: "SILENT",
+    outcome_differs: "OUTCOME_DIFFERS",
+    outcome_contradicted: "OUTCOME_DIFFERS",
+}
+
+
+@pytest.mark.parametrize("fault", OF_A_MESSAGE, ids=lambda fault: fault.__name__)
+def test_a_seeded_fault_is_found_and_nothing_else(world: World, fault: Callable[[World], None]) -> None:
+    fault(world)
+    ids = {sent_message(quorum=1).id, SENT.id}
+    ((kind, message_id),) = world.found()
+    assert kind == OF_A_MESSAGE[fault]
+    assert message_id in ids
+
+
+@pytest.mark.parametrize("nonces", [(1, 3), (1, 1, 2)])
+def test_a_gap_or_a_repeat_in_a_lanes_nonces_is_found(world: World, nonces: tuple[int, ...]) -> None:
+    for position, nonce in enumerate(nonces):
+        world.alpha.mine(routed(sent_message(nonce, payload=b"%d" % position)))
+    assert world.found() == [("NONCE_GAP", None)]
+
+
+def test_a_fan_out_that_reached_one_chain_and_ended_on_another_is_found(world: World) -> None:
+    to_beta = sent_message(1, quorum=1, payload=b"state", kind=Kind.STATE_SYNC, ttl=50)
+    to_gamma = sent_message(1, quorum=1, payload=b"state", kind=Kind.STATE_SYNC, ttl=50, destination_chain=GAMMA)
+    world.alpha.mine(routed(to_beta), routed(to_gamma))
+    for sent in (to_beta, to_gamma):
+        world.alpha.transactions[sent.id] = "0x" + "ab" * 32
+    world.beta.mine(received(to_beta, 1), executed(to_beta))
+    assert world.found() == []
+    world.alpha.mine(reported(to_gamma, 2))
+    assert world.found() == [("FAN_OUT_DIFFERS", min(to_beta.id, to_gamma.id))]
+
+
+def test_a_lane_that_was_found_different_stays_a_divergence_until_it_is_found_equal(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    assert world.found() == []
+    for verdict, expected in ((Verdict.DIFFERENT, [("LANE_DIFFERS", None)]), (Verdict.EQUAL, [])):
+        check = LaneCheck(
+            chain_id=ALPHA,
+            direction=Direction.SENT,
+            other_chain=BETA,
+            block=1,
+            block_hash=bytes(32),
+            indexed=LaneTotal(1, 7),
+            router=LaneTotal(2, 9),
+            verdict=verdict,
+        )
+        keep(world.store.engine, [check], 1.0)
+        assert world.found() == expected
+
+
+def test_a_world_without_faults_has_no_divergence(world: World) -> None:
+    """Everything that may happen, late and in vain included."""
+    world.beta.mine(
+        adapter_added(1, ADAPTERS[BETA]), adapter_added(2, ADAPTERS[BETA]), adapter_added(3, ADAPTERS[BETA])
+    )
+    sent = [sent_message(nonce, quorum=1 + (nonce == 3), ttl=500) for nonce in range(1, 8)]
+    world.alpha.mine(*[routed(one, gmps=0b001) for one in sent[:6]], unfunded(sent[6]))
+    world.alpha.mine(*[retried(one, 1, gmps=0b110) for one in sent[:4]])
+    world.beta.mine(received(sent[0], 1), executed(sent[0]), absorbed(sent[0], 1), received(sent[0], 2))
+    world.beta.mine(received(sent[1], 2), received(sent[1], 1), failed(sent[1]), executed(sent[1]))
+    world.beta.mine(adapter_revoked(3, ADAPTERS[BETA]), adapter_added(3, ADAPTERS[BETA]), received(sent[2], 3))
+    world.beta.mine(gmp_pause_set(2, START + 300), time=START + 100)
+    world.beta.mine(received(sent[3], 2), executed(sent[3]), time=START + 690)  # paused for 200 s
+    world.beta.mine(
+        expired(sent[4]), received(sent[4], 1), arrived_after_end(sent[4], 1), cancelled(sent[5]), time=START + 800
+    )
+    world.alpha.mine(reported(sent[4], 2), reported(sent[5], 3), reported(sent[0], 1), time=START + 900)
+    assert world.found() == []
+
+
+def test_every_kind_that_a_test_seeds_has_a_meaning_and_every_meaning_a_test() -> None:
+    seeded = set(OF_A_MESSAGE.values()) | {"NONCE_GAP", "FAN_OUT_DIFFERS", "LANE_DIFFERS"}
+    elsewhere = {"STORE_DIFFERS_FROM_LAKE", "FINALITY_VIOLATED"}  # test_index_repair
+    assert seeded | elsewhere == MEANINGS.keys()
+
+
+def test_a_diverged_message_shows_it(world: World) -> None:
+    executed_twice(world)
+    world.found()
+    with IndexReader(world.url, POLICY) as reader:
+        found = reader.message(SENT.id)
+    assert found is not None
+    assert found.status is Status.DIVERGED
