@@ -245,7 +245,7 @@ def message_of(row: Row) -> MessageRecord:
 
 
 def _orphan(row: Row) -> MessageRecord:
-    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(MessageRecord))
+    unknown: dict[str, Any] = dict.fromkeys(field.name for field in fields(MessageRecord)) | {"arrived_late": 0}
     return MessageRecord(
         **unknown
         | {

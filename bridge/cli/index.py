@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import index_divergence, index_proof, options
+from bridge.cli import index_divergence, index_proof, index_repair, options
 from bridge.cli.output import facts, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
@@ -21,6 +21,7 @@ from indexer.settings import IndexFolder, IndexSettings, StallPolicy
 app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
 app.command("verify")(index_proof.verify)
 app.command("divergence")(index_divergence.divergence)
+app.command("repair")(index_repair.repair)
 
 
 @app.command()

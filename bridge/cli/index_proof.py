@@ -17,6 +17,8 @@ from bridge.cli.workspace import DEVNET, Workspace
 
 if TYPE_CHECKING:
     from indexer.jobs.verify import LaneCheck
+    from indexer.sinks.lake import Lake
+    from indexer.sinks.store import Store
     from indexer.sources.chain import ChainReader
 
 
@@ -37,26 +39,18 @@ def verify(
     """
     from indexer.jobs import verify as job  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
     from indexer.sinks.history import History  # noqa: PLC0415
-    from indexer.sinks.lake import Lake  # noqa: PLC0415
-    from indexer.sinks.store import Store  # noqa: PLC0415
 
     workspace = Workspace.of(network)
-    if not workspace.index_store.exists():
-        raise CliError(f"network {network!r} has no index yet", next_step="waybill index run --once")
-    store, lake = Store(f"sqlite:///{workspace.index_store}"), Lake(workspace.lake)
-    try:
-        with readers(workspace, store) as opened:
-            history = History(store.engine, lake)
+    with open_for_writing(workspace) as (store, lake), readers(workspace, store) as opened:
+        history = History(store.engine, lake)
+        checks = job.verify(opened, history, progress=progress)
+        ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
+        if repair and ranges:
+            for found in ranges.values():
+                progress(f"chain {found.chain_id}: correcting blocks {found.first}…{found.last}")
+                job.correct(store, lake, found)
             checks = job.verify(opened, history, progress=progress)
-            ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
-            if repair and ranges:
-                for found in ranges.values():
-                    progress(f"chain {found.chain_id}: correcting blocks {found.first}…{found.last}")
-                    job.correct(store, lake, found)
-                checks = job.verify(opened, history, progress=progress)
         job.keep(store.engine, checks, time.time())
-    finally:
-        store.close()
     value = _value(workspace, checks)
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
     if unequal := [check for check in checks if check.verdict is not job.Verdict.EQUAL]:
@@ -68,7 +62,26 @@ def verify(
 
 
 @contextmanager
-def readers(workspace: Workspace, store: Any) -> Iterator[list[ChainReader]]:
+def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
+    """The index's store and lake.
+
+    Raises:
+        CliError: no index has run yet.
+    """
+    from indexer.sinks.lake import Lake  # noqa: PLC0415  as above
+    from indexer.sinks.store import Store  # noqa: PLC0415
+
+    if not workspace.index_store.exists():
+        raise CliError(f"network {workspace.network!r} has no index yet", next_step="waybill index run --once")
+    store = Store(f"sqlite:///{workspace.index_store}")
+    try:
+        yield store, Lake(workspace.lake)
+    finally:
+        store.close()
+
+
+@contextmanager
+def readers(workspace: Workspace, store: Store) -> Iterator[list[ChainReader]]:
     """A reader per chain of the network, which follows the adapters that the index has seen registered."""
     from indexer.settings import SourceLimits  # noqa: PLC0415  as above
     from indexer.sources.chain import ChainReader  # noqa: PLC0415

@@ -97,7 +97,8 @@ def _check_lake(lake: Lake, chain: int, reader: ChainReader, last: int) -> None:
     if known != found:
         raise FinalityViolatedError(
             f"chain {chain} has block {last} with hash 0x{found.hex()}, but the lake was filled when it was "
-            f"0x{known.hex()} and final. If this is a devnet that was started anew, delete the index's folder"
+            f"0x{known.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet that was "
+            "started anew, delete the index's folder"
         )
 
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import orjson
@@ -17,15 +17,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from indexer.errors import FinalityViolatedError, IndexerError, RangeGapError
+from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
 from indexer.settings import IndexSettings
 from indexer.sinks.blocks import Batch
+from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
 from indexer.sources import evm, options
-from indexer.sources.chain import ChainConfig
+from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition
 
 log = structlog.get_logger(__name__)
@@ -129,14 +131,24 @@ class Stream:
         try:
             batch = Batch.from_source(rows.toArrow())
             self._store.apply(batch.events, batch.ranges)
-            self._store.halt(batch.halted)
-            self._halted |= batch.halted
+            if batch.halted:
+                self._note_halts(batch.halted)
             request_retries(self._store.engine, self._settings.stall, self._clock())
             self._promote_now_and_then()
         except IndexerError as error:
             self._failure = error
             raise
         self._restarts = 0
+
+    def _note_halts(self, halted: Mapping[int, str]) -> None:
+        self._store.halt(halted)
+        self._halted |= halted
+        for chain in self._chains:
+            if chain.chain_id in halted:
+                with ChainReader(chain, self._settings.limits) as reader:
+                    violation = find_violation(reader, History(self._store.engine, self._lake))
+                if violation is not None:
+                    mark(self._store, violation, self._clock())
 
     def _promote_now_and_then(self) -> None:
         """Few and larger files: the lake lags behind the store by some seconds, and what is served is both."""

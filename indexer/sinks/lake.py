@@ -34,8 +34,12 @@ class Lake:
     comes with a range that leaves something out, changes nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, version: int | None = None) -> None:
         """Opens the lake in that folder, and makes it if it is not there.
+
+        Args:
+            folder: the lake's.
+            version: read it as it was then; the newest one if not given.
 
         Attributes:
             path: the lake's folder.
@@ -46,6 +50,7 @@ class Lake:
         """
         self.path = folder
         self.folder = folder / "events"
+        self._version = version
         if not DeltaTable.is_deltatable(str(self.folder)):
             DeltaTable.create(self.folder, schema=schemas.EVENTS, mode="ignore", name="events")
         _fit_schema(DeltaTable(self.folder))
@@ -57,7 +62,7 @@ class Lake:
     def last_hash(self, chain: int) -> bytes:
         """The hash of that block; empty if nothing is in the lake."""
         for commit in self._table().history():
-            if found := commit.get(f"hash-{chain}"):
+            if (found := commit.get(f"hash-{chain}")) is not None:
                 return bytes.fromhex(found)
         return b""
 
@@ -120,6 +125,16 @@ class Lake:
             commit_properties=CommitProperties(custom_metadata={"repair": reason}),
         )
 
+    def take_back(self, chain: int, back_to: FinalBlocks, reason: str) -> None:
+        """Deletes what the chain has no longer, in one commit that says why; the next append begins behind `back_to`."""
+        self._table().delete(
+            f"chain_id = {chain} AND block_number > {back_to.last}",
+            commit_properties=CommitProperties(
+                custom_metadata={"repair": reason, f"hash-{chain}": back_to.last_hash.hex()},
+                app_transactions=[Transaction(str(chain), back_to.last)],
+            ),
+        )
+
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The events of a range of blocks, in order, as `schemas.EVENTS` or only some of its columns."""
         names = schemas.EVENTS.names if columns is None else list(columns)
@@ -131,8 +146,21 @@ class Lake:
         fitting = found.cast(pa.schema([schemas.EVENTS.field(name) for name in needed]))
         return fitting.sort_by([("block_number", "ascending"), ("log_index", "ascending")]).select(names)
 
+    @property
+    def version(self) -> int:
+        """The version that is read."""
+        return self._table().version()
+
+    def at(self, version: int) -> Lake:
+        """The lake as it was at an earlier version."""
+        return Lake(self.path, version)
+
+    def repairs(self) -> list[str]:
+        """Why something other than an append was ever committed, the newest first."""
+        return [commit["repair"] for commit in self._table().history() if "repair" in commit]
+
     def _table(self) -> DeltaTable:
-        return DeltaTable(self.folder)
+        return DeltaTable(self.folder, version=self._version)
 
 
 def _fit_schema(table: DeltaTable) -> None:

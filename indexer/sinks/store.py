@@ -38,6 +38,12 @@ _INSERT_MESSAGES: Final = _of_ids(
 _INSERT_RECEIPTS: Final = _of_ids(
     f"insert into receipts ({', '.join(schemas.RECEIPTS.names)}) {query('receipts', events=_EVENTS_OF_IDS)}"
 )
+_SHOW_MARKS: Final = _of_ids(
+    """
+    update messages set status = 'DIVERGED' where message_id in :ids
+      and message_id in (select message_id from marks where repaired_at is null)
+    """
+)
 _CREATED: Final = _of_ids("select message_id from messages where message_id in :ids and source_block is not null")
 _CLOSE_REQUESTS: Final = _of_ids(
     """
@@ -141,6 +147,36 @@ class Store:
                 found.setdefault(row.chain_id, set()).add(row.adapter[12:])
         return {chain: frozenset(adapters) for chain, adapters in found.items()}
 
+    def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
+        """Marks messages whose final events a chain took back: DIVERGED until the repair. The same again changes nothing.
+
+        Args:
+            chain: its id.
+            marks: message id, the lowest block concerned, and the evidence.
+            now: Unix seconds.
+        """
+        mark = tables.marks.c
+        with self.engine.begin() as connection:
+            open_ = set(
+                connection.scalars(select(mark.message_id).where(mark.chain_id == chain, mark.repaired_at.is_(None)))
+            )
+            new = [one for one in marks if one[0] not in open_]
+            for message_id, block, evidence in new:
+                connection.execute(delete(tables.marks).where(mark.message_id == message_id, mark.chain_id == chain))
+                values = {"block_number": block, "evidence": evidence, "noted_at": now}
+                connection.execute(insert(tables.marks).values(message_id=message_id, chain_id=chain, **values))
+            _recompute(connection, [message_id for message_id, _, _ in new])
+
+    def note_repair(self, chain: int, now: float) -> None:
+        """Notes that the index follows the chain again; its messages' states follow from their events once more."""
+        mark = tables.marks.c
+        with self.engine.begin() as connection:
+            repaired = (mark.chain_id == chain) & mark.repaired_at.is_(None)
+            ids = connection.scalars(select(mark.message_id).where(repaired)).all()
+            connection.execute(update(tables.marks).where(repaired).values(repaired_at=now))
+            connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=None))
+            _recompute(connection, ids)
+
     def lake_block(self, chain: int) -> int | None:
         """The block up to which the chain's events were in the lake when this was last noted."""
         with self.engine.connect() as connection:
@@ -221,7 +257,7 @@ def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
     for part in _parts(ids):
         connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
         connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
-        for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS, _CLOSE_REQUESTS):
+        for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS, _SHOW_MARKS, _CLOSE_REQUESTS):
             connection.execute(statement, {"ids": part})
 
 

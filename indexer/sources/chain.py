@@ -215,8 +215,8 @@ class ChainReader:
             return number
         raise FinalityViolatedError(
             f"chain {self.config.chain_id} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
-            "had called final: it was rewritten, or the endpoint now serves another chain with the same id. If this is a "
-            "devnet that was started anew, delete the index's folder"
+            "had called final: it was rewritten, or the endpoint now serves another chain with the same id. See `waybill index "
+            "divergence`, then `waybill index repair`. If this is a devnet that was started anew, delete the index's folder"
         )
 
     def _read(self, base: ChainPosition, last: int, head: Header) -> Advance:

@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import update
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from indexer.errors import IndexerError, SettingsError, StoreVersionError

@@ -1,0 +1,152 @@
+"""A chain that takes back what it had called final: nobody is left believing it, and the index can follow the chain again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bridge.protocol.status import Status
+from indexer.jobs.repair import find_violation, mark, repair
+from indexer.reading import IndexReader
+from indexer.settings import SourceLimits
+from indexer.sinks.history import History
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.store import Store
+from indexer.sources.chain import ChainReader
+from tests.unit.index_endpoint import Endpoint, reader_of
+from tests.unit.index_logs import ALPHA, BETA
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    apply,
+    contents,
+    executed,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
+
+SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 4)]
+STARTS = {ALPHA: 0, BETA: 0}
+
+
+@dataclass
+class World:
+    folder: Path
+    store: Store
+    lake: Lake
+    alpha: SimulatedChain
+    beta: SimulatedChain
+
+    @property
+    def history(self) -> History:
+        return History(self.store.engine, self.lake)
+
+    def beta_reader(self) -> ChainReader:
+        return reader_of(Endpoint(self.beta), SourceLimits())
+
+    def status(self, position: int) -> Status | None:
+        with IndexReader(f"sqlite:///{self.folder / 'index.db'}", clock=lambda: START) as reader:
+            found = reader.message(SENT[position].id)
+            return found and found.status
+
+    def divergences(self) -> list[tuple[str, bytes | None]]:
+        with IndexReader(f"sqlite:///{self.folder / 'index.db'}", clock=lambda: START) as reader:
+            return [(row.kind, row.message_id) for row in reader.divergences()]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """Three messages executed on beta, all of it final; then beta rewrites the second's and third's blocks."""
+    store = Store(f"sqlite:///{tmp_path / 'index.db'}")
+    made = World(tmp_path, store, Lake(tmp_path / "lake"), *new_world())
+    for sent in SENT:
+        made.alpha.mine(routed(sent))
+        made.beta.mine(received(sent, 1), executed(sent))
+    for chain in (made.alpha, made.beta):
+        apply(store, chain, final=chain.head)
+    promote(store, made.lake, STARTS)
+    made.beta.reorganise(2, [received(SENT[1], 2), executed(SENT[1])], [], [])
+    yield made
+    store.close()
+
+
+def test_nothing_is_violated_as_long_as_the_final_block_is_there(world: World) -> None:
+    with reader_of(Endpoint(world.alpha), SourceLimits()) as reader:
+        assert find_violation(reader, world.history) is None
+
+
+def test_messages_whose_final_events_are_gone_are_diverged_with_the_evidence(world: World) -> None:
+    with world.beta_reader() as reader:
+        violation = find_violation(reader, world.history)
+    assert violation is not None
+    assert (violation.chain_id, violation.fork, len(violation.events)) == (BETA, 1, 4)
+    assert mark(world.store, violation, 1.0) == 2
+    assert mark(world.store, violation, 2.0) == 2
+    assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.DIVERGED, Status.DIVERGED]
+    assert world.divergences() == [("FINALITY_VIOLATED", one) for one in sorted(sent.id for sent in SENT[1:])]
+    (_, block, evidence), *_ = sorted(violation.marks(), key=lambda found: found[1])
+    assert block == 2
+    assert "had called block 3 final" in evidence
+    assert "MessageExecuted in block 2" in evidence
+
+
+def test_a_repair_goes_back_to_the_fork_and_the_index_follows_the_chain_again(world: World) -> None:
+    before = world.lake.events(BETA, 0, 9)
+    with world.beta_reader() as reader:
+        violation = find_violation(reader, world.history)
+        assert violation is not None
+        repair(world.store, world.lake, reader, violation, 5.0)
+        assert world.lake.last_block(BETA) == 1
+        assert world.lake.last_hash(BETA) == world.beta.blocks[1].hash
+        assert find_violation(reader, world.history) is None
+        repair(world.store, world.lake, reader, violation, 6.0)
+    assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.ROUTED, Status.ROUTED]
+    assert world.lake.events(BETA, 0, 9) == before.slice(0, 2)
+    apply(world.store, world.beta, first=2, final=world.beta.head)
+    promote(world.store, world.lake, STARTS)
+    assert world.lake.events(BETA, 0, 9) == world.beta.events(0, world.beta.head)
+    fresh = Store("sqlite://")
+    for chain in (world.alpha, world.beta):
+        apply(fresh, chain)
+    assert contents(world.store) == contents(fresh)
+    fresh.close()
+    assert world.divergences() == []
+
+
+def test_the_lakes_earlier_versions_and_the_commits_reason_record_a_repair(world: World) -> None:
+    version = world.lake.version
+    with world.beta_reader() as reader:
+        violation = find_violation(reader, world.history)
+        assert violation is not None
+        repair(world.store, world.lake, reader, violation, 5.0)
+    assert len(world.lake.events(BETA, 0, 9)) == 2
+    assert len(world.lake.at(version).events(BETA, 0, 9)) == 6
+    assert world.lake.repairs() == [f"chain {BETA} took back final blocks above 1"]
+
+
+@pytest.mark.parametrize("step", ["take_back", "note_lake", "apply", "note_repair"])
+def test_a_repair_cut_off_after_any_step_is_finished_by_the_next(
+    world: World, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(*_: object, **__: object) -> None:
+        raise RuntimeError("power cut")
+
+    with world.beta_reader() as reader:
+        violation = find_violation(reader, world.history)
+        assert violation is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(Lake if step == "take_back" else Store, step, cut)
+            with pytest.raises(RuntimeError, match="power cut"):
+                repair(world.store, world.lake, reader, violation, 5.0)
+        again = find_violation(reader, world.history) or violation
+        repair(world.store, world.lake, reader, again, 6.0)
+    apply(world.store, world.beta, first=2, final=world.beta.head)
+    promote(world.store, world.lake, STARTS)
+    assert world.lake.events(BETA, 0, 9) == world.beta.events(0, world.beta.head)
+    assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.EXECUTED, Status.ROUTED]
