@@ -74,5 +74,8 @@ class IndexSettings:
     stall: StallPolicy = StallPolicy()
     limits: SourceLimits = SourceLimits()
     lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
+    maintenance_interval: float = 3_600.0  # seconds between two rounds of compaction and retention
+    keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all
+    keep_versions: int = 168  # hours for which the lake's earlier versions can be read
     verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
     backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import index_divergence, index_proof, index_repair, options
+from bridge.cli import index_divergence, index_maintain, index_proof, index_repair, options
 from bridge.cli.output import facts, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
@@ -22,6 +22,7 @@ app = typer.Typer(help="Index the routers' events, and see what they add up to."
 app.command("verify")(index_proof.verify)
 app.command("divergence")(index_divergence.divergence)
 app.command("repair")(index_repair.repair)
+app.command("maintain")(index_maintain.maintain)
 
 
 @app.command()

@@ -73,9 +73,10 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
 
     if not workspace.index_store.exists():
         raise CliError(f"network {workspace.network!r} has no index yet", next_step="waybill index run --once")
-    store = Store(f"sqlite:///{workspace.index_store}")
+    lake = Lake(workspace.lake)
+    store = Store(f"sqlite:///{workspace.index_store}", archive=lake.events_of)
     try:
-        yield store, Lake(workspace.lake)
+        yield store, lake
     finally:
         store.close()
 

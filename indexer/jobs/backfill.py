@@ -15,6 +15,7 @@ from indexer.settings import IndexSettings, SourceLimits
 from indexer.sinks import lake_format
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
+from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.sources import evm, options
 from indexer.sources.chain import ChainConfig, ChainReader
@@ -71,25 +72,33 @@ def _read_into_lake(
     )
 
 
-def fill_store(chains: Sequence[ChainConfig], limits: SourceLimits, store: Store, lake: Lake) -> None:
-    """Brings the store up to where the lake is.
+def fill_store(
+    chains: Sequence[ChainConfig], settings: IndexSettings, store: Store, lake: Lake, ended_before: int
+) -> None:
+    """Brings the store up to where the lake is; messages that had ended long before stay in the lake alone.
 
-    Raises:
-        FinalityViolatedError: a chain no longer has the last block that is in the lake.
+    Args:
+        chains: the chains.
+        settings: how to read them.
+        store: to be filled.
+        lake: where from.
+        ended_before: Unix seconds of block time; see `indexer.sinks.retention.prune`.
     """
     positions = store.positions()
     for chain in chains:
-        last = lake.last_block(chain.chain_id)
         position = positions.get(chain.chain_id, ChainPosition.before(chain.start_block))
+        last = lake.last_block(chain.chain_id)
         if last is None or last <= position.block:
             continue
-        with ChainReader(chain, limits) as reader:
+        with ChainReader(chain, settings.limits) as reader:
             _check_lake(lake, chain.chain_id, reader, last)
             for start in range(position.block + 1, last + 1, _BLOCKS_IN_A_FILL):
                 end = min(start + _BLOCKS_IN_A_FILL - 1, last)
                 range_ = _final_range(reader, start, end, last)
                 store.apply(lake.events(chain.chain_id, start, end), {chain.chain_id: range_})
                 log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
+            store.note_lake({chain.chain_id: last})
+        prune(store.engine, ended_before)
 
 
 def _check_lake(lake: Lake, chain: int, reader: ChainReader, last: int) -> None:

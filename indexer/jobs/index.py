@@ -49,9 +49,9 @@ class Index:
         self._settings = settings
         self._spark = spark
         self._clock = clock
-        self._store = Store(settings.folder.store_url)
-        self._store.save_policy(settings.stall)
         self._lake = Lake(settings.folder.lake)
+        self._store = Store(settings.folder.store_url, archive=self._lake.events_of)
+        self._store.save_policy(settings.stall)
 
     def close(self) -> None:
         """Closes the store."""
@@ -86,7 +86,8 @@ class Index:
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
         backfill(self._spark, self._chains, self._settings, self._lake)
-        fill_store(self._chains, self._settings.limits, self._store, self._lake)
+        ended_before = int(self._clock()) - self._settings.keep_ended
+        fill_store(self._chains, self._settings, self._store, self._lake, ended_before)
         self._follow_adapters()
 
     def _follow_adapters(self) -> None:

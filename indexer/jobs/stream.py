@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from indexer.errors import FinalityViolatedError, IndexerError, RangeGapError
+from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
 from indexer.settings import IndexSettings
@@ -57,6 +58,7 @@ class Stream:
         self._lake = lake
         self._clock = clock
         self._promoted_at = time.monotonic()
+        self._maintained_at = time.monotonic()
         self._failure: IndexerError | None = None
         self._restarts = 0
         self._halted: dict[int, str] = {}
@@ -73,6 +75,7 @@ class Stream:
             while not stop.wait(_TICK):
                 request_retries(self._store.engine, self._settings.stall, self._clock())
                 watch.look_now_and_then()
+                self._maintain_now_and_then()
                 if not query.isActive:
                     query = self._restarted(query)
         finally:
@@ -149,6 +152,11 @@ class Stream:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
                 if violation is not None:
                     mark(self._store, violation, self._clock())
+
+    def _maintain_now_and_then(self) -> None:
+        if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:
+            maintain(self._store, self._lake, self._settings, self._clock())
+            self._maintained_at = time.monotonic()
 
     def _promote_now_and_then(self) -> None:
         """Few and larger files: the lake lags behind the store by some seconds, and what is served is both."""

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow.dataset import dataset
 
 from indexer import schemas
 from indexer.errors import LakeVersionError, RangeGapError
+from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, prefix
 from indexer.sinks.parquet import write_files
 
 
@@ -84,17 +86,7 @@ class Lake:
                     f"the lake has chain {chain} up to block {there}, and the blocks to add begin with {range_.first}"
                 )
         now = int(time.time() * 1000)
-        files: list[AddAction | RemoveAction] = [
-            AddAction(
-                path=manifest["path"],
-                size=manifest["size"],
-                partition_values={},
-                modification_time=now,
-                data_change=True,
-                stats=manifest["stats"],
-            )
-            for manifest in manifests
-        ]
+        files: list[AddAction | RemoveAction] = [_added(manifest, now, data_change=True) for manifest in manifests]
         properties = CommitProperties(
             custom_metadata={f"hash-{chain}": range_.last_hash.hex() for chain, range_ in blocks.items()},
             app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
@@ -135,6 +127,56 @@ class Lake:
             ),
         )
 
+    def events_of(self, ids: Sequence[bytes]) -> pa.Table:
+        """All events of some messages, as `schemas.EVENTS`."""
+        wanted = pc.field("message_id").isin(pa.array(ids, pa.binary()))
+        files = files_with(self.files(), ids)
+        if not files:
+            return schemas.EVENTS.empty_table()
+        found = dataset(files, schema=schemas.EVENTS, format="parquet").to_table(filter=wanted)
+        return found.sort_by([(name, "ascending") for name in ("chain_id", "block_number", "log_index")])
+
+    def compact(self, least: int = 2) -> int:
+        """Puts the events of all files that hold every bucket's into one new file per bucket, in one commit.
+
+        Args:
+            least: how many such files there must be.
+
+        Returns:
+            How many files were replaced. No row changes: whoever reads a pinned version reads the same.
+        """
+        table = self._table()
+        loose = [path for path in table.file_uris() if bucket_of_file(path) is None]
+        if len(loose) < least:
+            return 0
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [
+            _added(manifest, now, data_change=False)
+            for bucket, events in in_buckets(loose).items()
+            for manifest in write_files(self.folder, events.combine_chunks().to_batches(), prefix(bucket))
+        ]
+        actions += [
+            RemoveAction(
+                path=Path(path).name, data_change=False, deletion_timestamp=now, size=Path(path).stat().st_size
+            )
+            for path in loose
+        ]
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=schemas.EVENTS,
+            commit_properties=CommitProperties(custom_metadata={"compacted": str(len(loose))}),
+        )
+        return len(loose)
+
+    def vacuum(self, keep_hours: int) -> list[str]:
+        """Deletes files that no version of the last hours names: replaced ones, and those never committed.
+
+        Returns:
+            Their names. Older versions can't be read any more.
+        """
+        return self._table().vacuum(keep_hours, dry_run=False, enforce_retention_duration=False, full=True)
+
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The events of a range of blocks, in order, as `schemas.EVENTS` or only some of its columns."""
         names = schemas.EVENTS.names if columns is None else list(columns)
@@ -161,6 +203,17 @@ class Lake:
 
     def _table(self) -> DeltaTable:
         return DeltaTable(self.folder, version=self._version)
+
+
+def _added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAction:
+    return AddAction(
+        path=manifest["path"],
+        size=manifest["size"],
+        partition_values={},
+        modification_time=now,
+        data_change=data_change,
+        stats=manifest["stats"],
+    )
 
 
 def _fit_schema(table: DeltaTable) -> None:

@@ -20,12 +20,13 @@ _STATISTICS_OF: Final = ("chain_id", "block_number")
 _REPETITIVE: Final = ("chain_id", "event", "source_chain", "destination_chain", "gmp", "gmps", "kind")
 
 
-def write_files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+def write_files(folder: Path, batches: Iterable[pa.RecordBatch], prefix: str = "part-") -> Iterator[dict[str, Any]]:
     """Writes rows to new files.
 
     Args:
         folder: of the Delta table.
         batches: `schemas.EVENTS`.
+        prefix: how the files' names begin.
 
     Yields:
         Per file, once its content is on disk: `path` in the folder, `size` in bytes, and `stats`, Delta's statistics as
@@ -39,14 +40,14 @@ def write_files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[dic
         rows.append(batch)
         count += batch.num_rows
         if count >= _ROWS_IN_A_FILE:
-            yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS))
+            yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix)
             rows, count = [], 0
     if rows:
-        yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS))
+        yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix)
 
 
-def _write(folder: Path, table: pa.Table) -> dict[str, Any]:
-    name = f"part-{uuid.uuid4().hex}.parquet"
+def _write(folder: Path, table: pa.Table, prefix: str) -> dict[str, Any]:
+    name = f"{prefix}{uuid.uuid4().hex}.parquet"
     path = folder / name
     pq.write_table(table, path, compression="zstd", use_dictionary=list(_REPETITIVE))
     with path.open("rb") as file:

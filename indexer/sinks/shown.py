@@ -45,6 +45,10 @@ _OF_MESSAGES: Final = query(
       select chain_id, gmp, event, block_number, log_index from events
       where message_id is null and event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked') and error is null
     )""",
+    pruned="""coalesce((
+      select p.messages from pruned_lanes p
+      where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain
+    ), 0)""",
     executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
     text="varchar",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.sinks.engine import writing_engine
+from indexer.sinks.retention import described, has_pruned, tally
 from indexer.sources.position import ChainPosition
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import query
@@ -55,15 +56,20 @@ _CLOSE_REQUESTS: Final = _of_ids(
 )
 
 
+Archive = Callable[[Sequence[bytes]], pa.Table]
+"""Gives all events of some messages."""
+
+
 class Store:
     """The one writer of the store's tables."""
 
-    def __init__(self, url: str, max_rows: int = MAX_ROWS) -> None:
+    def __init__(self, url: str, max_rows: int = MAX_ROWS, archive: Archive | None = None) -> None:
         """Opens the store, and makes it if it is not there.
 
         Args:
             url: of the database.
             max_rows: events in one transaction; a single block with more is not split.
+            archive: all events, in the lake, of messages that the store has let go of.
 
         Raises:
             StoreVersionError: a newer Waybill wrote it.
@@ -71,6 +77,7 @@ class Store:
         """
         self.engine: Engine = writing_engine(url)
         self._max_rows = max_rows
+        self._archive = archive
 
     def close(self) -> None:
         """Closes the connections."""
@@ -111,7 +118,7 @@ class Store:
             ordered = of_chain.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
             for piece, part in in_pieces(ordered, range_, self._max_rows):
                 with self.engine.begin() as connection:
-                    _replace(connection, chain, piece, part)
+                    _replace(connection, chain, piece, part, self._archive)
 
     def halt(self, reasons: Mapping[int, str | None]) -> None:
         """Notes why chains are read no further, or with None that they are."""
@@ -134,7 +141,8 @@ class Store:
         """
         place = tables.events.c
         with self.engine.begin() as connection:
-            _replace_events(connection, chain, (place.block_number >= first) & (place.block_number <= last), events)
+            within = (place.block_number >= first) & (place.block_number <= last)
+            _replace_events(connection, chain, within, events, self._archive)
 
     def adapters(self) -> dict[int, frozenset[bytes]]:
         """By chain, the adapters, 20 bytes each, that its router has taken as far as it was read."""
@@ -213,15 +221,17 @@ def position_of(row: RowMapping) -> ChainPosition:
     )
 
 
-def _replace(connection: Connection, chain: int, events: pa.Table, range_: BlockRange) -> None:
+def _replace(connection: Connection, chain: int, events: pa.Table, range_: BlockRange, archive: Archive | None) -> None:
     stored = connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
     if stored is not None:
         _check_follows(chain, position_of(stored), range_)
-    _replace_events(connection, chain, tables.events.c.block_number >= range_.first, events)
+    _replace_events(connection, chain, tables.events.c.block_number >= range_.first, events, archive)
     _save_position(connection, chain, range_, is_new=stored is None)
 
 
-def _replace_events(connection: Connection, chain: int, blocks: ColumnElement[bool], events: pa.Table) -> None:
+def _replace_events(
+    connection: Connection, chain: int, blocks: ColumnElement[bool], events: pa.Table, archive: Archive | None
+) -> None:
     place = tables.events.c
     replaced = (place.chain_id == chain) & blocks
     gone = connection.execute(
@@ -237,8 +247,31 @@ def _replace_events(connection: Connection, chain: int, blocks: ColumnElement[bo
     if None in touched:
         _recompute_pauses(connection, chain)
         touched.discard(None)
+    if archive is not None and has_pruned(connection):
+        _bring_back(connection, touched, archive)
     _recompute(connection, touched)
     _note_orphans(connection, gone_routes, rows)
+
+
+def _bring_back(connection: Connection, ids: Iterable[bytes], archive: Archive) -> None:
+    """Takes the events of messages that the store had let go of from the lake: something has happened to them again."""
+    for part in _parts(ids):
+        unknown = sorted(set(part) - described(connection, part))
+        if not unknown:
+            continue
+        found = archive(unknown).to_pylist()
+        place = tables.events.c
+        here = {
+            (row.chain_id, row.block_number, row.log_index)
+            for row in connection.execute(
+                select(place.chain_id, place.block_number, place.log_index).where(place.message_id.in_(unknown))
+            )
+        }
+        back = [row for row in found if (row["chain_id"], row["block_number"], row["log_index"]) not in here]
+        if back:
+            connection.execute(insert(tables.events), back)
+            created = {row["message_id"]: row for row in back if row["event"] in _CREATIONS}
+            tally(connection, created.values(), -1)
 
 
 def _check_follows(chain: int, position: ChainPosition, range_: BlockRange) -> None:

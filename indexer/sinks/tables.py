@@ -111,6 +111,15 @@ pauses: Final = _table("pauses", schemas.PAUSES, ("chain_id", "other_chain", "ki
 
 stall_limits: Final = _table("stall_limits", schemas.LIMITS, ("source_chain", "destination_chain", "kind"))
 
+pruned_lanes: Final = Table(
+    "pruned_lanes",  # how many messages of each lane the store has let go of: the lake has them
+    metadata,
+    Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("source_router", LargeBinary, primary_key=True),
+    Column("destination_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("messages", BigInteger, nullable=False),
+)
+
 lane_checks: Final = Table(
     "lane_checks",  # the last comparison of each lane with the router's own totals
     metadata,

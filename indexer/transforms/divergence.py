@@ -38,6 +38,7 @@ def divergences(
         chains="{chains}",
         adapters="{adapters}",
         executed_paused="m.executed_paused",
+        pruned="0",
         text="string",
     )
     registrations = (

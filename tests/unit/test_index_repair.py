@@ -53,7 +53,7 @@ class World:
     def status(self, position: int) -> Status | None:
         with IndexReader(f"sqlite:///{self.folder / 'index.db'}", clock=lambda: START) as reader:
             found = reader.message(SENT[position].id)
-            return found and found.status
+            return None if found is None else found.status
 
     def divergences(self) -> list[tuple[str, bytes | None]]:
         with IndexReader(f"sqlite:///{self.folder / 'index.db'}", clock=lambda: START) as reader:

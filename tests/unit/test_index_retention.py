@@ -1,0 +1,166 @@
+"""Store and lake stay small, and nothing is lost by it: what was let go of comes back when something happens to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from indexer.jobs.maintain import maintain
+from indexer.reading import IndexReader
+from indexer.settings import IndexFolder, IndexSettings
+from indexer.sinks import tables
+from indexer.sinks.history import History
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.retention import prune
+from indexer.sinks.store import Store
+from tests.unit.index_logs import ALPHA, BETA
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    apply,
+    contents,
+    executed,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
+
+STARTS = {ALPHA: 0, BETA: 0}
+SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 9)]
+OLD = 5  # of them were executed long ago
+
+
+@dataclass
+class World:
+    folder: Path
+    store: Store
+    lake: Lake
+    alpha: SimulatedChain
+    beta: SimulatedChain
+
+    def index(self) -> None:
+        for chain in (self.alpha, self.beta):
+            position = self.store.positions().get(chain.chain_id)
+            apply(self.store, chain, 0 if position is None else position.block + 1, final=chain.head)
+            promote(self.store, self.lake, STARTS)
+
+    def ids(self) -> set[bytes]:
+        return {row[0] for row in contents(self.store)["messages"]}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    lake = Lake(tmp_path / "lake")
+    store = Store(f"sqlite:///{tmp_path / 'index.db'}", archive=lake.events_of)
+    made = World(tmp_path, store, lake, *new_world())
+    for position, sent in enumerate(SENT):
+        time = START + position
+        made.alpha.mine(routed(sent), time=time)
+        if position < OLD:
+            made.beta.mine(received(sent, 1), executed(sent), time=time)
+        made.index()
+    yield made
+    store.close()
+
+
+def test_what_ended_before_is_let_go_of_and_what_is_open_or_recent_stays(world: World) -> None:
+    assert prune(world.store.engine, START + 3) == 3
+    assert world.ids() == {sent.id for sent in SENT[3:]}
+    assert prune(world.store.engine, START + 10_000) == OLD - 3
+    assert world.ids() == {sent.id for sent in SENT[OLD:]}
+    assert prune(world.store.engine, START + 10_000) == 0
+
+
+def test_events_that_the_lake_does_not_have_yet_are_kept(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'other.db'}")
+    alpha, beta = new_world()
+    alpha.mine(routed(SENT[0]))
+    beta.mine(received(SENT[0], 1), executed(SENT[0]))
+    for chain in (alpha, beta):
+        apply(store, chain, final=chain.head)
+    lake = Lake(tmp_path / "lake")
+    assert prune(store.engine, START + 10_000) == 0
+    promote(store, lake, STARTS)
+    assert prune(store.engine, START + 10_000) == 1
+    store.close()
+
+
+def test_a_late_delivery_brings_its_message_back_whole(world: World) -> None:
+    untouched = Store("sqlite://")
+    prune(world.store.engine, START + 10_000)
+    world.beta.mine(received(SENT[3], 2), time=START + 20_000)
+    world.index()
+    for chain in (world.alpha, world.beta):
+        apply(untouched, chain)
+    expected = {row[0]: row for row in contents(untouched)["messages"]}
+    found = {row[0]: row for row in contents(world.store)["messages"]}
+    assert found[SENT[3].id] == expected[SENT[3].id]
+    assert found == {one: expected[one] for one in found}
+    untouched.close()
+
+
+def test_nonces_are_compared_with_all_messages_there_ever_were(world: World) -> None:
+    with IndexReader(f"sqlite:///{world.folder / 'index.db'}") as reader:
+        for before in (START + 2, START + 10_000):
+            prune(world.store.engine, before)
+            assert reader.divergences() == []
+        world.beta.mine(received(SENT[3], 2))
+        world.index()
+        assert reader.divergences() == []
+
+
+def test_history_is_whole_after_retention_compaction_and_vacuum(world: World) -> None:
+    before = {chain: History(world.store.engine, world.lake).events(chain, 0, 999) for chain in (ALPHA, BETA)}
+    settings = IndexSettings(folder=IndexFolder(path=world.folder), keep_ended=0, keep_versions=0)
+    files = len(world.lake.files())
+    done = maintain(world.store, world.lake, settings, START + 10_000, least_files=2)
+    assert (done.pruned, done.compacted, done.vacuumed >= files) == (OLD, files, True)
+    assert {chain: History(world.store.engine, world.lake).events(chain, 0, 999) for chain in before} == before
+    assert world.lake.events_of([SENT[2].id])["event"].to_pylist() == [
+        "MessageRouted",
+        "MessageReceived",
+        "MessageExecuted",
+    ]
+    assert maintain(world.store, world.lake, settings, START + 10_000, least_files=2).compacted == 0
+    late = sent_message(9)
+    world.alpha.mine(routed(late))
+    world.index()
+    assert world.lake.events(ALPHA, 9, 9) == world.alpha.events(21, 21)
+
+
+def test_files_that_no_commit_names_are_swept_and_those_of_the_version_stay(world: World) -> None:
+    orphan = world.lake.folder / "part-orphan.parquet"
+    orphan.write_bytes(b"left by a crash")
+    world.lake.vacuum(0)
+    assert not orphan.exists()
+    assert len(world.lake.events(ALPHA, 0, 999)) == len(SENT)
+
+
+def test_a_compaction_cut_off_before_its_commit_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = world.lake.events(ALPHA, 0, 999)
+
+    def cut(*_: object, **__: object) -> None:
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("deltalake.DeltaTable.create_write_transaction", cut)
+        with pytest.raises(RuntimeError, match="power cut"):
+            world.lake.compact()
+    assert world.lake.events(ALPHA, 0, 999) == before
+    assert world.lake.compact() > 1
+    assert world.lake.events(ALPHA, 0, 999) == before
+
+
+def test_pruned_messages_are_counted_once_however_often_they_come_back(world: World) -> None:
+    for _ in range(3):
+        prune(world.store.engine, START + 30_000)
+        world.beta.mine(received(SENT[3], 2), time=START + 20_000)
+        world.index()
+    prune(world.store.engine, START + 30_000)
+    (row,) = contents(world.store, tables.pruned_lanes)["pruned_lanes"]
+    assert row[-1] == OLD
