@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from bridge.protocol.indexed import ChainRecord, DivergenceRecord, DuplicateReco
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
+from indexer.analytics import Delivery, Lane
 from indexer.divergences import MEANINGS
 from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
@@ -189,6 +191,51 @@ class IndexReader:
         )
         return [row["seconds"] for row in rows]
 
+    def deliveries(self, limit: int) -> list[Delivery]:
+        """The newest receipts of messages whose source is known, those of one message together."""
+        rows = self._rows(
+            """
+            select r.message_id, m.source_chain, m.destination_chain, r.gmp, m.dispatched, m.quorum, m.source_time,
+              r.received_time, m.executed_time,
+              coalesce(r.received_block > m.executed_block or
+                (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
+            from (select * from messages where source_time is not null order by source_time desc limit :limit) m
+            join receipts r on r.message_id = m.message_id
+            where r.received_time is not null
+            order by m.source_time desc, r.message_id, r.gmp limit :limit
+            """,
+            limit=limit,
+        )
+        return [
+            Delivery(
+                message_id=row["message_id"],
+                lane=(row["source_chain"], row["destination_chain"]),
+                gmp=row["gmp"],
+                dispatched=frozenset(number for number in range(1, 17) if row["dispatched"] >> (number - 1) & 1),
+                quorum=row["quorum"],
+                source_time=row["source_time"],
+                received_time=row["received_time"],
+                executed_time=row["executed_time"],
+                was_late=bool(row["was_late"]),
+            )
+            for row in rows
+        ]
+
+    def duplicates_by_day(self) -> dict[tuple[int, Lane, str], int]:
+        """How many deliveries changed nothing, by GMP, lane and day (UTC)."""
+        rows = self._rows(
+            """
+            select e.gmp, m.source_chain, m.destination_chain, e.block_time / 86400 as day, count(*) as number
+            from events e join messages m on m.message_id = e.message_id
+            where e.event = 'DuplicateAbsorbed' and e.error is null
+            group by e.gmp, m.source_chain, m.destination_chain, e.block_time / 86400
+            """
+        )
+        return {
+            (row["gmp"], (row["source_chain"], row["destination_chain"]), _day(row["day"])): row["number"]
+            for row in rows
+        }
+
     def _saved_policy(self) -> StallPolicy:
         chosen = select(tables.facts.c.name, tables.facts.c.value).where(
             tables.facts.c.name.in_(["stall_after", "max_lag", "silence_after"])
@@ -221,6 +268,10 @@ class IndexReader:
         }
         with self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(text(statement), policy | arguments).mappings()]
+
+
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
 
 
 def _fields_of(record: type[Any], row: Row) -> dict[str, Any]:

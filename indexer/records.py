@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
+from indexer.analytics import Alternative, GmpShare, Lane, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,10 @@ class Report:
         late_receipts: of GMPs that delivered when the message was executed already.
         latency_p50_ms: from the block of the route to the block of the execution, by block time: whole seconds.
         latency_p95_ms: the same.
+        stages: latencies by lane and stage; of the newest messages only, like what follows.
+        shares: what each GMP contributed.
+        alternatives: what smaller sets of GMPs would have cost and gained.
+        duplicates_by_day: deliveries that changed nothing, by GMP, lane and day (UTC).
     """
 
     chains: tuple[ChainRecord, ...]
@@ -69,3 +74,7 @@ class Report:
     per_gmp: dict[Gmp, GmpCounts]
     latency_p50_ms: float | None
     latency_p95_ms: float | None
+    stages: tuple[Stage, ...]
+    shares: tuple[GmpShare, ...]
+    alternatives: tuple[Alternative, ...]
+    duplicates_by_day: dict[tuple[int, Lane, str], int]

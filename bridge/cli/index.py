@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import Annotated, Any
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from bridge.cli import index_divergence, index_maintain, index_proof, index_repair, options
-from bridge.cli.output import facts, result, table
+from bridge.cli.output import facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
-from indexer.jobs.report import make_report
-from indexer.records import Report
 from indexer.settings import IndexFolder, IndexSettings, StallPolicy
+
+if TYPE_CHECKING:
+    from indexer.records import Report
 
 app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
 app.command("verify")(index_proof.verify)
@@ -58,15 +62,29 @@ def run(
 
 
 @app.command()
-def report(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
-    """Print what the index adds up to: messages, retries, duplicates, divergences, latencies.
+def report(
+    *,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write one self-contained page with plots there.", dir_okay=False)
+    ] = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
 
-    Example: waybill index report --json
+    Example: waybill index report --html report.html
     """
+    from indexer.jobs.page import report_page  # noqa: PLC0415  SQLAlchemy and pyarrow are slow to import
+    from indexer.jobs.report import make_report  # noqa: PLC0415
+
     workspace = Workspace.of(network)
     with open_index(workspace) as index:
         found = make_report(index)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
+    names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
+    if html:
+        html.write_text(report_page(found, lambda chain: names.get(chain, str(chain)), time.time()))
+        progress(f"written: {html}")
     value = _value(found, requested)
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
 
@@ -92,8 +110,17 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
                 "source_chain": item.source_chain,
                 "destination_chain": item.destination_chain,
                 "evidence": item.evidence,
+                "severity": item.severity,
+                "next": item.next_action,
             }
             for item in found.divergences
+        ],
+        "stages": [asdict(stage) for stage in found.stages],
+        "shares": [asdict(share) for share in found.shares],
+        "alternatives": [asdict(alternative) for alternative in found.alternatives],
+        "duplicates_by_day": [
+            {"gmp": gmp, "lane": lane, "day": day, "duplicates": count}
+            for (gmp, lane, day), count in sorted(found.duplicates_by_day.items())
         ],
         "per_gmp": {
             gmp.label: {
@@ -127,5 +154,13 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     if rows:
         console.print()
         console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
+    if value["stages"]:
+        stages = [
+            [f"{stage['lane'][0]} → {stage['lane'][1]}", stage["stage"]]
+            + [str(stage[name]) for name in ("messages", "p50", "p95", "p99")]
+            for stage in value["stages"]
+        ]
+        console.print()
+        console.print(table(None, ["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"], stages))
     for item in value["divergences"]:
         console.print(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final
 
 from bridge.protocol.status import Status
+from indexer.analytics import alternatives, gmp_shares, percentile, stages
 from indexer.reading import IndexReader
 from indexer.records import GmpCounts, Report, RetryCounts
 
+_MOST_DELIVERIES: Final = 50_000  # the newest, from which stages, shares and alternatives follow
 _LOST: Final = (Status.STALLED, Status.UNKNOWN, Status.DEAD)
 
 
@@ -19,6 +20,7 @@ def make_report(reader: IndexReader) -> Report:
     totals = reader.totals()
     by_status = reader.counts_by_status()
     latencies = reader.latencies()
+    deliveries = reader.deliveries(_MOST_DELIVERIES)
     return Report(
         chains=tuple(reader.chains()),
         messages=totals["messages"],
@@ -41,6 +43,10 @@ def make_report(reader: IndexReader) -> Report:
         },
         latency_p50_ms=_milliseconds(latencies, 0.50),
         latency_p95_ms=_milliseconds(latencies, 0.95),
+        stages=tuple(stages(deliveries)),
+        shares=tuple(gmp_shares(deliveries)),
+        alternatives=tuple(alternatives(deliveries)),
+        duplicates_by_day=reader.duplicates_by_day(),
     )
 
 
@@ -48,4 +54,4 @@ def _milliseconds(ascending: Sequence[int], share: float) -> float | None:
     """The nearest-rank percentile, from seconds."""
     if not ascending:
         return None
-    return ascending[math.ceil(share * len(ascending)) - 1] * 1000.0
+    return percentile(ascending, share) * 1000.0

@@ -1,0 +1,190 @@
+"""What redundancy brought and what it took: who delivered first, who in vain, and how fewer GMPs would have done."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+from typing import Final
+
+Lane = tuple[int, int]
+"""Source and destination chain."""
+
+_LARGEST_SET: Final = 5  # GMPs in a set that is looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One GMP's receipt of a message; times are of blocks, Unix seconds."""
+
+    message_id: bytes
+    lane: Lane
+    gmp: int
+    dispatched: frozenset[int]  # the GMPs that took the message
+    quorum: int
+    source_time: int
+    received_time: int
+    executed_time: int | None
+    was_late: bool  # the message had been executed before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmpShare:
+    """What one GMP contributed.
+
+    Attributes:
+        receipts: messages that it delivered.
+        first: of these, how many nobody had delivered before.
+        lead_p50: seconds by which it was first, at the median, where another one followed.
+        late: of `receipts`, how many came when the message was executed already: redundancy that was paid for.
+        latency_p50: seconds from the route to its receipt.
+        latency_p95: the same.
+    """
+
+    gmp: int
+    receipts: int
+    first: int
+    lead_p50: float | None
+    late: int
+    latency_p50: int
+    latency_p95: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """How long messages of a lane took to get somewhere, in seconds of block time."""
+
+    lane: Lane
+    stage: str  # delivered: the first receipt; quorum: as many as it needed; executed
+    messages: int
+    p50: int
+    p95: int
+    p99: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """How the messages that went over all GMPs of a set would have done with these alone, at the same quorum.
+
+    Attributes:
+        gmps: the set.
+        quorum: that is asked of it.
+        messages: that went over all of them.
+        reached: of these, how many would have had their quorum.
+        latency_p50: seconds until then; None if none would.
+        latency_p95: the same.
+        deliveries: that would have been paid for.
+        saved: deliveries of other GMPs that would not.
+    """
+
+    gmps: tuple[int, ...]
+    quorum: int
+    messages: int
+    reached: int
+    latency_p50: int | None
+    latency_p95: int | None
+    deliveries: int
+    saved: int
+
+
+def percentile(ascending: Sequence[int], share: float) -> int:
+    """The nearest-rank percentile of a sorted sequence that is not empty."""
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)]
+
+
+def gmp_shares(deliveries: Iterable[Delivery]) -> list[GmpShare]:
+    """Who delivered, who first, and who in vain; by GMP."""
+    by_gmp: dict[int, list[Delivery]] = defaultdict(list)
+    leads: dict[int, list[int]] = defaultdict(list)
+    first: dict[int, int] = defaultdict(int)
+    for received in _by_message(deliveries).values():
+        order = sorted(received, key=lambda one: (one.received_time, one.gmp))
+        first[order[0].gmp] += 1
+        if len(order) > 1:
+            leads[order[0].gmp].append(order[1].received_time - order[0].received_time)
+        for one in order:
+            by_gmp[one.gmp].append(one)
+    return [_share(gmp, found, first[gmp], leads[gmp]) for gmp, found in sorted(by_gmp.items())]
+
+
+def _share(gmp: int, found: Sequence[Delivery], first: int, leads: Sequence[int]) -> GmpShare:
+    seconds = sorted(one.received_time - one.source_time for one in found)
+    return GmpShare(
+        gmp=gmp,
+        receipts=len(found),
+        first=first,
+        lead_p50=median(leads) if leads else None,
+        late=sum(one.was_late for one in found),
+        latency_p50=percentile(seconds, 0.5),
+        latency_p95=percentile(seconds, 0.95),
+    )
+
+
+def stages(deliveries: Iterable[Delivery]) -> list[Stage]:
+    """How long messages took to their first receipt, to their quorum and to execution, by lane."""
+    seconds: dict[tuple[Lane, str], list[int]] = defaultdict(list)
+    for received in _by_message(deliveries).values():
+        some = received[0]
+        times = sorted(one.received_time - some.source_time for one in received)
+        seconds[some.lane, "delivered"].append(times[0])
+        if len(times) >= some.quorum:
+            seconds[some.lane, "quorum"].append(times[some.quorum - 1])
+        if some.executed_time is not None:
+            seconds[some.lane, "executed"].append(some.executed_time - some.source_time)
+    found = {key: sorted(values) for key, values in seconds.items()}
+    return [
+        Stage(
+            lane=lane,
+            stage=stage,
+            messages=len(values),
+            p50=percentile(values, 0.5),
+            p95=percentile(values, 0.95),
+            p99=percentile(values, 0.99),
+        )
+        for (lane, stage), values in sorted(found.items())
+    ]
+
+
+def alternatives(deliveries: Iterable[Delivery]) -> list[Alternative]:
+    """What every smaller set of the GMPs in use would have cost and gained, the cheapest first."""
+    messages = list(_by_message(deliveries).values())
+    gmps = sorted({gmp for received in messages for gmp in received[0].dispatched})[:_LARGEST_SET]
+    found = []
+    for size in range(1, len(gmps) + 1):
+        for chosen in combinations(gmps, size):
+            concerned = [received for received in messages if received[0].dispatched >= set(chosen)]
+            for quorum in sorted({received[0].quorum for received in concerned if received[0].quorum <= size}):
+                same = [received for received in concerned if received[0].quorum == quorum]
+                found.append(_alternative(chosen, quorum, same))
+    return found
+
+
+def _alternative(chosen: tuple[int, ...], quorum: int, messages: Sequence[Sequence[Delivery]]) -> Alternative:
+    seconds, deliveries, saved = [], 0, 0
+    for received in messages:
+        times = sorted(one.received_time - one.source_time for one in received if one.gmp in chosen)
+        deliveries += len(times)
+        saved += len(received) - len(times)
+        if len(times) >= quorum:
+            seconds.append(times[quorum - 1])
+    seconds.sort()
+    return Alternative(
+        gmps=chosen,
+        quorum=quorum,
+        messages=len(messages),
+        reached=len(seconds),
+        latency_p50=percentile(seconds, 0.5) if seconds else None,
+        latency_p95=percentile(seconds, 0.95) if seconds else None,
+        deliveries=deliveries,
+        saved=saved,
+    )
+
+
+def _by_message(deliveries: Iterable[Delivery]) -> Mapping[bytes, list[Delivery]]:
+    found: dict[bytes, list[Delivery]] = defaultdict(list)
+    for delivery in deliveries:
+        found[delivery.message_id].append(delivery)
+    return found
