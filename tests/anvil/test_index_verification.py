@@ -84,7 +84,7 @@ async def test_an_index_of_real_routers_is_proved_complete_and_a_lost_message_is
 
     place = tables.events.c
     before = History(index.store.engine, index.lake).events(beta, 0, 10**9)
-    lost = [row["block_number"] for row in before.to_pylist() if row["event"] == "MessageExecuted"][0]
+    lost = next(row["block_number"] for row in before.to_pylist() if row["event"] == "MessageExecuted")
     index.lake.replace(beta, lost, lost, before.slice(0, 0), "lost by a broken disk")
     with index.store.engine.begin() as connection:
         connection.execute(delete(tables.events).where(place.chain_id == beta, place.block_number == lost))
