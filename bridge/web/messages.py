@@ -311,5 +311,7 @@ def _evidence(record: MessageRecord | None) -> tuple[DivergenceRecord, ...]:
             source_chain=record.source_chain,
             destination_chain=record.destination_chain,
             evidence=evidence,
+            severity="critical",
+            next_action=f"waybill index divergence 0x{record.message_id.hex()}",
         ),
     )

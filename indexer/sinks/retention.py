@@ -45,7 +45,8 @@ def prune(engine: Engine, before: int) -> int:
     gone = 0
     while True:
         with engine.begin() as connection:
-            rows = connection.execute(_CHOSEN, {"before": before, "at_once": _AT_ONCE}).mappings().all()
+            chosen = connection.execute(_CHOSEN, {"before": before, "at_once": _AT_ONCE}).mappings()
+            rows = [dict(row) for row in chosen]
             ids = [row["message_id"] for row in rows]
             for table in (tables.events, tables.messages, tables.receipts):
                 connection.execute(delete(table).where(table.c.message_id.in_(ids)))
