@@ -24,8 +24,19 @@ def divergence(
     Example: waybill index divergence
     """
     chosen = None if message is None else options.message_id(message)
-    with open_index(Workspace.of(network)) as index:
-        found = [item for item in index.divergences() if chosen in (None, item.message_id)]
+    from indexer.sinks.engine import reading_engine  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
+    from indexer.sinks.history import History  # noqa: PLC0415
+    from indexer.sinks.lake import Lake  # noqa: PLC0415
+
+    workspace = Workspace.of(network)
+    with open_index(workspace) as index:
+        found = index.divergences()
+        engine = reading_engine(f"sqlite:///{workspace.index_store}")
+        try:
+            found += History(engine, Lake(workspace.lake)).disagreements()
+        finally:
+            engine.dispose()
+    found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [
         {
             "kind": item.kind,

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, delete, insert, select
 from bridge.protocol.contracts import ROUTER
 from indexer import schemas
 from indexer.sinks import tables
-from indexer.sinks.history import History
+from indexer.sinks.history import PLACE, History, places
 from indexer.sinks.lake import Lake
 from indexer.sinks.store import Store
 from indexer.sources.answers import RpcError, StateUnavailableError, UnknownBlockError
@@ -283,16 +283,6 @@ def last_equal(engine: Engine) -> dict[tuple[int, Lane], Checked]:
             )
             for row in connection.execute(chosen)
         }
-
-
-PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id")
-"""The columns of `schemas.EVENTS` that tell one log from another."""
-
-
-def places(events: pa.Table) -> set[tuple[object, ...]]:
-    """What `PLACE` names, per event."""
-    columns = [events[name].to_pylist() for name in PLACE]
-    return set(zip(*columns, strict=True))
 
 
 def _reason(wrong: Sequence[WrongRange]) -> str:

@@ -175,7 +175,11 @@ class Lake:
         Returns:
             Their names. Older versions can't be read any more.
         """
-        return self._table().vacuum(keep_hours, dry_run=False, enforce_retention_duration=False, full=True)
+        table = self._table()
+        named = table.vacuum(keep_hours, dry_run=True, enforce_retention_duration=False, full=True)
+        there = [name for name in named if (self.folder / name).exists()]
+        table.vacuum(keep_hours, dry_run=False, enforce_retention_duration=False, full=True)
+        return there
 
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The events of a range of blocks, in order, as `schemas.EVENTS` or only some of its columns."""

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete, update
 
 from indexer.jobs.maintain import maintain
 from indexer.reading import IndexReader
 from indexer.settings import IndexFolder, IndexSettings
 from indexer.sinks import tables
+from indexer.sinks.compaction import BUCKETS
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
+from indexer.transforms.bucketed import lifecycle_of
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     START,
@@ -130,7 +133,44 @@ def test_history_is_whole_after_retention_compaction_and_vacuum(world: World) ->
     late = sent_message(9)
     world.alpha.mine(routed(late))
     world.index()
-    assert world.lake.events(ALPHA, 9, 9) == world.alpha.events(21, 21)
+    assert world.lake.events(ALPHA, 9, 9) == world.alpha.events(9, 9)
+
+
+def test_a_store_that_differs_from_the_lake_is_a_divergence_and_a_pruned_one_is_none(world: World) -> None:
+    history = History(world.store.engine, world.lake)
+    prune(world.store.engine, START + 3)
+    assert list(history.disagreements()) == []
+    event = tables.events.c
+    with world.store.engine.begin() as connection:
+        connection.execute(delete(tables.events).where(event.chain_id == BETA, event.block_number == 5))
+        connection.execute(update(tables.events).where(event.block_number == 6).values(block_hash=bytes(32)))
+    alpha, beta = history.disagreements()
+    assert (alpha.kind, alpha.source_chain) == ("STORE_DIFFERS_FROM_LAKE", ALPHA)
+    assert "1 events of the lake are not in the store, 1 of the store not in the lake" in alpha.evidence
+    assert "2 events of the lake are not in the store, 0 of the store not in the lake" in beta.evidence
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_lifecycles_of_the_lake_by_duckdb_are_those_of_the_store(world: World, *, compacted: bool) -> None:
+    if compacted:
+        world.lake.compact()
+        world.index()
+    expected = contents(world.store)["messages"]
+    whole = [tuple(row.values()) for row in lifecycle_of(world.lake.files()).to_pylist()]
+    assert sorted(whole) == expected
+    parts = [lifecycle_of(world.lake.files(), bucket).to_pylist() for bucket in range(BUCKETS)]
+    assert sorted(tuple(row.values()) for part in parts for row in part) == expected
+
+
+def test_the_state_of_an_earlier_version_can_still_be_asked_for(world: World) -> None:
+    version = world.lake.version
+    executed_then = lifecycle_of(world.lake.files()).column("status").to_pylist().count("EXECUTED")
+    world.beta.mine(received(SENT[-1], 1), executed(SENT[-1]))
+    world.index()
+    world.lake.compact()
+    statuses = lifecycle_of(world.lake.at(version).files()).column("status").to_pylist()
+    assert statuses.count("EXECUTED") == executed_then == OLD
+    assert lifecycle_of(world.lake.files()).column("status").to_pylist().count("EXECUTED") == OLD + 1
 
 
 def test_files_that_no_commit_names_are_swept_and_those_of_the_version_stay(world: World) -> None:
