@@ -66,7 +66,8 @@ def world(tmp_path: Path) -> Iterator[World]:
         made.alpha.mine(routed(sent), time=time)
         if position < OLD:
             made.beta.mine(received(sent, 1), executed(sent), time=time)
-        made.index()
+        if position % 4 == 3:
+            made.index()
     yield made
     store.close()
 
