@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_canonical_address
@@ -127,7 +127,7 @@ class Client:
                 request.replaces,
                 request.retriable,
                 request.min_dispatched,
-                [(int(gmp), fee) for gmp, fee in fees.items()],
+                _named(fees),
                 self._require_account().address,
             ),
         )
@@ -142,9 +142,8 @@ class Client:
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, message, gmps)
-        named = [(int(gmp), fee) for gmp, fee in fees.items()]
         account = self._require_account().address
-        call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, named, account))
+        call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
@@ -156,6 +155,43 @@ class Client:
         """
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
+
+    async def dispatch(self, message: Message, gmps: Sequence[Gmp]) -> Sent:
+        """Pays for a message that was created without its fee, over the GMPs that its sender chose.
+
+        Raises:
+            RefusedError: the router refused: it was paid for before, or other GMPs were chosen.
+        """
+        origin = self._deployment.chain(message.source_chain)
+        fees = await self.quote(origin, message, gmps)
+        request = (message.id, message_tuple(message), message.quorum, _named(fees), self._require_account().address)
+        receipt = await self._transact(origin, ROUTER.encode("dispatch", request), sum(fees.values()))
+        return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
+
+    async def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
+        """Asks the destination never to execute a message; it may have been executed before this arrives.
+
+        Returns:
+            The cancellation, which is a message itself.
+
+        Raises:
+            RefusedError: the router refused: not the sender, or not a message of this router.
+        """
+        origin = self._deployment.chain(message.source_chain)
+        fees = await self.quote(origin, cancellation_of(message), gmps)
+        account = self._require_account().address
+        call = ROUTER.encode("cancel", message_tuple(message), min_dispatched, _named(fees), account)
+        receipt = await self._transact(origin, call, sum(fees.values()))
+        return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), None)
+
+    async def expire(self, message: Message) -> Receipt:
+        """Marks a message whose time has run out as expired, for good; anyone may.
+
+        Raises:
+            RefusedError: its time has not run out, or it has ended otherwise.
+        """
+        destination = self._deployment.chain(message.destination_chain)
+        return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)), 0)
 
     async def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
         """Lets another account retry all messages of this one on a chain; the zero address takes that back."""
@@ -277,6 +313,28 @@ async def _included(chain: Chain, transaction_hash: bytes) -> Receipt:
         f"transaction 0x{transaction_hash.hex()} is on its way but in no block after {_INCLUSION_SECONDS} s;"
         " look it up before sending again"
     )
+
+
+def cancellation_of(message: Message) -> Message:
+    """What the router sends when a message is cancelled, but for nonce and time: good for a quote."""
+    payload = (
+        ROUTER.encode("execute", message_tuple(replace(message, payload=b"")))[4:] + message.payload_hash + bytes(32)
+    )
+    return replace(
+        message,
+        recipient=message.destination_router,
+        nonce=0,
+        gas_limit=0,
+        sent_at=0,
+        ttl=0,
+        kind=Kind.CANCELLATION,
+        replaces=message.id,
+        payload=payload,
+    )
+
+
+def _named(fees: Mapping[Gmp, int]) -> list[tuple[int, int]]:
+    return [(int(gmp), fee) for gmp, fee in fees.items()]
 
 
 def _sent(receipt: Receipt, router: str, asked: frozenset[Gmp], fee: int, message: Message | None) -> Sent:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from bridge.chains import open_chains
-from bridge.cli import options
+from bridge.cli import message_acts, options
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.reading import open_index
@@ -25,6 +25,8 @@ from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
+for _command in (message_acts.watch, message_acts.dispatch, message_acts.cancel, message_acts.expire):
+    app.command()(_command)
 
 
 @app.command("list")

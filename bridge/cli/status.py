@@ -3,69 +3,102 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
-from rich.console import Console
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 
 from bridge.cli import options
 from bridge.cli.output import CliError, result, table
 from bridge.cli.overview import overview
 from bridge.cli.workspace import DEVNET, Workspace
 
+_LOOK_SECONDS = 1.0
 
-def status(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+
+def status(
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")] = False,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
     """Say how chains, relayer and index do. Fails if a chain can't be reached.
 
-    Example: waybill status
+    Example: waybill status --watch
     """
     workspace = Workspace.of(network)
+    if watch:
+        asyncio.run(_watch(workspace, as_json=as_json))
+        return
     value = asyncio.run(overview(workspace))
-    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    result(value, as_json=as_json, render=lambda console: console.print(_drawn(value)))
     silent = [f"{chain['name']}: {chain['error']}" for chain in value["chains"] if chain["error"]]
     if silent:
         raise CliError("; ".join(silent))
 
 
-def _draw(console: Console, value: dict[str, Any]) -> None:
+async def _watch(workspace: Workspace, *, as_json: bool) -> None:
+    """One screen that follows the network; with --json a line for every look."""
+    if as_json:
+        while True:
+            sys.stdout.write(json.dumps(await overview(workspace), default=str) + "\n")
+            sys.stdout.flush()
+            await asyncio.sleep(_LOOK_SECONDS)
+    console = Console(highlight=False)
+    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        while True:
+            title = f"[bold]{workspace.network}[/bold]  {time.strftime('%H:%M:%S')}  (Ctrl-C ends it)\n"
+            live.update(Group(title, _drawn(await overview(workspace))), refresh=True)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _drawn(value: Mapping[str, Any]) -> Group:
+    """The overview for people."""
     rows = [
         [
             chain["name"],
             str(chain["chainId"]),
             _number(chain["head"]),
             _number(chain["indexed"]),
+            _behind(chain["head"], chain["indexed"]),
             chain["error"] or "up",
         ]
         for chain in value["chains"]
     ]
-    console.print(table(None, ["chain", "id", "head", "indexed", "state"], rows))
-    console.print()
+    parts: list[RenderableType] = [table(None, ["chain", "id", "head", "indexed", "behind", "state"], rows), ""]
     if value["outbox"]:
         queue = [
             [row["lane"], row["gmp"], row["state"], str(row["count"]), str(row["failing"])] for row in value["outbox"]
         ]
-        console.print(table(None, ["lane", "GMP", "deliveries", "count", "failing"], queue))
+        parts.append(table(None, ["lane", "GMP", "deliveries", "count", "failing"], queue))
     else:
-        console.print("no deliveries: no relayer has run, or nothing was sent")
-    console.print()
-    _draw_held(console, value)
+        parts.append("no deliveries: no relayer has run, or nothing was sent")
+    parts += ["", *_held(value)]
     messages = ", ".join(f"{count} {state}" for state, count in sorted(value["messages"].items()))
-    console.print(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
+    parts.append(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
     if value["retries"]:
-        retries = ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items()))
-        console.print(f"retries   {retries}")
+        parts.append("retries   " + ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items())))
+    return Group(*parts)
 
 
-def _draw_held(console: Console, value: dict[str, Any]) -> None:
+def _held(value: Mapping[str, Any]) -> Iterator[RenderableType]:
     """What is not worked on, and why; nothing if everything is."""
     if value["lanes"]:
         held = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value["lanes"]]
-        console.print(table(None, ["lane held", "state", "reason", "by"], held))
-        console.print()
+        yield from (table(None, ["lane held", "state", "reason", "by"], held), "")
     tripped = [row for row in value["breakers"] if row["state"] != "CLOSED"]
     if tripped:
         rows = [[row["gmp"], row["destination"], row["state"], str(row["failures"])] for row in tripped]
-        console.print(table(None, ["GMP", "to", "circuit breaker", "failures in a row"], rows))
-        console.print()
+        yield from (table(None, ["GMP", "to", "circuit breaker", "failures in a row"], rows), "")
+
+
+def _behind(head: int | None, indexed: int | None) -> str:
+    return "" if head is None or indexed is None else str(max(0, head - indexed))
 
 
 def _number(value: int | None) -> str:

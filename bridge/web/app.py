@@ -103,34 +103,31 @@ class Explorer:
         return self.render("_rows.html", chosen=chosen, found=found)
 
     def message(self, message_id: bytes) -> Response:
-        """One message."""
-        parts = self.message_parts(message_id)
-        if parts is None:
-            return self.page(
-                "problem.html",
-                404,
-                title="Unknown message",
-                text=f"Neither index nor relayer has seen 0x{message_id.hex()}. The index may be behind: see the lanes.",
-            )
+        """One message; of one that nobody has seen yet the page follows it as soon as somebody has."""
         shown = read_message(self.sources, message_id)
+        parts = self.message_parts(message_id, shown)
         return self.page(
             "message.html",
-            shown=shown,
+            200 if shown else 404,
+            message_id=message_id,
+            status=shown.status if shown else Status.UNKNOWN,
             parts=parts,
             seen={name: fingerprint(html) for name, html in parts.items()},
         )
 
-    def message_parts(self, message_id: bytes) -> dict[str, str] | None:
-        """The parts of a message's page that are live; None if nobody knows it."""
-        shown = read_message(self.sources, message_id)
+    def live_message(self, message_id: bytes) -> dict[str, str]:
+        """The parts of a message's page that are live, as they are now."""
+        return self.message_parts(message_id, read_message(self.sources, message_id))
+
+    def message_parts(self, message_id: bytes, shown: ShownMessage | None) -> dict[str, str]:
+        """The parts of a message's page that are live."""
         if shown is None:
-            return None
+            return {"facts": self.render("_unknown.html", message_id=message_id), "acts": ""}
         data = json.dumps(_message_json(shown.message)) if shown.message else ""
+        can_act = self._can_act(shown.message)
         return {
             "facts": self.render("_facts.html", shown=shown),
-            "acts": self.render(
-                "_acts.html", shown=shown, data=data, tried=_tried(shown), can_act=self._can_act(shown.message)
-            ),
+            "acts": self.render("_acts.html", shown=shown, data=data, tried=_tried(shown), can_act=can_act),
         }
 
     def _can_act(self, message: Message | None) -> bool:
@@ -262,7 +259,7 @@ def _add_streams(app: FastAPI, explorer: Explorer, guard: Guard) -> None:
     def live_message(request: Request, message_id: str) -> Response:
         wanted = _id_in(message_id)
         known = {name: request.query_params.get(name, "") for name in ("facts", "acts")}
-        return stream(request, known, lambda: explorer.message_parts(wanted) or {})
+        return stream(request, known, lambda: explorer.live_message(wanted))
 
     @app.exception_handler(TooManyStreamsError)
     def too_many(_request: Request, _error: TooManyStreamsError) -> Response:

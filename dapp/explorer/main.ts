@@ -21,4 +21,4 @@ function enliven(root: ParentNode): void {
   }
 }
 
-document.addEventListener("htmx:load", (event) => enliven(event.target as HTMLElement));
+document.addEventListener("htmx:load", ({ target }) => enliven((target as HTMLElement).parentElement ?? document));

@@ -16,6 +16,8 @@ const run = promisify(execFile);
 export interface Devnet {
   /** The deployments file's content. */
   readonly file: string;
+  /** Starts another `waybill` command that runs until the devnet stops, and waits for what it says. */
+  start(options: readonly string[], said: RegExp): Promise<RegExpExecArray>;
   stop(): Promise<void>;
 }
 
@@ -25,23 +27,41 @@ export async function startDevnet(pausedGmp: string): Promise<Devnet> {
   const home = await mkdtemp(join(tmpdir(), "waybill-dapp-"));
   const environment = { ...process.env, WAYBILL_HOME: home };
   const waybill = (...options: string[]) => run(COMMAND, options, { env: environment, timeout: START_SECONDS * 1000 });
-  let relayer: ChildProcess | undefined;
+  const running: ChildProcess[] = [];
+  const launch = (options: readonly string[]): ChildProcess => {
+    const child = spawn(COMMAND, options, { env: environment, stdio: ["ignore", "pipe", "pipe"] });
+    const log = createWriteStream(join(home, `${options[0]}.log`));
+    child.stdout!.pipe(log);
+    child.stderr!.pipe(log);
+    running.push(child);
+    return child;
+  };
   const stop = async (): Promise<void> => {
-    if (relayer) await ended(relayer);
+    await Promise.all(running.map(ended));
     await waybill("devnet", "down");
     await rm(home, { recursive: true, force: true });
   };
   try {
     await waybill("devnet", "up", "--port", String(await twoFreePorts()), "--block-time", "1");
-    const log = createWriteStream(join(home, "relayer.log"));
-    relayer = spawn(COMMAND, ["relayer", "run", "--pause-gmp", pausedGmp], { env: environment, stdio: ["ignore", "pipe", "pipe"] });
-    relayer.stdout!.pipe(log);
-    relayer.stderr!.pipe(log);
-    return { file: readFileSync(join(home, "deployments", "devnet.json"), "utf8"), stop };
+    launch(["relayer", "run", "--pause-gmp", pausedGmp]);
+    return { file: readFileSync(join(home, "deployments", "devnet.json"), "utf8"), start: (options, said) => hasSaid(launch(options), said), stop };
   } catch (error) {
     await stop().catch(() => undefined);
     throw error;
   }
+}
+
+/** Waits until a child has written something to its standard error. */
+function hasSaid(child: ChildProcess, said: RegExp): Promise<RegExpExecArray> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    child.stderr!.setEncoding("utf8").on("data", (part: string) => {
+      text += part;
+      const found = said.exec(text);
+      if (found) resolve(found);
+    });
+    child.once("exit", (code) => reject(new Error(`${child.spawnargs.join(" ")} ended with ${code}:\n${text}`)));
+  });
 }
 
 function ended(child: ChildProcess): Promise<void> {

@@ -103,3 +103,31 @@ def test_status_names_the_chains_and_says_when_nothing_runs(waybill: Waybill) ->
     assert "alpha" in ended.out
     assert "no relayer has run" in ended.out
     assert "no index has run" in ended.out
+
+
+def test_a_message_is_cancelled_by_its_sender_and_can_not_be_retried_afterwards(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
+    cancelled = waybill.json("message", "cancel", sent["messageId"], "--gmps", "wormhole,hyperlane")
+    assert cancelled["gmps"] == ["hyperlane", "wormhole"]
+    assert cancelled["fee"] > 0
+    about = waybill.json("message", "show", cancelled["cancellation"])
+    assert about["message"]["kind"] == "CANCELLATION"
+    refused = waybill("message", "retry", sent["messageId"], "--gmps", "wormhole")
+    assert refused.code == FAILED
+    assert "Cancelled" in refused.err
+
+
+def test_a_message_can_not_be_marked_expired_before_its_time(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar", "--ttl", "1000000")
+    ended = waybill("message", "expire", sent["messageId"])
+    assert ended.code == FAILED
+    assert "NotExpired" in ended.err
+
+
+def test_watching_says_what_changes_and_ends_with_pending_when_the_time_is_up(waybill: Waybill) -> None:
+    sent = waybill.json("send", "--payload", "x", "--gmps", "axelar")
+    ended = waybill("message", "watch", sent["messageId"], "--timeout", "1.5")
+    assert ended.code == PENDING
+    assert "ROUTED  0 of 1 GMPs have delivered" in ended.out
+    assert ended.out.count("ROUTED") == 1
+    assert "next" in ended.err

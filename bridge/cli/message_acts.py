@@ -1,0 +1,172 @@
+"""`waybill message dispatch | cancel | expire | watch`: what is rarer than a retry, and looking on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bridge.chains import open_chains
+from bridge.cli import options
+from bridge.cli.lookup import Found, look_up
+from bridge.cli.output import CliError, ExitCode, progress, result
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.client import Client
+from bridge.ports import TransientError
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.status import Status
+
+_LOOK_SECONDS = 1.0
+
+
+def dispatch(
+    message: options.MessageId,
+    *,
+    gmps: Annotated[str, typer.Option(help="The GMPs that its sender chose, separated by commas.")],
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Pay for a message that was created without its fee. Anyone may.
+
+    Example: waybill message dispatch 0x… --gmps hyperlane,axelar
+    """
+    named = options.gmps(gmps)
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        sent = await client.dispatch(found.message, named)
+        return {
+            "fee": sent.fee,
+            "gmps": sorted(gmp.label for gmp in sent.gmps),
+            "transaction": sent.receipt.transaction_hash,
+        }
+
+    _act(message, network, key, act, "dispatched over", as_json=as_json)
+
+
+def cancel(
+    message: options.MessageId,
+    *,
+    gmps: Annotated[
+        str | None, typer.Option(help="GMPs for the cancellation. Those that took the message, if not given.")
+    ] = None,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Ask the destination never to execute a message, as its sender. It may have been executed before this arrives.
+
+    Example: waybill message cancel 0x…
+    """
+    named = None if gmps is None else options.gmps(gmps)
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        sent = await client.cancel(found.message, named or _those_that_took(found))
+        over = sorted(gmp.label for gmp in sent.gmps)
+        return {
+            "cancellation": sent.message.id,
+            "gmps": over,
+            "fee": sent.fee,
+            "transaction": sent.receipt.transaction_hash,
+        }
+
+    _act(message, network, key, act, "its cancellation is on its way over", as_json=as_json)
+
+
+def expire(
+    message: options.MessageId,
+    *,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Mark a message whose time has run out as expired on its destination, for good. Anyone may.
+
+    Example: waybill message expire 0x…
+    """
+
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        return {"transaction": (await client.expire(found.message)).transaction_hash}
+
+    _act(message, network, key, act, "marked as expired", as_json=as_json)
+
+
+def watch(
+    message: options.MessageId,
+    *,
+    timeout: Annotated[float, typer.Option(help="Seconds to watch at most.", min=0)] = 3_600.0,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Say whenever something about a message changes, until its end. Ends with 4 if that takes too long.
+
+    Example: waybill message watch 0x… --timeout 600
+    """
+    workspace = Workspace.of(network)
+    message_id = options.message_id(message)
+    last = asyncio.run(_watch(workspace, message_id, timeout, as_json=as_json))
+    if last is not Status.EXECUTED:
+        code = ExitCode.FAILED if last.is_final else ExitCode.PENDING
+        raise CliError(
+            f"the message is {last}", code=code, next_step=last.next_action.format(id=f"0x{message_id.hex()}")
+        )
+
+
+async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_json: bool) -> Status:  # noqa: ASYNC109  # the user's own limit
+    deadline = time.monotonic() + timeout
+    shown, status = "", Status.UNKNOWN
+    while True:
+        try:
+            explanation = (await look_up(workspace, message_id)).explanation
+        except TransientError as error:
+            progress(f"can't look now, and goes on: {error}")
+        else:
+            status = explanation.status
+            line = f"{status}  {explanation.reason.partition(', next try in')[0]}"
+            if line != shown:
+                shown = line
+                value = {"at": round(time.time(), 3), "status": status.value, "reason": explanation.reason}
+                result(value, as_json=as_json, render=_printer(f"{time.strftime('%H:%M:%S')}  {line}"))
+        if status.is_final or time.monotonic() >= deadline:
+            return status
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _printer(line: str) -> Callable[[Console], None]:
+    return lambda console: console.print(line, markup=False)
+
+
+def _those_that_took(found: Found) -> tuple[Gmp, ...]:
+    took = sorted({progress.gmp for progress in found.explanation.gmps})
+    if not took:
+        raise CliError("nobody knows which GMPs took it", next_step="name some with --gmps")
+    return tuple(took)
+
+
+def _act(
+    message: str,
+    network: str,
+    key: str | None,
+    act: Callable[[Client, Found], Awaitable[Mapping[str, Any]]],
+    done: str,
+    *,
+    as_json: bool,
+) -> None:
+    workspace = Workspace.of(network)
+    message_id = options.message_id(message)
+    account = workspace.account(key)
+
+    async def run() -> Mapping[str, Any]:
+        found = await look_up(workspace, message_id)
+        ends = [found.message.source_chain, found.message.destination_chain]
+        async with open_chains(found.deployment, ends) as chains:
+            return await act(Client(found.deployment, chains, account), found)
+
+    value = {"messageId": message_id, **asyncio.run(run())}
+    over = ", ".join(value.get("gmps", ()))
+    result(value, as_json=as_json, render=_printer(f"{done} {over}".strip()))
+    progress(f"next: waybill message watch 0x{message_id.hex()}")
