@@ -1,0 +1,1 @@
+"""Killing the relayer's own code at every system call that matters."""

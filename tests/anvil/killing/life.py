@@ -1,0 +1,186 @@
+"""One life of a small relayer: the real store, outbox, sender and commits on a real chain, from observing to the end.
+
+A message is worth one wei to an address of its own, so that the chain itself says how often each was executed, and an account of
+its own pays for each history. Everything else is the relayer's own code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eth_account import Account
+from eth_utils import keccak, to_checksum_address
+
+from bridge.chains import EvmChain
+from bridge.dlq import DeadLetterOffice
+from bridge.dlq.signing import KeySealer
+from bridge.policies import DEFAULT_POLICIES
+from bridge.ports import Call, Dispatch, Log, Watch
+from bridge.protocol.gmps import Gmp
+from bridge.records.errors import CursorMovedError
+from bridge.records.outbox import OutboxState
+from bridge.relay import CommitSettings, CommitStrategy, RelaySettings
+from bridge.relay.delivery import Deliveries
+from bridge.relay.health import GmpHealth
+from bridge.sending import LocalSigner, Sender, SendingSettings
+from bridge.store import SqlStore, open_dead_letters
+from bridge.supervision import keep_doing
+from tests.builders import BETA, block, message, observed_range
+
+MESSAGES = 3
+LIMIT = 60  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the lives of one relayer share: its store, its account and its messages."""
+
+    name: str
+    folder: Path
+    rpc_url: str
+    strategy: CommitStrategy
+
+    @property
+    def key(self) -> str:
+        """The private key of the account that pays."""
+        return "0x" + keccak(text=f"key of {self.name}").hex()
+
+    @property
+    def account(self) -> str:
+        """The account that pays."""
+        return LocalSigner.from_key(self.key).address
+
+    @property
+    def url(self) -> str:
+        """The store's."""
+        return f"sqlite:///{self.folder}/bridge.db"
+
+    @property
+    def recipients(self) -> list[str]:
+        """Whom a message pays one wei, by its place."""
+        return [recipient_of(self.name, nonce) for nonce in range(1, MESSAGES + 1)]
+
+
+def recipient_of(history: str, nonce: int) -> str:
+    """An address that belongs to one message of one history."""
+    return to_checksum_address(keccak(text=f"{history} pays {nonce}")[:20])
+
+
+class Clock:
+    """The machine's time, moved on by so many seconds: leases of an earlier life have run out in the next one."""
+
+    def __init__(self, ahead: float) -> None:
+        self._ahead = ahead
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return time.time() + self._ahead
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns after that many seconds."""
+        await asyncio.sleep(seconds)
+
+
+class OneWei:
+    """A GMP whose delivery is a wei, and whose receipt is the recipient's balance."""
+
+    gmp = Gmp.HYPERLANE
+
+    def __init__(self, history: History, chain: EvmChain) -> None:
+        self._history = history
+        self.chain = chain
+
+    def watch(self, chain_id: int) -> Watch:  # noqa: ARG002
+        """See `Adapter.watch`."""
+        return Watch((), ())
+
+    def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:  # noqa: ARG002
+        """See `Adapter.dispatches`."""
+        return []
+
+    async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002
+        """See `Adapter.attest`."""
+        return b""
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002
+        """See `Adapter.next_call`."""
+        recipient = recipient_of(self._history.name, int(dispatch.evidence["index"]))
+        if await self.chain.balance(recipient) > 0:
+            return None
+        return Call(to=recipient, data=b"", value=1, gas=21_000)
+
+
+def live(history: History, number: int) -> None:
+    """Runs until every message is delivered and every nonce is used, or the process is killed.
+
+    Raises:
+        TimeoutError: it does not come to an end.
+    """
+    asyncio.run(_live(history, number))
+
+
+async def _live(history: History, number: int) -> None:
+    store, clock = SqlStore(history.url), Clock(ahead=100 * number)
+    async with await EvmChain.connect(BETA, [history.rpc_url]) as chain:
+        signer = LocalSigner.from_key(history.key)
+        sender = Sender(
+            chain,
+            signer,
+            store.transactions,
+            clock,
+            final_height=lambda: -1,
+            settings=SendingSettings(poll=0.02, rebroadcast=0.3, reservation=0.1, foreign=0.5, inclusion=30),
+        )
+        deliveries = _deliveries(history, store, sender, OneWei(history, chain), clock)
+        tasks = [
+            asyncio.create_task(keep_doing("send", sender.tick, every=0.02)),
+            asyncio.create_task(keep_doing("deliver", deliveries.step, every=0.02, wakeup=deliveries.wakeup)),
+        ]
+        try:
+            _observe(store, clock)
+            async with asyncio.timeout(LIMIT):
+                while not _is_over(store, history):  # noqa: ASYNC110  # a database tells nobody
+                    await asyncio.sleep(0.01)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await deliveries.stop()
+            await sender.close()
+    store.close()
+
+
+def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneWei, clock: Clock) -> Deliveries:
+    settings = RelaySettings(poll=0.02, lease=30, commits=CommitSettings(strategy=history.strategy, seconds=0.2))
+    letters = open_dead_letters(history.url)
+    return Deliveries(
+        worker=f"life at {clock.now()}",
+        chain=adapter.chain,
+        adapters={adapter.gmp: adapter},
+        outbox=store.outbox,
+        dead_letters=DeadLetterOffice(letters, store, KeySealer(Account.from_key(history.key)), clock),
+        sender=sender,
+        health=GmpHealth(BETA, store.figures, clock, settings.breaker),
+        policies=DEFAULT_POLICIES,
+        clock=clock,
+        random=random.random,
+        settings=settings,
+    )
+
+
+def _observe(store: SqlStore, clock: Clock) -> None:
+    messages = [message(nonce) for nonce in range(1, MESSAGES + 1)]
+    try:
+        store.observations.record(observed_range(*messages, position=block(10), now=clock.now() - 1))
+    except CursorMovedError:
+        assert len(store.outbox.listed(limit=99)) == MESSAGES, "cursor and entries were not committed together"
+
+
+def _is_over(store: SqlStore, history: History) -> bool:
+    counts = {(one.state, one.count) for one in store.outbox.counts()}
+    return counts == {(OutboxState.DELIVERED, MESSAGES)} and not store.transactions.open_slots(BETA, history.account)

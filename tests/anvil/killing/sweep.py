@@ -1,0 +1,152 @@
+"""Lives that are killed at the N-th system call of a kind, and what must hold after the next one."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridge.relay import CommitStrategy
+from bridge.store import SqlStore
+from tests.anvil.killing.life import MESSAGES, History, live
+from tests.anvil.rpc import rpc
+from tests.builders import BETA
+
+SYSTEM_CALLS = ("pwrite64", "fdatasync", "sendto", "write", "fsync", "openat", "unlink")
+STRATEGIES = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
+PATIENCE = 90  # seconds
+ATTACHING = 20  # seconds
+_PR_SET_PTRACER = 0x59616D61
+_ANYBODY = -1
+_NEW_ACCOUNT = hex(10**20)  # wei
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Point:
+    """The moment of a kill."""
+
+    strategy: CommitStrategy
+    system_call: str
+    number: int  # 1 is the first such call of a life
+
+    def __str__(self) -> str:
+        return f"{self.strategy}:{self.system_call}:{self.number}"
+
+
+def find_strace() -> str:
+    """The tool that kills at a system call."""
+    found = shutil.which("strace")
+    assert found, "strace is missing. Debian: apt install strace"
+    return found
+
+
+def all_points(rpc_url: str) -> Iterator[tuple[Point, list[str]]]:
+    """Kills at every point there is, and yields what was wrong after each: nothing, as a rule."""
+    for strategy in STRATEGIES:
+        for system_call in SYSTEM_CALLS:
+            number = 1
+            while True:
+                point = Point(strategy, system_call, number)
+                was_killed, complaints = kill_at(point, rpc_url)
+                if not was_killed:
+                    break
+                yield point, complaints
+                number += 1
+
+
+def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
+    """Whether a life was killed there (it may end before), and what is wrong after the next life."""
+    with tempfile.TemporaryDirectory(prefix="waybill-kill-") as folder:
+        name = f"{point} {time.time_ns()}"
+        history = History(name, Path(folder), rpc_url, point.strategy)
+        rpc(rpc_url, "anvil_setBalance", history.account, _NEW_ACCOUNT)
+        code = _run(history, 1, point)
+        if code not in (0, -signal.SIGKILL):
+            return True, [f"the first life ended with {code}"]
+        was_killed = code == -signal.SIGKILL
+        if was_killed:
+            code = _run(history, 2, None)
+            if code != 0:
+                return True, [f"the second life ended with {code}"]
+        return was_killed, _complaints(history)
+
+
+def _complaints(history: History) -> list[str]:
+    """What is lost, doubled, wasted or left open."""
+    found = []
+    for number, recipient in enumerate(history.recipients, 1):
+        received = _number(history, "eth_getBalance", recipient)
+        if received != 1:
+            found.append(f"message {number} was executed {received} times")
+    used = _number(history, "eth_getTransactionCount", history.account)
+    store = SqlStore(history.url)
+    slots = store.transactions.slots(BETA, history.account)
+    store.close()
+    if [slot.nonce for slot in slots] != list(range(used)):
+        found.append(f"the chain has used {used} nonces, the ledger knows {[slot.nonce for slot in slots]}")
+    wasted = used - MESSAGES - sum(slot.ended_as_noop for slot in slots)
+    if wasted:
+        found.append(f"{wasted} transactions too many")
+    return found
+
+
+def _number(history: History, method: str, address: str) -> int:
+    return int(rpc(history.rpc_url, method, address, "latest"), 16)
+
+
+def _run(history: History, number: int, point: Point | None) -> int:
+    """A life in a process of its own: its exit code, or the signal that killed it, negative."""
+    wait, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _child(history, number, wait)
+    os.close(wait)
+    tracer = _attach(child, point, history.folder) if point else None
+    os.write(go, b"g")
+    os.close(go)
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGTERM)
+        time.sleep(0.005)
+    if tracer is not None:
+        tracer.wait(ATTACHING)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _child(history: History, number: int, wait: int) -> None:
+    """Never returns. All is imported by now, so that a life takes no time to begin."""
+    code = 1
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)
+        os.read(wait, 1)
+        output = os.open(history.folder / f"life-{number}.log", os.O_WRONLY | os.O_CREAT)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        live(history, number)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _attach(child: int, point: Point, folder: Path) -> subprocess.Popen[bytes]:
+    inject = f"inject={point.system_call}:signal=KILL:when={point.number}"
+    command = [find_strace(), "-f", "-p", str(child), "-o", str(folder / "trace"), "-e", f"trace={point.system_call}"]
+    with (folder / "strace.log").open("wb") as log:
+        tracer = subprocess.Popen([*command, "-e", inject], stdout=log, stderr=log)
+    deadline = time.monotonic() + ATTACHING
+    while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text():
+        assert tracer.poll() is None, f"strace can't attach: {(folder / 'strace.log').read_text()}"
+        assert time.monotonic() < deadline, "strace did not attach"
+        time.sleep(0.002)
+    return tracer

@@ -1,0 +1,65 @@
+"""A relayer killed at any system call that writes, syncs or sends loses nothing, sends nothing twice, leaves no nonce open."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.devnet import anvil
+from tests.anvil.killing.sweep import STRATEGIES, Point, all_points, kill_at
+from tests.anvil.rpc import free_ports
+from tests.builders import BETA
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = 8
+FEWEST = 500
+LATEST = {"pwrite64": 60, "fdatasync": 20, "sendto": 25}
+
+
+@pytest.fixture(scope="module")
+def rpc_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A chain that makes a block for each transaction."""
+    (port,) = free_ports(1)
+    log = tmp_path_factory.mktemp("anvil") / "log"
+    process = anvil.start(name="beta", chain_id=BETA, port=port, log=log)
+    yield process.url
+    anvil.stop([process])
+
+
+def sample() -> list[Point]:
+    """Other points with every commit, the same ones for the same commit."""
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    dice = random.Random(f"kill {git.stdout.strip()}")
+    calls = [dice.choice(sorted(LATEST)) for _ in range(SAMPLE)]
+    return [Point(dice.choice(STRATEGIES), call, dice.randint(1, LATEST[call])) for call in calls]
+
+
+@pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5", "SF-11", "SF-26", "SF-90")
+@pytest.mark.parametrize("point", sample(), ids=str)
+def test_a_life_killed_at_a_point_of_this_commits_sample_is_made_good_by_the_next(point: Point, rpc_url: str) -> None:
+    _, complaints = kill_at(point, rpc_url)
+    assert complaints == []
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3 * 3600)
+def test_a_life_killed_at_every_point_is_made_good_by_the_next(rpc_url: str) -> None:
+    results = ROOT / "build" / "kill-sweep.json"
+    counts: Counter[str] = Counter()
+    wrong: dict[str, list[str]] = {}
+    for point, complaints in all_points(rpc_url):
+        counts[f"{point.strategy} {point.system_call}"] += 1
+        if complaints:
+            wrong[str(point)] = complaints
+        if counts.total() % 25 == 0:
+            print(f"{counts.total()} points, {len(wrong)} wrong, now at {point}", flush=True)
+        results.parent.mkdir(exist_ok=True)
+        results.write_text(json.dumps({"points": counts.total(), "by_call": counts, "wrong": wrong}, indent=2))
+    assert wrong == {}
+    assert counts.total() >= FEWEST
