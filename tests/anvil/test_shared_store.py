@@ -1,0 +1,112 @@
+"""Two relayers, as users start them, on one PostgreSQL: one is killed, the database is restarted, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import environ
+from pathlib import Path
+
+import pytest
+
+from bridge.chains import EvmChain
+from bridge.client import Client, Sent
+from bridge.devnet import Devnet
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
+from bridge.store import SqlStore
+from tests.anvil.command import Waybill
+from tests.anvil.test_relayer import blocks
+from tests.anvil.traffic import RELAYER, World
+from tests.postgresql import Server, running_postgresql
+
+GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
+PATIENCE = 60  # seconds
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[Server]:
+    with running_postgresql(durable=True) as server:
+        yield server
+
+
+@contextmanager
+def relayer(home: Path, url: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`waybill relayer run --store URL`, killed in the end if it still runs."""
+    environment = {**environ, "WAYBILL_HOME": str(home), "WAYBILL_LEASE": "2", "WAYBILL_REBROADCAST": "1"}
+    command = [sys.executable, "-m", "bridge.cli", "relayer", "run", "--json", "--store", url]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110  # a database tells nobody
+            await asyncio.sleep(0.1)
+    assert condition(), what
+
+
+@pytest.mark.requirement("OIP-1", "OBX-14", "OBX-70", "OBXS-5", "SF-94")
+async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_restart_of_the_database(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, postgresql: Server
+) -> None:
+    url, home = postgresql.new_url(), devnet.deployments_file.parent.parent
+    world, client = World(devnet.deployment, chains), Client(devnet.deployment, chains)
+    sent: list[Sent] = []
+
+    async def send(count: int) -> None:
+        for _ in range(count):
+            sent.append(await world.send(*GMPS, quorum=2, payload=b"%d" % len(sent)))
+
+    first_log, second_log = tmp_path / "first.log", tmp_path / "second.log"
+    async with blocks(devnet):
+        with relayer(home, url, first_log) as first, relayer(home, url, second_log) as second:
+            for log in (first_log, second_log):
+                await until(lambda log=log: b'"relaying"' in log.read_bytes(), f"{log.name} is at work")  # type: ignore[misc]
+            await send(4)
+            await asyncio.sleep(0.5)
+            first.send_signal(signal.SIGKILL)
+            await send(2)
+            postgresql.stop(signal.SIGQUIT)
+            await send(2)
+            postgresql.start()
+            await send(2)
+            store = SqlStore(url)
+            entries = store.outbox.listed
+            await until(lambda: len(entries(limit=999)) == 10 * 3, "every dispatch is in the outbox")
+            await until(lambda: {one.state for one in entries(limit=999)} == {OutboxState.DELIVERED}, "all delivered")
+            for one in sent:
+                assert (await client.wait(one.message, timeout=PATIENCE)).executed
+            assert second.poll() is None, second_log.read_text()
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(20) == 0
+    for chain in devnet.deployment.chains:
+        slots = store.transactions.slots(chain.chain_id, RELAYER.address)
+        assert {slot.state for slot in slots} <= {SlotState.INCLUDED, SlotState.FINAL}
+        assert all(slot.included is not None and slot.included.succeeded for slot in slots)
+    store.close()
+    _backup_and_restore(home, url, postgresql.new_url(), tmp_path / "backup.db")
+
+
+def _backup_and_restore(home: Path, url: str, other: str, path: Path) -> None:
+    """The commands, on what the relayers left."""
+    waybill = Waybill(home)
+    saved = waybill.json("store", "backup", str(path), "--store", url)
+    assert saved["rows"]["outbox"] == 10 * 3
+    assert waybill("store", "backup", str(path), "--store", url).code == 1
+    restored = waybill.json("store", "restore", str(path), "--store", other)
+    assert (restored["rows"], restored["noncesTaken"]) == (saved["rows"], 0)
+    refused = waybill("store", "restore", str(path), "--store", other)
+    assert refused.code == 1
+    assert "--replace" in refused.err
