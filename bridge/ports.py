@@ -17,6 +17,10 @@ class TransientError(Exception):
     """The world did not answer, or said "later": the same call may succeed."""
 
 
+class InsufficientFundsError(TransientError):
+    """The account can't pay for a transaction now; somebody has to send it money."""
+
+
 class TerminalError(Exception):
     """The same call can never succeed."""
 
@@ -126,7 +130,8 @@ class Chain(Protocol):
         """Hands a signed transaction to the chain; one that it already knows is no error.
 
         Raises:
-            TerminalError: the chain will never take this transaction (nonce used by another, malformed, no funds).
+            InsufficientFundsError: the account can't pay for it now.
+            TerminalError: the chain will never take this transaction (nonce used by another, malformed).
         """
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:

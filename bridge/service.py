@@ -16,7 +16,6 @@ from os import getpid
 from typing import TypeVar
 
 import structlog
-from pydantic import SecretStr
 
 from bridge.adapters import create_adapters
 from bridge.chains import EvmChain, open_chains
@@ -27,8 +26,9 @@ from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.recovery import Planner, Recovery, Retried
 from bridge.relay import Relay
-from bridge.sending import LocalSigner, Sender
-from bridge.settings import Settings, SettingsError
+from bridge.sending import LocalSigner, Sender, SenderPool, Signer
+from bridge.settings import Settings, SettingsError, SignerSource
+from bridge.signers import RemoteSigner, environment_signer, keystore_signer
 from bridge.store import open_store
 from bridge.store.index_requests import IndexRequests
 from bridge.supervision import keep_doing
@@ -69,8 +69,8 @@ class Bridge:
         self.store = store
         self._settings = settings
         clock = SystemClock()
-        relayer = _signer(settings.relayer_key, "relayer_key")
-        signers = {signer.address.lower(): signer for signer in (relayer, *_signers(settings.retry_keys))}
+        paying = _paying_signers(settings, deployment)
+        retrying = [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys]
         self._senders = {
             (deployed.chain_id, address): Sender(
                 chains[deployed.chain_id],
@@ -81,9 +81,11 @@ class Bridge:
                 settings=settings.sending(),
             )
             for deployed in deployment.chains
-            for address, signer in signers.items()
+            for address, signer in _by_address([*paying[deployed.chain_id], *retrying]).items()
         }
-        relaying = replace(settings.relay(), acceptance=settings.acceptance(deployment))
+        relaying = replace(
+            settings.relay(), acceptance=settings.acceptance(deployment), spend_limits=settings.lane_limits(deployment)
+        )
         self.undertaking = Undertaking(deployment, chains, store, settings, clock)
         self.relay = Relay(
             worker=_worker_name(),
@@ -91,7 +93,9 @@ class Bridge:
             chains=chains,
             adapters=create_adapters(deployment, chains, _attesters(deployment, chains)),
             senders={
-                deployed.chain_id: self._senders[deployed.chain_id, relayer.address.lower()]
+                deployed.chain_id: SenderPool(
+                    [self._senders[deployed.chain_id, address] for address in _by_address(paying[deployed.chain_id])]
+                )
                 for deployed in deployment.chains
                 if settings.accepts_chain(deployed.name)
             },
@@ -208,14 +212,33 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-def _signer(key: SecretStr | None, name: str) -> LocalSigner:
-    if key is None:
-        raise SettingsError(f"no {name}: set WAYBILL_{name.upper()} to the private key that pays for deliveries")
-    return LocalSigner.from_key(key.get_secret_value())
+def _paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
+    """Who pays for deliveries, by chain."""
+    found: dict[int, list[Signer]] = {deployed.chain_id: [] for deployed in deployment.chains}
+    named: list[tuple[Signer, frozenset[str]]] = [(_opened(source), source.chains) for source in settings.signers]
+    if settings.relayer_key is not None:
+        named.insert(0, (LocalSigner.from_key(settings.relayer_key.get_secret_value()), frozenset()))
+    for deployed in deployment.chains:
+        found[deployed.chain_id] = [signer for signer, chains in named if not chains or deployed.name in chains]
+        if not found[deployed.chain_id]:
+            raise SettingsError(
+                f"nobody pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name a signer under [[signers]]"
+            )
+    return found
 
 
-def _signers(keys: Iterable[SecretStr]) -> list[LocalSigner]:
-    return [LocalSigner.from_key(key.get_secret_value()) for key in keys]
+def _opened(source: SignerSource) -> Signer:
+    if source.environment is not None:
+        return environment_signer(source.environment)
+    if source.keystore is not None and source.password_file is not None:
+        return keystore_signer(source.keystore, source.password_file)
+    assert source.remote is not None
+    assert source.address is not None
+    return RemoteSigner(source.remote, source.address)
+
+
+def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
+    return {signer.address.lower(): signer for signer in signers}
 
 
 def _attesters(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[Gmp, Attester]:

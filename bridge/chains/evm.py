@@ -16,6 +16,7 @@ from bridge.ports import (
     Call,
     CallRevertedError,
     Fees,
+    InsufficientFundsError,
     Log,
     Receipt,
     TerminalError,
@@ -199,7 +200,9 @@ def _as_port_error(error: RpcError) -> Exception:
     meaning = meaning_of(error)
     if meaning is Meaning.REVERTED:
         return CallRevertedError(revert_data(error))
-    if meaning in (Meaning.NONCE_USED, Meaning.NO_FUNDS, Meaning.MALFORMED):
+    if meaning is Meaning.NO_FUNDS:
+        return InsufficientFundsError(str(error))
+    if meaning in (Meaning.NONCE_USED, Meaning.MALFORMED):
         return TerminalError(str(error))
     # What nobody knows the meaning of may be a node's passing trouble: the caller's policy bounds how often it is tried.
     return TransientError(str(error))

@@ -37,7 +37,8 @@ from bridge.relay.breaker import BreakerState
 from bridge.relay.health import GmpHealth
 from bridge.relay.phases import DeliveryTimeoutError, Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
-from bridge.sending import NonceLostError, Sender
+from bridge.relay.spending import SpendBudget
+from bridge.sending import NonceLostError, Sending
 from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
@@ -70,7 +71,8 @@ class Deliveries:
         adapters: Mapping[Gmp, Adapter],
         outbox: Outbox,
         dead_letters: DeadLetterOffice,
-        sender: Sender,
+        sender: Sending,
+        budget: SpendBudget,
         health: GmpHealth,
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
@@ -83,6 +85,7 @@ class Deliveries:
         self._outbox = outbox
         self._dead_letters = dead_letters
         self._sender = sender
+        self._budget = budget
         self._health = health
         self._policies = policies
         self._clock = clock
@@ -102,7 +105,7 @@ class Deliveries:
     async def step(self) -> bool:
         """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
         room = self._settings.in_flight - len(self._active)
-        if room <= 0 or not self._gmps:
+        if room <= 0 or not self._gmps or not await self._sender.can_pay():
             return False
         closed = self._health.among(self._gmps, BreakerState.CLOSED)
         claimed = self._claim(closed, room)
@@ -120,7 +123,7 @@ class Deliveries:
             worker=self._worker,
             destination_chain=self._chain.chain_id,
             gmps=gmps,
-            accepts=accepts or self._settings.acceptance,
+            accepts=self._budget.affordable(accepts or self._settings.acceptance),
             limit=limit,
             now=self._clock.now(),
             lease=self._settings.lease,

@@ -22,7 +22,8 @@ from bridge.relay.delivery import Deliveries
 from bridge.relay.health import GmpHealth
 from bridge.relay.observer import Observer
 from bridge.relay.settings import RelaySettings
-from bridge.sending import Sender
+from bridge.relay.spending import SpendBudget
+from bridge.sending import Sending
 from bridge.supervision import insist, keep_doing
 
 _log = structlog.get_logger(__name__)
@@ -41,7 +42,7 @@ class Relay:
         deployment: Deployment,
         chains: Mapping[int, Chain],
         adapters: Mapping[Gmp, Adapter],
-        senders: Mapping[int, Sender],
+        senders: Mapping[int, Sending],
         store: Store,
         dead_letters: DeadLetterOffice,
         policies: Mapping[Kind, RetryPolicy],
@@ -90,6 +91,7 @@ class Relay:
                     outbox=store.outbox,
                     dead_letters=dead_letters,
                     sender=senders[deployed.chain_id],
+                    budget=SpendBudget(deployed.chain_id, settings.spend_limits, store.figures, clock),
                     health=GmpHealth(deployed.chain_id, store.figures, clock, settings.breaker),
                     policies=policies,
                     clock=clock,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.sending.account import NonceLostError
+from bridge.sending.pool import SenderPool, Sending
 from bridge.sending.reconciliation import reconcile_nonces
 from bridge.sending.sender import Sender
 from bridge.sending.settings import SendingSettings
@@ -13,6 +14,8 @@ __all__ = [
     "LocalSigner",
     "NonceLostError",
     "Sender",
+    "SenderPool",
+    "Sending",
     "SendingSettings",
     "Signer",
     "reconcile_nonces",

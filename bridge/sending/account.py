@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 
-from bridge.ports import Chain, Clock, Fees, Receipt, TerminalError, TransientError
+from bridge.ports import Chain, Clock, Fees, InsufficientFundsError, Receipt, TerminalError, TransientError
 from bridge.records.transactions import SignedVersion, Slot, TransactionLedger
 from bridge.sending.settings import SendingSettings
 from bridge.sending.signing import Signer, UnsignedTransaction, noop_of
@@ -35,6 +36,7 @@ class Account:
         self._signer = signer
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._problems: dict[int, str] = {}
+        self._needs: int | None = None  # wei that the last transaction needs which it could not pay for
         self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
 
     @property
@@ -133,6 +135,11 @@ class Account:
         assert slot.latest is not None
         try:
             await self.chain.broadcast(slot.latest.raw)
+        except InsufficientFundsError as error:
+            self._problems[slot.slot_id] = str(error)
+            with suppress(TransientError):
+                await self.lacks_funds(slot)  # if it does not by now, the same bytes are taken the next time
+            return False
         except TransientError as error:
             self._problems[slot.slot_id] = str(error)
             return False
@@ -143,13 +150,11 @@ class Account:
         return True
 
     async def _refused(self, slot: Slot, error: TerminalError) -> None:
-        """The chain will never take these bytes: is the nonce used, is the account empty, or is the call at fault?"""
+        """The chain will never take these bytes: is the nonce used, or is the call at fault?"""
         self._problems[slot.slot_id] = str(error)
         try:
             if await self.chain.transaction_count(self.address) > slot.nonce:
                 return  # included already, or taken by another signer: upkeep tells which
-            if await self.lacks_funds(slot):
-                return
         except TransientError:
             return  # nobody knows: it is sent again later
         if slot.latest is not None and slot.latest.is_noop:
@@ -166,6 +171,20 @@ class Account:
         if await self.replace(slot, is_noop=True):
             _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
 
+    async def can_pay(self) -> bool:
+        """Whether it holds what the last transaction needs that it could not pay for. Without one nobody is asked.
+
+        Raises:
+            TransientError: the chain does not answer.
+        """
+        if self._needs is None:
+            return True
+        if await self.chain.balance(self.address) < self._needs:
+            return False
+        _log.info("account has funds again", chain=self.chain.chain_id, account=self.address)
+        self._needs = None
+        return True
+
     async def lacks_funds(self, slot: Slot) -> bool:
         """Whether the account can't pay for the slot's transaction; somebody has to send it money, and it waits."""
         assert slot.latest is not None
@@ -174,6 +193,7 @@ class Account:
         balance = await self.chain.balance(self.address)
         if balance >= needed:
             return False
+        self._needs = needed
         self._problems[slot.slot_id] = f"account {self.address} holds {balance} wei, and needs {needed}: send it some"
         _log.warning("account without funds", chain=slot.chain_id, account=self.address, balance=balance, needed=needed)
         return True

@@ -65,7 +65,7 @@ class Sender:
         Args:
             purpose: what the call is for.
             call: without its own gas limit, it is estimated.
-            claim: with one, nothing is sent unless it is still good.
+            claim: with one, nothing is sent unless it is still good; and while the account is empty, it waits.
 
         Returns:
             The receipt of the purpose's transaction: of this call, or of the one that was under way. It may have reverted.
@@ -85,7 +85,21 @@ class Sender:
             self._wanted.append(wanted)
             self._start_worker()
             slot = await wanted.slot
-        return await self._included(slot)
+        return await self._included(slot, parks=claim is not None)
+
+    def is_sending(self, purpose: str) -> bool:
+        """Whether a call for that purpose is under way."""
+        waits = any(wanted.request.purpose == purpose for wanted in self._wanted)
+        return waits or self._account.ledger.open_slot(*self._account.key, purpose) is not None
+
+    @property
+    def under_way(self) -> int:
+        """How many calls are."""
+        return len(self._wanted) + len(self._account.awaited)
+
+    async def can_pay(self) -> bool:
+        """Whether the account holds what the last call that it could not pay for needs; nothing is sent before."""
+        return await self._account.can_pay()
 
     async def tick(self) -> bool:
         """Looks once after all that is under way, see `Upkeep.tick`; there is never more to do at once."""
@@ -98,17 +112,21 @@ class Sender:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
 
-    async def _included(self, slot: Slot) -> Receipt:
+    async def _included(self, slot: Slot, *, parks: bool) -> Receipt:
         settlement = self._account.settlement(slot)
         limit = self._account.settings.inclusion
-        try:
-            async with asyncio.timeout(limit):
-                return await asyncio.shield(settlement)
-        except TimeoutError:
+        while True:
+            is_empty = not await self._account.can_pay()
+            try:
+                async with asyncio.timeout(limit):
+                    return await asyncio.shield(settlement)
+            except TimeoutError:
+                if parks and (is_empty or not await self._account.can_pay()):
+                    continue  # it is no failure of the delivery, and goes on once somebody sends money
             raise TransientError(
                 f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
                 f" {self._account.problem(slot)}"
-            ) from None
+            )
 
     async def _with_gas(self, call: Call) -> Call:
         settings = self._account.settings

@@ -15,7 +15,17 @@ from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 from hexbytes import HexBytes
 
-from bridge.ports import Block, Call, CallRevertedError, Fees, Log, Receipt, TerminalError, TransientError
+from bridge.ports import (
+    Block,
+    Call,
+    CallRevertedError,
+    Fees,
+    InsufficientFundsError,
+    Log,
+    Receipt,
+    TerminalError,
+    TransientError,
+)
 from bridge.simulation.contracts import Emitted, RevertedError, State, transact, view
 
 _GAS_USED: Final = 50_000
@@ -267,7 +277,7 @@ class SimulatedChain:
             raise TerminalError("nonce too low")
         cost = transaction.call.value + (transaction.call.gas or 0) * transaction.max_fee
         if self.state.balances.get(transaction.sender, 0) < cost:
-            raise TerminalError("insufficient funds for gas * price + value")
+            raise InsufficientFundsError("insufficient funds for gas * price + value")
         for other in list(self.pool.values()):
             if other.call is not None and (other.sender, other.nonce) == (transaction.sender, transaction.nonce):
                 if transaction.max_fee * 8 < other.max_fee * 9:

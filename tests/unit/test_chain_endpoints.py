@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from bridge.chains import EvmChain, WrongChainIdError
-from bridge.ports import Call, CallRevertedError, TerminalError, TransientError
+from bridge.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
 from tests.unit.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
@@ -226,7 +226,7 @@ async def test_a_log_that_was_not_asked_for_or_can_not_be_read_makes_the_answer_
     ("answer", "expected"),
     [
         (error(-32000, "nonce too low"), TerminalError),
-        (error(-32000, "insufficient funds for gas * price + value"), TerminalError),
+        (error(-32000, "insufficient funds for gas * price + value"), InsufficientFundsError),
         (error(-32000, "intrinsic gas too low"), TerminalError),
         (error(-32000, "replacement transaction underpriced"), TransientError),
         (error(-31999, "the moon is full"), TransientError),

@@ -1,0 +1,41 @@
+"""Several accounts on one chain that send as one: a nonce that is stuck holds up only its own account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from bridge.ports import Call, Receipt
+from bridge.records.outbox import Claim
+from bridge.sending.sender import Sender
+
+
+class Sending(Protocol):
+    """What sends: one account, or several."""
+
+    async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
+        """See `Sender.send`."""
+
+    async def can_pay(self) -> bool:
+        """See `Sender.can_pay`."""
+
+
+class SenderPool:
+    """See `Sending`. Which account sent for a purpose is in the ledger, and stays with it until that ends."""
+
+    def __init__(self, senders: Sequence[Sender]) -> None:
+        """`senders` are of one chain, at least one."""
+        self._senders = tuple(senders)
+
+    async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
+        """See `Sender.send`: by the account that is at it already, else by the one with the least to do that can pay."""
+        for sender in self._senders:
+            if sender.is_sending(purpose):
+                return await sender.send(purpose, call, claim)
+        solvent = [sender for sender in self._senders if await sender.can_pay()]
+        chosen = min(solvent or self._senders, key=lambda sender: sender.under_way)
+        return await chosen.send(purpose, call, claim)
+
+    async def can_pay(self) -> bool:
+        """Whether any of them can."""
+        return any([await sender.can_pay() for sender in self._senders])
