@@ -24,7 +24,7 @@ from bridge.ports import Attester, Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
-from bridge.recovery import Planner, Recovery, Retried
+from bridge.recovery import Planner, Propagation, Recovery, Retried, RoutePropagator
 from bridge.relay import Relay
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError, SignerSource
@@ -116,6 +116,17 @@ class Bridge:
         )
         requests = IndexRequests(settings.index_store) if settings.index_store else None
         self.recovery = Recovery(planner, store, clock, settings.recovery(), requests)
+        payers = {chain_id: self._senders[chain_id, relayer.address.lower()] for chain_id in chains}
+        letters = self.undertaking.letters
+        self.propagation = Propagation(
+            deployment=deployment,
+            chains=chains,
+            store=store,
+            propagator=RoutePropagator(deployment, chains, letters=letters, recovery=self.recovery, senders=payers),
+            signer=self.undertaking.sealer,
+            clock=clock,
+            settings=settings.propagation(),
+        )
 
     @property
     def accounts(self) -> frozenset[str]:
@@ -142,6 +153,7 @@ class Bridge:
             group.create_task(self.relay.run())
             group.create_task(self.recovery.run())
             group.create_task(self.undertaking.run())
+            group.create_task(self.propagation.run())
 
     async def with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Does something while the transactions of all accounts are looked after. To be done once at a time."""

@@ -48,7 +48,8 @@ class Undertaking:
         self._store = store
         self._settings = settings
         self.letters = open_dead_letters(settings.dlq.url or settings.store)
-        self.office = DeadLetterOffice(self.letters, store, _sealer(settings), clock, settings.dlq.office())
+        self.sealer = _sealer(settings)
+        self.office = DeadLetterOffice(self.letters, store, self.sealer, clock, settings.dlq.office())
         self._parameters = on_chain_parameters(deployment, chains, settings)
         self.alerts = Alerts(self.letters, channels(settings.dlq.alerts), self._parameters, clock)
 

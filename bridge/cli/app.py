@@ -10,7 +10,23 @@ from typing import Annotated, Never
 
 import typer
 
-from bridge.cli import api, config, demo, deploy, devnet, dlq, index, lane, message, relayer, send, status, store, web
+from bridge.cli import (
+    api,
+    config,
+    demo,
+    deploy,
+    devnet,
+    dlq,
+    index,
+    lane,
+    message,
+    relayer,
+    send,
+    status,
+    store,
+    sync,
+    web,
+)
 from bridge.cli.errors import as_cli_error
 from bridge.cli.output import ExitCode, fail
 from bridge.logs import configure_logging
@@ -31,6 +47,7 @@ app.add_typer(relayer.app, name="relayer")
 app.add_typer(index.app, name="index")
 app.add_typer(lane.app, name="lane")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(sync.app, name="sync")
 app.add_typer(config.app, name="config")
 app.command("api")(api.api)
 app.add_typer(store.app, name="store")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from eth_account import Account
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
+from eth_typing import Hash32
 
 from bridge.records.dead_letters import LogRecord
 
@@ -46,6 +47,10 @@ class KeySealer:
     def seal(self, record: LogRecord) -> bytes:
         """See `Sealer.seal`."""
         return _sign(self._account, _RECORD, _record(record))
+
+    def sign(self, digest: bytes) -> bytes:
+        """See `bridge.recovery.propagation.HeartbeatSigner.sign`."""
+        return bytes(self._account.unsafe_sign_hash(Hash32(digest)).signature)
 
 
 def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:

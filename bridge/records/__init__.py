@@ -12,6 +12,7 @@ from bridge.records.figures import Figures
 from bridge.records.lanes import Lanes
 from bridge.records.observations import Observations
 from bridge.records.outbox import Outbox
+from bridge.records.pending_sync import PendingSyncs
 from bridge.records.retries import RetryJobs
 from bridge.records.transactions import TransactionLedger
 
@@ -42,6 +43,10 @@ class Store(Protocol):
     @property
     def figures(self) -> Figures:
         """Sums over all of these."""
+
+    @property
+    def pending_sync(self) -> PendingSyncs:
+        """What is final on its source and not yet applied."""
 
     def close(self) -> None:
         """Lets go of files and connections."""

@@ -17,12 +17,12 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.acceptance import Acceptance
-from bridge.recovery import RecoverySettings
+from bridge.recovery import PropagationSettings, RecoverySettings
 from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
 from bridge.sending import SendingSettings
 from bridge.settings.dead_letters import DeadLetterTable
 from bridge.settings.problems import explain
-from bridge.settings.reliability import GuaranteeTable, PhaseTable, ReliabilityTable, choices, key_of
+from bridge.settings.reliability import GuaranteeTable, PhaseTable, PropagationTable, ReliabilityTable, choices, key_of
 from bridge.settings.sections import (
     Addresses,
     ChainSettings,
@@ -77,6 +77,7 @@ class Settings(BaseSettings):
         default={}, description="what messages are promised instead, by sender or message id"
     )
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
+    sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
     dlq: DeadLetterTable = Field(default=DeadLetterTable(), description="where dead letters are kept, and who is told")
     commit: CommitStrategy = Field(
@@ -255,6 +256,10 @@ class Settings(BaseSettings):
             max_fee=self.max_fee,
             batch=self.send_batch,
         )
+
+    def propagation(self) -> PropagationSettings:
+        """What the pending sync queue needs of these."""
+        return self.sync.settings(self.poll, self.reliability.lock_ttl)
 
     def recovery(self) -> RecoverySettings:
         """What recovery needs of these."""

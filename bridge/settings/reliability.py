@@ -10,6 +10,7 @@ from bridge.policies import Reliability, RetryPolicy
 from bridge.policies.guarantee import RECOMMENDED_TTL, RetryChoice
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.message import Kind
+from bridge.recovery import PropagationSettings
 from bridge.settings.sections import Section
 
 
@@ -31,6 +32,28 @@ class PhaseTable(Section):
 
     attest: float = Field(default=120.0, gt=0)
     deliver: float = Field(default=900.0, gt=0)
+
+
+class PropagationTable(Section):
+    """How state changes are followed to their application; times in seconds."""
+
+    heartbeat: float = Field(default=5.0, gt=0)
+    threshold: float = Field(default=300.0, gt=0)  # lag above which they are sent again
+    pause: float = Field(default=60.0, gt=0)
+    most: int = Field(default=5, gt=0)  # re-propagations in vain, after which the destination has DIVERGED
+    keep_days: float = Field(default=30.0, gt=0)  # until resolved records go into the archive
+
+    def settings(self, poll: float, lock_ttl: float) -> PropagationSettings:
+        """What propagation needs of these."""
+        return PropagationSettings(
+            poll=poll,
+            heartbeat=self.heartbeat,
+            threshold=self.threshold,
+            pause=self.pause,
+            most=self.most,
+            lock_ttl=lock_ttl,
+            keep=self.keep_days * 86_400,
+        )
 
 
 class ReliabilityTable(Section):

@@ -93,6 +93,7 @@ class PoweredStore:
         self.outbox: Any = Powered(store.outbox, power)
         self.transactions: Any = Powered(store.transactions, power)
         self.retries: Any = Powered(store.retries, power)
+        self.pending_sync: Any = Powered(store.pending_sync, power)
         self.lanes: Any = Powered(store.lanes, power)
         self.figures: Any = Powered(store.figures, power)
 

@@ -195,12 +195,13 @@ class SimulatedBridge:
         self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
         powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
         self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), world.clock)
+        self.relay_senders = {chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains}
         self.relay = Relay(
             worker=name,
             deployment=world.deployment,
             chains=chains,
             adapters={gmp: SimulatedAdapter(gmp, chains, world.down) for gmp in GMPS},
-            senders={chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains},
+            senders=self.relay_senders,
             store=guarded,
             dead_letters=self.dead_letters,
             policies=policies,

@@ -6,6 +6,7 @@ from bridge.store.memory.figures import MemoryFigures
 from bridge.store.memory.lanes import MemoryLanes
 from bridge.store.memory.observations import MemoryObservations
 from bridge.store.memory.outbox import MemoryOutbox
+from bridge.store.memory.pending_sync import MemoryPendingSyncs
 from bridge.store.memory.retries import MemoryRetryJobs
 from bridge.store.memory.transactions import MemoryTransactionLedger
 
@@ -22,6 +23,7 @@ class MemoryStore:
         self.transactions = transactions
         self.observations = MemoryObservations(outbox, transactions)
         self.retries = MemoryRetryJobs()
+        self.pending_sync = MemoryPendingSyncs(self.observations)
         self.figures = MemoryFigures(outbox, transactions)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from bridge.store.sql.figures import SqlFigures
 from bridge.store.sql.lanes import SqlLanes
 from bridge.store.sql.observations import SqlObservations
 from bridge.store.sql.outbox import SqlOutbox
+from bridge.store.sql.pending_sync import SqlPendingSyncs
 from bridge.store.sql.retries import SqlRetryJobs
 from bridge.store.sql.transactions import SqlTransactionLedger
 
@@ -28,6 +29,7 @@ class SqlStore:
         self.retries = SqlRetryJobs(self._database)
         self.lanes = SqlLanes(self._database)
         self.figures = SqlFigures(self._database)
+        self.pending_sync = SqlPendingSyncs(self._database)
 
     def close(self) -> None:
         """Closes its connections."""

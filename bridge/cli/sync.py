@@ -1,0 +1,131 @@
+"""`waybill sync`: how far state changes are, and the proof that each was final."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import typer
+
+from bridge.cli import options
+from bridge.cli.output import CliError, ExitCode, result, table
+from bridge.cli.reading import open_bridge_store
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.records.merkle import verifies
+from bridge.records.pending_sync import PendingSyncs
+from bridge.service import open_bridge
+
+app = typer.Typer(help="Follow state changes from primary finality to their application.", no_args_is_help=True)
+
+
+@app.command()
+def status(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Show each lane's last heartbeat, and what is not applied yet.
+
+    Example: waybill sync status
+    """
+    with _queue(network) as queue:
+        beats = queue.heartbeats()
+        waiting = queue.unresolved()
+    value = {
+        "lanes": [
+            {
+                "lane": str(one.lane),
+                "at": one.at,
+                "primaryFinal": one.progress.primary_final,
+                "applied": one.progress.applied,
+                "lagSeconds": one.progress.lag_seconds,
+                "signer": one.signer,
+            }
+            for one in beats
+        ],
+        "pending": [
+            {**one.record.document, "state": one.state.value, "propagations": one.propagations, "problem": one.problem}
+            for one in waiting
+        ],
+    }
+    lanes = [
+        [row["lane"], str(row["primaryFinal"]), str(row["applied"]), f"{row['lagSeconds']:.0f} s"]
+        for row in value["lanes"]
+    ]
+    pending = [[row["messageId"], row["state"], str(row["propagations"]), row["problem"]] for row in value["pending"]]
+    drawn = table(None, ["lane", "final", "applied", "lag"], lanes)
+    shown = table("\nnot applied", ["message", "state", "re-propagated", "problem"], pending)
+    result(
+        value,
+        as_json=as_json,
+        render=lambda console: console.print(drawn, *([shown] if pending else [])),
+    )
+
+
+@app.command()
+def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Compare a message's primary record with its destination now, and go by the record.
+
+    Example: waybill sync reconcile 0x…
+    """
+    workspace = Workspace.of(network)
+    message_id = options.message_id(message)
+
+    async def work() -> dict[str, Any]:
+        async with open_bridge(workspace.deployment(), workspace.settings()) as bridge:
+            one = await bridge.propagation.reconcile(message_id)
+            return {**one.record.document, "state": one.state.value, "problem": one.problem}
+
+    try:
+        value = asyncio.run(work())
+    except KeyError:
+        raise _unknown(message) from None
+    text = f"{value['messageId']} is {value['state']} {value['problem']}".rstrip()
+    result(value, as_json=as_json, render=lambda console: console.print(text, markup=False))
+
+
+@app.command()
+def prove(message: options.MessageId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Print the primary finality record of a message and, once it is archived, the proof of it.
+
+    Example: waybill sync prove 0x…
+    """
+    message_id = options.message_id(message)
+    with _queue(network) as queue:
+        one, archived = queue.of_message(message_id), queue.archived(message_id)
+    if one is not None:
+        value: dict[str, Any] = {"record": one.record.document, "state": one.state.value}
+    elif archived is not None:
+        value = {
+            "record": orjson.loads(archived.leaf),
+            "state": "ARCHIVED",
+            "position": archived.proof.position,
+            "count": archived.proof.count,
+            "path": [f"0x{node.hex()}" for node in archived.proof.path],
+            "root": archived.segment.root,
+            "signer": archived.segment.signer,
+            "signature": archived.segment.signature,
+            "verifies": verifies(archived.leaf, archived.proof, archived.segment.root),
+        }
+    else:
+        raise _unknown(message)
+    result(value, as_json=as_json, render=lambda console: console.print_json(data=value, default=_plain))
+
+
+@contextmanager
+def _queue(network: str) -> Iterator[PendingSyncs]:
+    with open_bridge_store(Workspace.of(network)) as store:
+        if store is None:
+            raise CliError("no relayer has run here yet, so nothing is followed", next_step="waybill relayer run")
+        yield store.pending_sync
+
+
+def _unknown(message: str) -> CliError:
+    return CliError(
+        f"message {message} is not followed: only state changes are",
+        code=ExitCode.UNKNOWN_ID,
+        next_step="waybill sync status",
+    )
+
+
+def _plain(value: Any) -> str:
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -1,0 +1,291 @@
+"""Brings what is final on a source to the chains where it is not applied: the pending sync queue at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from bridge.ports import CallRevertedError, Chain, Clock, TransientError
+from bridge.protocol.contracts import explain_revert
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import Message
+from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog, LetterStatus
+from bridge.records.lanes import Lane
+from bridge.records.merkle import root_of
+from bridge.records.observations import BlockRef
+from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, Segment, SyncState
+from bridge.recovery.recovery import Recovery, RetryFailedError
+from bridge.routers import RouterReader
+from bridge.sending import Sender
+from bridge.supervision import keep_doing
+
+_log = structlog.get_logger(__name__)
+
+_ARCHIVE_EVERY = 3_600.0  # seconds
+
+
+class PropagationError(Exception):
+    """A message was not brought forward; the text says why."""
+
+
+class AbandonedError(Exception):
+    """A message must not be brought forward: an operator decided that it never arrives."""
+
+
+class HeartbeatSigner(Protocol):
+    """Whoever vouches for heartbeats and archives."""
+
+    @property
+    def address(self) -> str:
+        """The account."""
+
+    def sign(self, digest: bytes) -> bytes:
+        """A signature over 32 bytes."""
+
+
+class Propagator(Protocol):
+    """How a message is brought forward."""
+
+    async def propagate(self, message: Message) -> str:
+        """Does the next thing that can bring the message to its recipient, and says what.
+
+        Raises:
+            PropagationError: nothing could be done.
+            AbandonedError: nothing may be done any more.
+            TransientError: a chain does not answer.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropagationSettings:
+    """Times are in seconds."""
+
+    poll: float = 1.0  # between two looks at the queue
+    heartbeat: float = 5.0  # between two heartbeats of a lane
+    threshold: float = 300.0  # lag above which messages are re-propagated
+    look: float = 5.0  # between two looks at one message; doubles with each, up to `longest_look`
+    longest_look: float = 60.0
+    pause: float = 60.0  # between two re-propagations of one message
+    most: int = 5  # re-propagations in vain, after which it is DIVERGED
+    lock_ttl: float = 1_020.0  # for which one worker re-propagates a message alone
+    keep: float = 30 * 86_400.0  # for which resolved records stay out of the archive
+    segment: int = 1_000  # records archived together at most
+    batch: int = 200  # messages looked at at once
+
+
+class Propagation:
+    """Follows every message from its primary finality to its application."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        store: Store,
+        propagator: Propagator,
+        signer: HeartbeatSigner,
+        clock: Clock,
+        settings: PropagationSettings | None = None,
+    ) -> None:
+        self._routers = {
+            deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
+            for deployed in deployment.chains
+            if deployed.chain_id in chains
+        }
+        self._chains = chains
+        self._store = store
+        self._queue = store.pending_sync
+        self._propagator = propagator
+        self._signer = signer
+        self._clock = clock
+        self._settings = settings or PropagationSettings()
+        self._collected = 0
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_doing("follow state changes", self.step, every=self._settings.poll))
+            group.create_task(keep_doing("heartbeat", self.beat, every=self._settings.heartbeat))
+            group.create_task(keep_doing("archive records", self.archive, every=_ARCHIVE_EVERY))
+
+    async def step(self) -> bool:
+        """Takes up what became final, and looks at what is due; there is never more to do at once.
+
+        Raises:
+            TransientError: a destination did not answer, after all others were looked at.
+        """
+        self._collected = self._queue.collect(FOLLOWED, self._collected)
+        problems = []
+        for one in self._queue.due(self._clock.now(), self._settings.batch):
+            try:
+                await self._look_at(one)
+            except TransientError as error:
+                problems.append(str(error))
+        if problems:
+            raise TransientError(f"{len(problems)} messages could not be looked at: {problems[0]}")
+        return False
+
+    async def beat(self) -> bool:
+        """Signs how far each lane is. Nothing is queued: what could not be written now is outdated in a moment."""
+        now = self._clock.now()
+        for lane, progress in self._queue.progress(now).items():
+            heartbeat = Heartbeat(lane=lane, at=now, progress=progress)
+            signature = self._signer.sign(heartbeat.digest)
+            self._queue.beat(replace(heartbeat, signer=self._signer.address, signature=signature))
+        return False
+
+    async def archive(self) -> bool:
+        """Moves old resolved records below a signed Merkle root; says whether there are more."""
+        now = self._clock.now()
+        records = self._queue.resolved(now - self._settings.keep, self._settings.segment)
+        if not records:
+            return False
+        root = root_of([record.leaf for record in records])
+        segment = Segment(
+            number=len(self._queue.segments()) + 1,
+            root=root,
+            count=len(records),
+            archived_at=now,
+            signer=self._signer.address,
+            signature=self._signer.sign(root),
+        )
+        self._queue.archive(records, segment)
+        return len(records) == self._settings.segment
+
+    async def reconcile(self, message_id: bytes) -> PendingSync:
+        """Compares a message's record with what its destination shows now, and goes by the record.
+
+        What was applied and is not any more is pending again; what was thought lost and is applied is APPLIED.
+
+        Raises:
+            KeyError: there is no record of it.
+            TransientError: the destination does not answer.
+        """
+        one = self._queue.of_message(message_id)
+        if one is None:
+            raise KeyError(message_id.hex())
+        progress = await self._routers[one.record.destination_chain].progress(message_id)
+        if one.state is SyncState.APPLIED and not progress.executed:
+            changed = one.reopened("the destination does not show it any more", self._clock.now())
+            _log.error("applied message is not there any more, pending again", message=f"0x{message_id.hex()}")
+            self._queue.save(changed, fence=one.fence)
+        elif one.state is not SyncState.APPLIED:
+            await self._look_at(one)
+        return self._queue.of_message(message_id) or one
+
+    async def _look_at(self, one: PendingSync) -> None:
+        record, now = one.record, self._clock.now()
+        router = self._routers.get(record.destination_chain)
+        if router is None:
+            self._put_off(one, now, f"chain {record.destination_chain} is not relayed to")
+            return
+        progress = await router.progress(record.message_id)
+        if progress.executed:
+            await self._executed(one, now)
+        elif progress.ended:
+            self._queue.save(one.resolved(SyncState.ENDED, now), fence=one.fence)
+        elif min(self._lag(record.lane, now), now - record.final_at) > self._settings.threshold:
+            await self._propagate(replace(one, seen=None), now)
+        else:
+            self._put_off(replace(one, seen=None), now, "")
+
+    async def _executed(self, one: PendingSync, now: float) -> None:
+        """Applied, once the block in which it was seen is final and it is still there."""
+        destination = one.record.destination_chain
+        if one.seen is None:
+            seen = BlockRef.of(await self._chains[destination].head())
+            self._queue.save(replace(one, seen=seen, next_at=now + self._settings.poll), fence=one.fence)
+        elif one.seen.number <= self._store.observations.final_height(destination):
+            self._queue.save(one.resolved(SyncState.APPLIED, now), fence=one.fence)
+            if one.propagations:
+                _log.info("message applied after all", message=f"0x{one.record.message_id.hex()}")
+        else:
+            self._put_off(one, now, "")
+
+    async def _propagate(self, one: PendingSync, now: float) -> None:
+        held = replace(one.locked(now, self._settings.lock_ttl), next_at=now + self._settings.pause)
+        if not self._queue.save(held, fence=one.fence):
+            return  # another worker took the lock
+        message = self._store.observations.message(one.record.message_id)
+        assert message is not None
+        log = _log.bind(message=f"0x{one.record.message_id.hex()}", fence=held.fence)
+        try:
+            done = await self._propagator.propagate(message.message)
+            problem = f"re-propagated, not applied yet: {done}"
+            log.warning("message re-propagated", how=done, behind=round(now - one.record.final_at))
+        except AbandonedError as error:
+            self._queue.save(replace(held.resolved(SyncState.ENDED, now), problem=str(error)), fence=held.fence)
+            return
+        except PropagationError as error:
+            problem = str(error)
+            log.warning("message not re-propagated", reason=problem)
+        count = held.propagations + 1
+        diverged = count >= self._settings.most
+        if diverged and held.state is not SyncState.DIVERGED:
+            log.error("message diverged: final on its source, not applied after all", tries=count, reason=problem)
+        state = SyncState.DIVERGED if diverged else held.state
+        self._queue.save(replace(held, propagations=count, state=state, problem=problem), fence=held.fence)
+
+    def _put_off(self, one: PendingSync, now: float, problem: str) -> None:
+        age = now - one.record.final_at
+        wait = min(max(age, self._settings.look), self._settings.longest_look)
+        self._queue.save(replace(one, next_at=now + wait, problem=problem or one.problem), fence=one.fence)
+
+    def _lag(self, lane: Lane, now: float) -> float:
+        """What the lane's latest heartbeat says, and what passed since."""
+        for heartbeat in self._queue.heartbeats():
+            if heartbeat.lane == lane and heartbeat.progress.lag_seconds:
+                return heartbeat.progress.lag_seconds + (now - heartbeat.at)
+        return 0.0
+
+
+class RoutePropagator:
+    """Brings a message forward by the cheapest thing that can: by executing it, else by sending it over other GMPs.
+
+    Deliveries that died stay dead: about those somebody decides.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        *,
+        letters: DeadLetterLog,
+        recovery: Recovery,
+        senders: Mapping[int, Sender],
+    ) -> None:
+        self._deployment = deployment
+        self._chains = chains
+        self._letters = letters
+        self._recovery = recovery
+        self._senders = senders
+
+    async def propagate(self, message: Message) -> str:
+        """See `Propagator.propagate`."""
+        if self._letters.letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message.id):
+            raise AbandonedError("it was abandoned by decision")
+        destination = self._deployment.chain(message.destination_chain)
+        router = RouterReader(self._chains[destination.chain_id], destination.router)
+        try:
+            if await router.missing_receipts(message) == 0:
+                return await self._execute(router, message)
+            done = await self._recovery.retry(message.id)
+        except RetryFailedError as error:
+            raise PropagationError(str(error)) from error
+        except CallRevertedError as error:
+            raise PropagationError(f"the router refuses: {explain_revert(error.data)}") from error
+        return f"attempt {done.attempt} over {', '.join(gmp.label for gmp in sorted(done.gmps))}"
+
+    async def _execute(self, router: RouterReader, message: Message) -> str:
+        sender = self._senders.get(message.destination_chain)
+        if sender is None:
+            raise PropagationError(f"its quorum is there, and no key pays for execution on {message.destination_chain}")
+        receipt = await sender.send(f"execute/0x{message.id.hex()}", router.execute_call(message))
+        if not receipt.succeeded:
+            raise PropagationError(f"its execution reverted in 0x{receipt.transaction_hash.hex()}")
+        return f"executed in 0x{receipt.transaction_hash.hex()}"

@@ -1,0 +1,112 @@
+"""The pending sync queue in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bridge.protocol.message import Kind
+from bridge.records.lanes import Lane
+from bridge.records.merkle import prove
+from bridge.records.pending_sync import (
+    LOOKED_BACK,
+    UNRESOLVED,
+    ArchivedRecord,
+    Heartbeat,
+    PendingSync,
+    PrimaryRecord,
+    Segment,
+    SyncProgress,
+    SyncState,
+)
+from bridge.store.memory.observations import MemoryObservations
+
+
+class MemoryPendingSyncs:
+    """See `bridge.records.pending_sync.PendingSyncs`."""
+
+    def __init__(self, observations: MemoryObservations) -> None:
+        self._observations = observations
+        self._all: dict[bytes, PendingSync] = {}
+        self._heartbeats: dict[Lane, Heartbeat] = {}
+        self._segments: list[tuple[Segment, list[PrimaryRecord]]] = []
+
+    def collect(self, kinds: frozenset[Kind], after: int) -> int:
+        archived = {record.message_id for _, records in self._segments for record in records}
+        known = list(reversed(self._observations.messages(limit=10**9)))
+        for observed in known[max(after - LOOKED_BACK, 0) :]:
+            attempts = self._observations.attempts(observed.message_id)
+            followed = observed.message_id in self._all or observed.message_id in archived
+            if followed or not attempts or observed.message.kind not in kinds:
+                continue
+            record = PrimaryRecord.of(observed.message, attempts[0], observed.observed_at)
+            self._all[observed.message_id] = PendingSync(record=record, next_at=observed.observed_at)
+        return len(known)
+
+    def due(self, now: float, limit: int) -> list[PendingSync]:
+        found = [
+            one
+            for one in self._sorted()
+            if one.state in UNRESOLVED and one.next_at <= now and self._observations.attempts(one.record.message_id)
+        ]
+        return found[:limit]
+
+    def save(self, changed: PendingSync, *, fence: int) -> bool:
+        if self._all[changed.record.message_id].fence != fence:
+            return False
+        self._all[changed.record.message_id] = changed
+        return True
+
+    def of_message(self, message_id: bytes) -> PendingSync | None:
+        return self._all.get(message_id)
+
+    def of_change(self, change_id: bytes) -> list[PendingSync]:
+        found = [one for one in self._all.values() if one.record.change_id == change_id]
+        return sorted(found, key=lambda one: one.record.destination_chain)
+
+    def unresolved(self, state: SyncState | None = None, limit: int = 100) -> list[PendingSync]:
+        wanted = UNRESOLVED if state is None else {state}
+        return [one for one in self._sorted() if one.state in wanted][:limit]
+
+    def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
+        lanes: dict[Lane, list[PendingSync]] = {}
+        for one in self._all.values():
+            lanes.setdefault(one.record.lane, []).append(one)
+        found = {}
+        for lane, group in sorted(lanes.items()):
+            waiting = [one.record.final_at for one in group if one.state in UNRESOLVED]
+            lag = max(0.0, now - min(waiting)) if waiting else 0.0
+            found[lane] = SyncProgress(primary_final=len(group), applied=len(group) - len(waiting), lag_seconds=lag)
+        return found
+
+    def beat(self, heartbeat: Heartbeat) -> bool:
+        last = self._heartbeats.get(heartbeat.lane)
+        if last is not None and last.at >= heartbeat.at:
+            return False
+        self._heartbeats[heartbeat.lane] = heartbeat
+        return True
+
+    def heartbeats(self) -> list[Heartbeat]:
+        return [heartbeat for _, heartbeat in sorted(self._heartbeats.items())]
+
+    def resolved(self, before: float, limit: int) -> list[PrimaryRecord]:
+        found = [one.record for one in self._sorted() if one.resolved_at is not None and one.resolved_at < before]
+        return found[:limit]
+
+    def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
+        for record in records:
+            del self._all[record.message_id]
+        self._segments.append((segment, list(records)))
+
+    def segments(self) -> list[Segment]:
+        return [segment for segment, _ in self._segments]
+
+    def archived(self, message_id: bytes) -> ArchivedRecord | None:
+        for segment, records in self._segments:
+            for position, record in enumerate(records):
+                if record.message_id == message_id:
+                    leaves = [one.leaf for one in records]
+                    return ArchivedRecord(record.leaf, prove(leaves, position), segment)
+        return None
+
+    def _sorted(self) -> list[PendingSync]:
+        return sorted(self._all.values(), key=lambda one: (one.record.final_at, one.record.message_id))

@@ -1,0 +1,127 @@
+"""The pending sync queue on every store, and the tree that keeps its archive provable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge.protocol.message import Kind
+from bridge.records import Store
+from bridge.records.lanes import Lane
+from bridge.records.merkle import Proof, prove, root_of, verifies
+from bridge.records.observations import BlockRef
+from bridge.records.pending_sync import FOLLOWED, Heartbeat, Segment, SyncProgress, SyncState
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+
+LANE = Lane(ALPHA, BETA)
+
+
+def three(store: Store) -> None:
+    """Two messages of one state change, and one of another kind."""
+    sent = [
+        message(1, kind=Kind.STATE_SYNC),
+        message(1, kind=Kind.STATE_SYNC, destination_chain=BETA + 1),
+        message(2, kind=Kind.PLAIN),
+    ]
+    seen = observed_range(*sent, now=100)
+    same = tuple(replace(attempt, transaction_hash=word("one transaction")) for attempt in seen.attempts)
+    store.observations.record(replace(seen, attempts=same))
+
+
+@pytest.mark.requirement("OIP-132", "OIP-133")
+def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(store: Store) -> None:
+    three(store)
+    cursor = 0
+    for _ in range(2):
+        cursor = store.pending_sync.collect(FOLLOWED, cursor)
+    due = store.pending_sync.due(100, 10)
+    assert {one.record.destination_chain for one in due} == {BETA, BETA + 1}
+    assert len({one.record.change_id for one in due}) == 1
+    of_change = store.pending_sync.of_change(due[0].record.change_id)
+    assert [one.record.destination_chain for one in of_change] == [BETA, BETA + 1]
+    assert store.pending_sync.of_message(message(2).id) is None
+    assert due[0].record.final_at == 100
+    assert due[0].record.block == block(10)
+
+
+def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Store) -> None:
+    three(store)
+    store.pending_sync.collect(FOLLOWED, 0)
+    store.observations.rewind(ALPHA, None, 200)
+    assert store.pending_sync.due(300, 10) == []
+    back = message(1, kind=Kind.STATE_SYNC)
+    store.observations.record(observed_range(back, position=block(11, "other")))
+    assert [one.record.message_id for one in store.pending_sync.due(300, 10)] == [back.id]
+
+
+def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_the_lag(store: Store) -> None:
+    three(store)
+    store.pending_sync.collect(FOLLOWED, 0)
+    assert store.pending_sync.progress(401)[LANE] == SyncProgress(primary_final=1, applied=0, lag_seconds=301)
+    (one,) = [one for one in store.pending_sync.due(100, 10) if one.record.lane == LANE]
+    held = replace(one.locked(150, 10), seen=BlockRef(7, word("seen")), problem="…", propagations=2)
+    assert store.pending_sync.save(held, fence=0)
+    assert store.pending_sync.of_message(one.record.message_id) == held
+    assert not store.pending_sync.save(one, fence=0), "another lock is held by now"
+    assert store.pending_sync.save(held.resolved(SyncState.APPLIED, 160), fence=1)
+    assert store.pending_sync.progress(401)[LANE] == SyncProgress(primary_final=1, applied=1, lag_seconds=0)
+    assert [one.record.lane for one in store.pending_sync.unresolved()] == [Lane(ALPHA, BETA + 1)]
+
+
+def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: Store) -> None:
+    def beat(at: float) -> Heartbeat:
+        return Heartbeat(lane=LANE, at=at, progress=SyncProgress(primary_final=1, applied=0, lag_seconds=at))
+
+    assert [store.pending_sync.beat(beat(at)) for at in (5, 15, 10, 15)] == [True, True, False, False]
+    assert store.pending_sync.heartbeats() == [beat(15)]
+
+
+@pytest.mark.requirement("OIP-135")
+def test_archived_records_leave_the_queue_and_are_proven_by_their_segment(store: Store) -> None:
+    three(store)
+    store.pending_sync.collect(FOLLOWED, 0)
+    for one in store.pending_sync.due(100, 10):
+        store.pending_sync.save(one.resolved(SyncState.APPLIED, 160), fence=0)
+    assert store.pending_sync.resolved(160, 10) == []
+    records = store.pending_sync.resolved(161, 10)
+    root = root_of([record.leaf for record in records])
+    segment = Segment(number=1, root=root, count=2, archived_at=200, signer="0x", signature=b"s")
+    store.pending_sync.archive(records, segment)
+    assert store.pending_sync.collect(FOLLOWED, 0) > 0
+    assert store.pending_sync.unresolved() == [], "not followed anew"
+    assert store.pending_sync.segments() == [segment]
+    for record in records:
+        archived = store.pending_sync.archived(record.message_id)
+        assert archived is not None
+        assert (archived.leaf, archived.segment) == (record.leaf, segment)
+        assert verifies(archived.leaf, archived.proof, root)
+    assert store.pending_sync.archived(bytes(32)) is None
+
+
+@pytest.mark.requirement("OIP-135")
+@settings(max_examples=60, deadline=None)
+@given(leaves=st.lists(st.binary(max_size=40), min_size=1, max_size=33, unique=True), data=st.data())
+def test_each_leaf_is_proven_and_nothing_else_is(leaves: list[bytes], data: st.DataObject) -> None:
+    root = root_of(leaves)
+    position = data.draw(st.integers(0, len(leaves) - 1))
+    proof = prove(leaves, position)
+    assert verifies(leaves[position], proof, root)
+    other = data.draw(st.binary(max_size=40).filter(lambda leaf: leaf != leaves[position]))
+    assert not verifies(other, proof, root)
+    elsewhere = data.draw(st.integers(0, len(leaves) - 1))
+    if elsewhere != position:
+        assert not verifies(leaves[position], Proof(elsewhere, proof.count, proof.path), root)
+    assert not verifies(leaves[position], Proof(position, proof.count, (*proof.path, bytes(32))), root)
+    if proof.path:
+        assert not verifies(leaves[position], Proof(position, proof.count, proof.path[:-1]), root)
+
+
+def test_a_node_does_not_pass_for_a_leaf() -> None:
+    leaves = [b"a", b"b", b"c", b"d"]
+    inner = prove(leaves, 2).path[1]  # the node above a and b
+    assert root_of([inner, b"x"]) != root_of(leaves)
+    with pytest.raises(ValueError, match="at least one leaf"):
+        root_of([])
