@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from bridge.protocol.message import Kind
 from indexer.errors import SettingsError
 
 
@@ -17,11 +19,19 @@ class StallPolicy:
     max_retries: int = 10  # attempts of one message, the first one not counted
     requests_per_lane_minute: int = 60
     silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
+    by_kind: Mapping[Kind, int] = field(default_factory=dict[Kind, int])  # `stall_after` of some kinds
+    by_lane: Mapping[tuple[int, int], int] = field(
+        default_factory=dict[tuple[int, int], int]
+    )  # of some lanes; goes before `by_kind`
+    learn: bool = False  # take a lane's limit from its own latencies, where neither of the two says otherwise
 
     def __post_init__(self) -> None:
         for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute", "silence_after"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+        for key, seconds in {**self.by_kind, **self.by_lane}.items():
+            if seconds <= 0:
+                raise SettingsError(f"the limit of {key} is {seconds}; it must be greater than 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

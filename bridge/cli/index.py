@@ -39,6 +39,12 @@ def run(
             envvar="WAYBILL_STALL_AFTER", help="Seconds after which a message without its quorum is stalled.", min=1
         ),
     ] = StallPolicy().stall_after,
+    learn: Annotated[
+        bool,
+        typer.Option(
+            "--learn-deadlines", help="Take each lane's --stall-after from its own latencies, once it has some."
+        ),
+    ] = False,
     network: options.Network = DEVNET,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -53,7 +59,9 @@ def run(
 
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
-    settings = IndexSettings(folder=IndexFolder(path=workspace.state), stall=StallPolicy(stall_after=stall_after))
+    settings = IndexSettings(
+        folder=IndexFolder(path=workspace.state), stall=StallPolicy(stall_after=stall_after, learn=learn)
+    )
     configure_logging(as_json=as_json)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -24,6 +24,7 @@ from indexer.settings import IndexSettings
 from indexer.sinks.blocks import Batch
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
+from indexer.sinks.limits import set_limits
 from indexer.sinks.promotion import promote
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
@@ -34,6 +35,7 @@ from indexer.sources.position import ChainPosition
 log = structlog.get_logger(__name__)
 
 _TICK: Final = 1.0  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
+_LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
 _MOST_RESTARTS: Final = 5  # in a row without a batch in between
 
 
@@ -59,6 +61,7 @@ class Stream:
         self._clock = clock
         self._promoted_at = time.monotonic()
         self._maintained_at = time.monotonic()
+        self._limits_at = float("-inf")
         self._failure: IndexerError | None = None
         self._restarts = 0
         self._halted: dict[int, str] = {}
@@ -76,6 +79,7 @@ class Stream:
                 request_retries(self._store.engine, self._settings.stall, self._clock())
                 watch.look_now_and_then()
                 self._maintain_now_and_then()
+                self._set_limits_now_and_then()
                 if not query.isActive:
                     query = self._restarted(query)
         finally:
@@ -152,6 +156,11 @@ class Stream:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
                 if violation is not None:
                     mark(self._store, violation, self._clock())
+
+    def _set_limits_now_and_then(self) -> None:
+        if time.monotonic() - self._limits_at >= _LIMITS_EVERY:
+            set_limits(self._store.engine, self._settings.stall)
+            self._limits_at = time.monotonic()
 
     def _maintain_now_and_then(self) -> None:
         if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Message
+from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
 from indexer.reading import IndexReader
 from indexer.settings import StallPolicy
+from indexer.sinks import tables
+from indexer.sinks.limits import set_limits
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
+from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     START,
     SimulatedChain,
     apply,
     cancellation_requested,
+    contents,
     executed,
     failed,
     gmp_pause_set,
@@ -284,6 +289,39 @@ def test_no_retry_is_asked_for_on_account_of_time_in_which_the_lane_was_paused(w
     assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
     (request,) = world.requests()
     assert request.deadline == START + 160
+
+
+def test_a_lanes_limit_goes_before_a_kinds_and_that_before_the_general_one(world: World) -> None:
+    query, plain = sent_message(1, kind=Kind.QUERY), sent_message(2)
+    for sent in (query, plain):
+        world.send(sent)
+    set_limits(world.store.engine, replace(POLICY, by_kind={Kind.QUERY: 10}))
+    world.let_pass(10)
+    assert (world.status(query), world.status(plain)) == (Status.STALLED, Status.ROUTED)
+    set_limits(world.store.engine, replace(POLICY, by_kind={Kind.QUERY: 10}, by_lane={(ALPHA, BETA): 20}))
+    assert (world.status(query), world.status(plain)) == (Status.ROUTED, Status.ROUTED)
+    world.let_pass(10)
+    assert (world.status(query), world.status(plain)) == (Status.STALLED, Status.STALLED)
+    set_limits(world.store.engine, POLICY)
+    assert (world.status(query), world.status(plain)) == (Status.ROUTED, Status.ROUTED)
+
+
+@pytest.mark.parametrize(("latency", "limit"), [(5, 60), (30, 90), (500, 400)])
+def test_a_lane_that_has_carried_enough_teaches_its_limit_within_bounds(world: World, latency: int, limit: int) -> None:
+    for nonce in range(1, 50):
+        sent = world.send(sent_message(nonce, quorum=1))
+        world.beta.mine(received(sent, 1), executed(sent), time=START + latency)
+    world.read(world.beta)
+    learning = replace(POLICY, learn=True)
+    set_limits(world.store.engine, learning)
+    assert contents(world.store, tables.stall_limits)["stall_limits"] == []  # 49 are not enough
+    world.send(sent_message(50, quorum=1))
+    world.happens(world.beta, received(sent_message(50), 1))
+    sent = world.send(sent_message(51, quorum=1))
+    world.beta.mine(received(sent, 1), executed(sent), time=START + latency)
+    world.read(world.beta)
+    set_limits(world.store.engine, learning)
+    assert {row[-1] for row in contents(world.store, tables.stall_limits)["stall_limits"]} == {limit}
 
 
 def test_attempts_end_at_their_limit(world: World) -> None:
