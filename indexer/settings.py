@@ -29,7 +29,7 @@ class StallPolicy:
         for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute", "silence_after"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
-        for key, seconds in {**self.by_kind, **self.by_lane}.items():
+        for key, seconds in (*self.by_kind.items(), *self.by_lane.items()):
             if seconds <= 0:
                 raise SettingsError(f"the limit of {key} is {seconds}; it must be greater than 0")
 

@@ -1,0 +1,150 @@
+"""Kills a process that fills store and lake, at chosen system calls, and looks whether the next one finishes the work.
+
+`python -m tests.unit.index_sink_sweep FOLDER POINT…` prints, as JSON, per point, such as `fsync:3`, whether the process was killed
+before the third `fsync` of one of its threads, and what is wrong afterwards: an empty text if nothing is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from indexer.jobs.maintain import maintain
+from indexer.settings import IndexFolder, IndexSettings
+from indexer.sinks.history import History
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.store import Store
+from tests.unit.index_logs import ALPHA, BETA
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    absorbed,
+    apply,
+    contents,
+    executed,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
+
+
+def story() -> tuple[SimulatedChain, SimulatedChain]:
+    alpha, beta = new_world()
+    for nonce in range(1, 13):
+        sent = sent_message(nonce, quorum=1)
+        alpha.mine(routed(sent))
+        beta.mine(received(sent, 1), executed(sent), *[absorbed(sent, 1)] * (nonce % 2))
+    return alpha, beta
+
+
+def work(folder: Path) -> None:
+    """Reads what is missing, in rounds, with everything that a running index does to its files."""
+    lake = Lake(folder / "lake")
+    store = Store(f"sqlite:///{folder / 'index.db'}", archive=lake.events_of)
+    settings = IndexSettings(folder=IndexFolder(path=folder), keep_ended=0, keep_versions=0)
+    for head in (5, 9, 12):
+        for chain in story():
+            position = store.positions().get(chain.chain_id)
+            first = 0 if position is None else position.block + 1
+            if first <= head:
+                apply(store, chain, first, head, final=head - 2)
+        promote(store, lake, {ALPHA: 0, BETA: 0})
+        maintain(store, lake, settings, START + 7, least_files=2)
+    store.close()
+
+
+def wrong(folder: Path) -> str:
+    """What store and lake have that the chains have not, or lack."""
+    lake = Lake(folder / "lake")
+    store = Store(f"sqlite:///{folder / 'index.db'}")
+    fresh = Store("sqlite://")
+    try:
+        expected = {}
+        for chain in story():
+            apply(fresh, chain)
+            expected[chain.chain_id] = chain.events(0, chain.head)
+        for chain, events in expected.items():
+            if History(store.engine, lake).events(chain, 0, 99) != events:
+                return f"chain {chain}: the events are not the chain's"
+            if lake.last_block(chain) != 10:
+                return f"chain {chain}: the lake ends with block {lake.last_block(chain)}"
+        whole = {row[0]: row for row in contents(fresh)["messages"]}
+        kept = {row[0]: row for row in contents(store)["messages"]}
+        if any(whole[one] != row for one, row in kept.items()):
+            return "a message is not what its events say"
+        if found := [item.evidence for item in History(store.engine, lake).disagreements()]:
+            return f"store and lake disagree: {found}"
+        return ""
+    finally:
+        store.close()
+        fresh.close()
+
+
+def in_child(action: Callable[[], None], point: str | None = None) -> int:
+    """Runs it in a process of its own, killed at that point if one is given; returns how the process ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            if point is not None:
+                wait_until_traced()
+            action()
+        except BaseException as error:  # noqa: BLE001  a child must not go on as its parent
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            os._exit(1)
+        os._exit(0)
+    if point is None:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    call, number = point.split(":")
+    inject = f"inject={call}:signal=KILL:when={number}"
+    command = ["strace", "-f", "-q", "-p", str(child), "-e", f"trace={call}", "-e", inject, "-o", "/dev/null"]
+    tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    tracer.wait()
+    return ended
+
+
+def wait_until_traced() -> None:
+    """Attaching takes strace a moment; without it, the process would get away."""
+    deadline = time.monotonic() + 20
+    while "TracerPid:\t0\n" in Path("/proc/self/status").read_text():
+        if time.monotonic() > deadline:
+            raise TimeoutError("strace did not attach; is ptrace allowed here?")
+        time.sleep(0.005)
+
+
+def try_point(folder: Path, point: str) -> dict[str, object]:
+    ended = in_child(lambda: work(folder), point)
+    killed = ended == -signal.SIGKILL
+    again = in_child(lambda: work(folder))
+    if again:
+        return {"point": point, "killed": killed, "wrong": f"the next run ended with {again}"}
+    answer = folder / "wrong"
+
+    def look() -> None:
+        answer.write_text(wrong(folder))
+
+    ended = in_child(look)
+    return {"point": point, "killed": killed, "wrong": f"looking ended with {ended}" if ended else answer.read_text()}
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    found = []
+    for position, point in enumerate(sys.argv[2:]):
+        folder = root / str(position)
+        folder.mkdir()
+        found.append(try_point(folder, point))
+        sys.stderr.write(f"{found[-1]}\n")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
