@@ -71,11 +71,11 @@ def wrong(folder: Path) -> str:
         for chain in story():
             apply(fresh, chain)
             expected[chain.chain_id] = chain.events(0, chain.head)
-        for chain, events in expected.items():
-            if History(store.engine, lake).events(chain, 0, 99) != events:
-                return f"chain {chain}: the events are not the chain's"
-            if lake.last_block(chain) != 10:
-                return f"chain {chain}: the lake ends with block {lake.last_block(chain)}"
+        for chain_id, events in expected.items():
+            if History(store.engine, lake).events(chain_id, 0, 99) != events:
+                return f"chain {chain_id}: the events are not the chain's"
+            if lake.last_block(chain_id) != 10:
+                return f"chain {chain_id}: the lake ends with block {lake.last_block(chain_id)}"
         whole = {row[0]: row for row in contents(fresh)["messages"]}
         kept = {row[0]: row for row in contents(store)["messages"]}
         if any(whole[one] != row for one, row in kept.items()):
