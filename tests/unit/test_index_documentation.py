@@ -1,0 +1,42 @@
+"""The queries of docs/indexing.md, run as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from indexer.divergences import MEANINGS
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.store import Store
+from tests.unit.index_logs import ALPHA, BETA
+from tests.unit.index_world import apply, executed, new_world, received, routed, sent_message
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "indexing.md").read_text()
+
+
+def test_the_example_queries_answer_as_the_page_says(tmp_path: Path) -> None:
+    lake, store = Lake(tmp_path / "lake"), Store(f"sqlite:///{tmp_path / 'index.db'}")
+    alpha, beta = new_world()
+    for nonce in (1, 2, 3):
+        sent = sent_message(nonce, quorum=1)
+        alpha.mine(routed(sent))
+        beta.mine(received(sent, 1), *[received(sent, 2)] * (nonce % 2), executed(sent))
+    for chain in (alpha, beta):
+        apply(store, chain, final=chain.head)
+        promote(store, lake, {ALPHA: 0, BETA: 0})
+    store.close()
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(block.replace(".waybill/devnet/lake/events", str(lake.folder)), found)  # noqa: S102  our own page
+    assert found["lanes"] == [(ALPHA, BETA, 3)]
+    assert found["per_gmp"] == [{"gmp": 1, "event_count": 3}, {"gmp": 2, "event_count": 2}]
+    assert found["earlier"] == 3
+
+
+def test_the_page_names_every_kind_of_divergence_with_its_severity() -> None:
+    table = PAGE.split("## Nothing contradicts")[1].split("\n## ")[0]
+    for kind, meaning in MEANINGS.items():
+        (row,) = [line for line in table.splitlines() if f"`{kind}`" in line]
+        assert row.endswith(f"| {meaning.severity.value} |"), row
