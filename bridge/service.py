@@ -116,7 +116,7 @@ class Bridge:
         )
         requests = IndexRequests(settings.index_store) if settings.index_store else None
         self.recovery = Recovery(planner, store, clock, settings.recovery(), requests)
-        payers = {chain_id: self._senders[chain_id, relayer.address.lower()] for chain_id in chains}
+        payers = {chain_id: self._senders[chain_id, next(iter(_by_address(paying[chain_id])))] for chain_id in chains}
         letters = self.undertaking.letters
         self.propagation = Propagation(
             deployment=deployment,
