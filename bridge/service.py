@@ -181,7 +181,8 @@ async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterat
         WrongChainIdError: an endpoint is of another chain.
         TransientError: a chain has no endpoint that answers.
     """
-    async with open_chains(deployment) as chains:
+    policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
+    async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
         store = open_store(settings.store)
         bridge = None
         try:

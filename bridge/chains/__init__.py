@@ -3,5 +3,6 @@
 from bridge.chains.endpoints import WrongChainIdError
 from bridge.chains.evm import EvmChain
 from bridge.chains.network import open_chains
+from bridge.chains.policy import EndpointPolicy
 
-__all__ = ["EvmChain", "WrongChainIdError", "open_chains"]
+__all__ = ["EndpointPolicy", "EvmChain", "WrongChainIdError", "open_chains"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from web3 import AsyncHTTPProvider
 from web3.types import RPCEndpoint
 
 from bridge.chains.answers import Meaning, RpcError, meaning_of
+from bridge.chains.policy import CHANGING, EndpointPolicy, Pace
 from bridge.ports import TerminalError, TransientError
 
 _log = structlog.get_logger(__name__)
@@ -45,6 +46,10 @@ class _EndpointError(Exception):
     """An endpoint gave no usable answer."""
 
 
+class _UnusableError(Exception):
+    """An endpoint was put aside; the text says which, and why."""
+
+
 class _NobodyAnsweredError(TransientError):
     """No endpoint gave a usable answer; asking again in a moment may help."""
 
@@ -67,18 +72,19 @@ class EndpointState:
 class Endpoint:
     """One URL, over one session that is kept open."""
 
-    def __init__(self, url: str, chain_id: int, request_seconds: float) -> None:
+    def __init__(self, url: str, chain_id: int, policy: EndpointPolicy) -> None:
         self.url = url
         self.name = without_secrets(url)  # for texts
         self.requests: Counter[str] = Counter()  # by result: answered, refused, failed
         self.rests_until = 0.0  # on the monotonic clock; 0 while it answers
         self._chain_id = chain_id
         self._verified = False
+        self._pace = Pace(policy.requests_per_second)
         self._session = ClientSession(connector=TCPConnector(limit=64, keepalive_timeout=60), raise_for_status=True)
         # web3's own retries would hide failures from the next endpoint's chance.
         self._provider = AsyncHTTPProvider(
             URI(url),
-            request_kwargs={"timeout": ClientTimeout(total=request_seconds)},
+            request_kwargs={"timeout": ClientTimeout(total=policy.request_seconds)},
             exception_retry_configuration=None,
         )
 
@@ -115,6 +121,9 @@ class Endpoint:
         self._verified = True
 
     async def _post(self, method: str, params: Sequence[Any]) -> Any:
+        wait = self._pace.wait_from(time.monotonic())
+        if wait:
+            await asyncio.sleep(wait)
         try:
             result = await self._make(method, params)
         except (RpcError, _EndpointError) as error:
@@ -145,28 +154,27 @@ class Endpoint:
 class Endpoints:
     """The endpoints of one chain. Create them with `open`, inside the event loop that uses them."""
 
-    def __init__(self, chain_id: int, urls: Sequence[str], *, request_seconds: float, retry_seconds: float) -> None:
+    def __init__(self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> None:
         self._chain_id = chain_id
-        self._retry_seconds = retry_seconds
-        self._endpoints = [Endpoint(url, chain_id, request_seconds) for url in urls]
+        self._policy = policy
+        self._endpoints = [Endpoint(url, chain_id, policy) for url in urls]
+        self._current = self._endpoints[0]  # whose answers we go by
+        self._seen: int | None = None  # the highest block that it has told us of
 
     @classmethod
-    async def open(
-        cls, chain_id: int, urls: Sequence[str], *, request_seconds: float, retry_seconds: float
-    ) -> Endpoints:
+    async def open(cls, chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> Endpoints:
         """Connects, and looks behind every URL.
 
         Args:
             chain_id: the EIP-155 id that each of them must have.
             urls: in order of preference.
-            request_seconds: how long one request may take.
-            retry_seconds: how long a request is tried again while nobody answers.
+            policy: how they are asked.
 
         Raises:
             WrongChainIdError: one that answers is another chain.
-            TransientError: none answers.
+            TransientError: none answers, or there are fewer than have to agree.
         """
-        endpoints = cls(chain_id, urls, request_seconds=request_seconds, retry_seconds=retry_seconds)
+        endpoints = cls(chain_id, urls, policy)
         try:
             await endpoints._look_behind_each()
         except BaseException:
@@ -199,7 +207,7 @@ class Endpoints:
         attempts = stamina.retry_context(
             on=_NobodyAnsweredError,
             attempts=None,
-            timeout=self._retry_seconds,
+            timeout=self._policy.retry_seconds,
             wait_initial=0.1,
             wait_max=2.0,
             wait_jitter=0.2,
@@ -208,6 +216,47 @@ class Endpoints:
             with attempt:
                 return await self._ask_each(method, params)
         raise AssertionError("stamina gives up only by raising")
+
+    async def agreed(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> Any:
+        """The result of a request on which as many endpoints agree as the policy asks for; no liar can make it up alone.
+
+        Args:
+            essence: what of an answer must be equal.
+            method: what is asked.
+            params: its parameters.
+
+        Raises:
+            RpcError: a node answered with an error that another node would give too.
+            TransientError: too few answered, or they do not agree.
+        """
+        needed = self._policy.agreement
+        if needed == 1:
+            return await self.request(method, *params)
+        answers = await asyncio.gather(*(self._opinion(one, method, params) for one in self._endpoints))
+        votes: defaultdict[Hashable, list[Any]] = defaultdict(list)
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                raise answer
+            if not isinstance(answer, Exception):
+                votes[essence(answer)].append(answer)
+        most = max(votes.values(), key=len, default=[])
+        if len(most) >= needed:
+            return most[0]
+        raise TransientError(
+            f"chain {self._chain_id}: {needed} endpoints have to agree on {method}, and {len(most)} of"
+            f" {len(self._endpoints)} do ({len(votes)} different answers)"
+        )
+
+    async def _opinion(self, endpoint: Endpoint, method: str, params: Sequence[Any]) -> Any:
+        """One endpoint's answer, or the error that says why it has none."""
+        try:
+            return await endpoint.ask(method, params)
+        except RpcError as error:
+            if meaning_of(error) is not Meaning.UNAVAILABLE:
+                return error
+            return TransientError(self._put_aside(endpoint, error))
+        except (_EndpointError, WrongChainIdError) as error:
+            return TransientError(self._put_aside(endpoint, error))
 
     async def _look_behind_each(self) -> None:
         reasons = []
@@ -219,22 +268,87 @@ class Endpoints:
                 reasons.append(self._put_aside(endpoint, error))
         if len(reasons) == len(self._endpoints):
             raise self._nobody(reasons)
+        if len(self._endpoints) < self._policy.agreement:
+            raise TransientError(
+                f"chain {self._chain_id} has {len(self._endpoints)} endpoints, and {self._policy.agreement} have to agree:"
+                " name more of them, or lower agreement"
+            )
 
     async def _ask_each(self, method: str, params: Sequence[Any]) -> Any:
-        reasons = []
-        for endpoint in self._in_order():
+        reasons: list[str] = []
+        waiting = deque(self._in_order())
+        while waiting:
+            hedge = self._policy.hedge_after if len(waiting) > 1 and method not in CHANGING else None
+            first = waiting.popleft()
             try:
-                result = await endpoint.ask(method, params)
-            except (_EndpointError, WrongChainIdError) as error:
-                reasons.append(self._put_aside(endpoint, error))
-            except RpcError as error:
-                if meaning_of(error) is not Meaning.UNAVAILABLE:
-                    raise
-                reasons.append(self._put_aside(endpoint, error))
-            else:
-                self._take_back(endpoint)
-                return result
+                if hedge is None:
+                    return await self._ask(first, method, params)
+                return await self._ask_hedged(first, waiting, hedge, method, params)
+            except _UnusableError as error:
+                reasons.append(str(error))
         raise self._nobody(reasons)
+
+    async def _ask_hedged(
+        self, first: Endpoint, others: deque[Endpoint], hedge: float, method: str, params: Sequence[Any]
+    ) -> Any:
+        """One endpoint's answer, or another one's that was asked too because the first took long.
+
+        Raises:
+            RpcError: an error that another node would give too.
+            _UnusableError: neither gave an answer.
+        """
+        asked = [asyncio.create_task(self._ask(first, method, params))]
+        reasons: list[str] = []
+        try:
+            done, _ = await asyncio.wait(asked, timeout=hedge)
+            if not done:
+                asked.append(asyncio.create_task(self._ask(others.popleft(), method, params)))
+            for answer in asyncio.as_completed(asked):
+                try:
+                    return await answer
+                except _UnusableError as error:
+                    reasons.append(str(error))
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        raise _UnusableError("; ".join(reasons))
+
+    async def _ask(self, endpoint: Endpoint, method: str, params: Sequence[Any]) -> Any:
+        """One endpoint's answer.
+
+        Raises:
+            RpcError: an error that another node would give too.
+            _UnusableError: another one has to be asked.
+        """
+        try:
+            await self._must_not_be_behind(endpoint)
+            result = await endpoint.ask(method, params)
+        except (_EndpointError, WrongChainIdError) as error:
+            raise _UnusableError(self._put_aside(endpoint, error)) from error
+        except RpcError as error:
+            if meaning_of(error) is not Meaning.UNAVAILABLE:
+                raise
+            raise _UnusableError(self._put_aside(endpoint, error)) from error
+        self._take_back(endpoint)
+        self._current = endpoint
+        if method == "eth_getBlockByNumber" and isinstance(result, dict):
+            self._remember(result)
+        return result
+
+    async def _must_not_be_behind(self, endpoint: Endpoint) -> None:
+        """Another endpoint than the last one must know how far we are: one that is behind would look like a reorg."""
+        if endpoint is self._current or self._seen is None:
+            return
+        if await endpoint.ask("eth_getBlockByNumber", [hex(self._seen), False]) is None:
+            raise _EndpointError(f"it is behind: it does not know block {self._seen} yet")
+
+    def _remember(self, block: Mapping[str, Any]) -> None:
+        try:
+            number = int(block["number"], 16)
+        except (KeyError, TypeError, ValueError):
+            return  # whoever asked finds the form unusable
+        self._seen = number if self._seen is None else max(self._seen, number)
 
     def _in_order(self) -> list[Endpoint]:
         now = time.monotonic()

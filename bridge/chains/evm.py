@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from eth_utils import keccak
 from bridge.chains.answers import Meaning, RpcError, meaning_of, revert_data
 from bridge.chains.decoding import decode, to_base_fee, to_block, to_bytes, to_int, to_logs, to_receipt
 from bridge.chains.endpoints import Endpoints, EndpointState
+from bridge.chains.policy import EndpointPolicy
 from bridge.ports import (
     Block,
     Call,
@@ -37,24 +39,22 @@ class EvmChain:
 
     @classmethod
     async def connect(
-        cls, chain_id: int, rpc_urls: Sequence[str], *, request_seconds: float = 10.0, retry_seconds: float = 15.0
+        cls, chain_id: int, rpc_urls: Sequence[str], policy: EndpointPolicy | None = None, **changes: Any
     ) -> EvmChain:
         """Connects to a chain.
 
         Args:
             chain_id: the EIP-155 id that must be behind every URL.
             rpc_urls: endpoints, the preferred first.
-            request_seconds: how long one request may take.
-            retry_seconds: how long a request is tried again while no endpoint answers.
+            policy: how they are asked.
+            changes: to the policy, by the names of its fields.
 
         Raises:
             WrongChainIdError: an endpoint is of another chain.
             TransientError: no endpoint answers.
         """
-        return cls(
-            chain_id,
-            await Endpoints.open(chain_id, rpc_urls, request_seconds=request_seconds, retry_seconds=retry_seconds),
-        )
+        asked = replace(policy or EndpointPolicy(), **changes)
+        return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked))
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -89,7 +89,10 @@ class EvmChain:
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
-        answer = await self._look_up("eth_getBlockByNumber", hex(number), False)
+        try:
+            answer = await self._endpoints.agreed(_hash_of_block, "eth_getBlockByNumber", hex(number), False)
+        except RpcError as error:
+            raise _as_port_error(error) from error
         return None if answer is None else decode(f"block {number}", to_block, answer)
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
@@ -103,7 +106,7 @@ class EvmChain:
             "topics": [[_hex(topic) for topic in topics]],
         }
         try:
-            answer = await self._endpoints.request("eth_getLogs", criteria)
+            answer = await self._endpoints.agreed(_sum_of_logs, "eth_getLogs", criteria)
         except RpcError as error:
             if meaning_of(error) is not Meaning.TOO_MUCH_ASKED or first == last:
                 raise _as_port_error(error) from error
@@ -221,3 +224,15 @@ def _to_json(call: Call, sender: str | None) -> dict[str, str]:
 
 def _hex(data: bytes) -> str:
     return "0x" + data.hex()
+
+
+def _hash_of_block(answer: Any) -> Hashable:
+    return answer.get("hash") if isinstance(answer, dict) else None
+
+
+def _sum_of_logs(answer: Any) -> Hashable:
+    """What of logs must be equal: their places and contents, whatever else a client writes beside them."""
+    if not isinstance(answer, list):
+        return None
+    names = ("blockHash", "logIndex", "address", "topics", "data")
+    return tuple(sorted(str([str(log.get(name)).lower() for name in names]) for log in answer))

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import MappingProxyType
 
 from bridge.chains.evm import EvmChain
+from bridge.chains.policy import EndpointPolicy
 from bridge.protocol.deployment import Deployment
 
 
 @asynccontextmanager
 async def open_chains(
-    deployment: Deployment, chain_ids: Collection[int] | None = None
+    deployment: Deployment,
+    chain_ids: Collection[int] | None = None,
+    policies: Mapping[int, EndpointPolicy] = MappingProxyType({}),
+    rpc_urls: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> AsyncIterator[dict[int, EvmChain]]:
     """Connects to the chains of a network, or to those given, and closes them afterwards.
+
+    Args:
+        deployment: the network.
+        chain_ids: which of its chains; None is all.
+        policies: how to ask endpoints, by the chain's id, where it is not the usual way.
+        rpc_urls: endpoints in place of the deployment's, by the chain's id.
 
     Raises:
         WrongChainIdError: an endpoint is of another chain.
@@ -23,6 +34,7 @@ async def open_chains(
         chains = {}
         for deployed in deployment.chains:
             if chain_ids is None or deployed.chain_id in chain_ids:
-                chain = await EvmChain.connect(deployed.chain_id, deployed.rpc_urls)
+                urls = rpc_urls.get(deployed.chain_id) or deployed.rpc_urls
+                chain = await EvmChain.connect(deployed.chain_id, urls, policies.get(deployed.chain_id))
                 chains[deployed.chain_id] = await stack.enter_async_context(chain)
         yield chains

@@ -54,7 +54,8 @@ async def _with_key(workspace: Workspace, deployment: Deployment, settings: Sett
 
 async def _reading(workspace: Workspace, deployment: Deployment, settings: Settings) -> None:
     progress("no WAYBILL_RELAYER_KEY: messages can't be retried over this API")
-    async with open_chains(deployment) as chains:
+    policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
+    async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
         opened = open_store(settings.store)
         try:
             index = partial(index_if_any, workspace)

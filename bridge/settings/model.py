@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bridge.chains import EndpointPolicy
 from bridge.policies import DEFAULT_POLICIES, PolicyError, RetryPolicy, reliable, validated
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
@@ -221,6 +222,26 @@ class Settings(BaseSettings):
                 cooldown_cap=self.breaker_cooldown_cap,
             ),
         )
+
+    def endpoint_policies(self, deployment: Deployment) -> dict[int, EndpointPolicy]:
+        """How the endpoints of each chain are asked, by its id."""
+        found = {}
+        for deployed in deployment.chains:
+            chain = self.chains.get(deployed.name, ChainSettings())
+            found[deployed.chain_id] = EndpointPolicy(
+                agreement=chain.agreement,
+                hedge_after=self.hedge_after,
+                requests_per_second=chain.requests_per_second,
+            )
+        return found
+
+    def rpc_urls(self, deployment: Deployment) -> dict[int, tuple[str, ...]]:
+        """Endpoints that stand in place of the deployment's, by the chain's id."""
+        return {
+            deployed.chain_id: self.chains[deployed.name].rpc_urls
+            for deployed in deployment.chains
+            if deployed.name in self.chains
+        }
 
     def accepts_chain(self, name: str) -> bool:
         """Whether messages from and to a chain are delivered."""

@@ -1,0 +1,151 @@
+"""Several endpoints of one chain: a liar is outvoted, a slow one is overtaken, one that is behind is not gone over to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bridge.chains import EndpointPolicy, EvmChain
+from bridge.ports import TransientError
+from tests.unit.rpc_server import Answer, Behaviour, RpcServer
+
+ALPHA = 31337
+ADDRESS = "0x" + "ab" * 20
+TOPIC = b"\x01" * 32
+
+Serve = Callable[..., Awaitable[RpcServer]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[RpcServer] = []
+
+    async def start(behaviour: Behaviour) -> RpcServer:
+        servers.append(await RpcServer(behaviour).start())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        await server.stop()
+
+
+def chain_up_to(head: int, branch: int = 1, logs: list[dict[str, Any]] | None = None) -> Behaviour:
+    """A node whose newest block is `head`."""
+
+    def answer(method: str, params: list[Any]) -> Answer:
+        if method == "eth_getLogs":
+            return {"result": logs or []}
+        if method != "eth_getBlockByNumber":
+            return {"result": hex(branch)}
+        number = head if params[0] == "latest" else int(params[0], 16)
+        block = {"number": hex(number), "hash": f"0x{branch:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}
+        return {"result": block if number <= head else None}
+
+    return answer
+
+
+def slow(behaviour: Behaviour, seconds: float) -> Behaviour:
+    async def answer(method: str, params: list[Any]) -> Answer:
+        await asyncio.sleep(seconds)
+        found = behaviour(method, params)
+        assert isinstance(found, dict)
+        return found
+
+    return answer
+
+
+LOG = {
+    "address": ADDRESS,
+    "topics": ["0x" + TOPIC.hex()],
+    "data": "0x",
+    "blockNumber": "0x5",
+    "blockHash": f"0x{1:064x}",
+    "transactionHash": "0x" + "09" * 32,
+    "logIndex": "0x0",
+    "removed": False,
+}
+
+
+async def test_one_lying_endpoint_of_three_is_outvoted_on_blocks_and_logs(serve: Serve) -> None:
+    forged = {**LOG, "data": "0x66"}
+    liar, *honest = [
+        await serve(chain_up_to(9, 2, [LOG, forged])),
+        await serve(chain_up_to(9, 1, [LOG])),
+        await serve(chain_up_to(9, 1, [{**LOG, "removed": None}])),  # clients differ in what else they write
+    ]
+    async with await EvmChain.connect(ALPHA, [liar.url, *(one.url for one in honest)], agreement=2) as chain:
+        block = await chain.block(5)
+        assert block is not None
+        assert block.hash == (1).to_bytes(32)
+        assert [log.data for log in await chain.logs(5, 5, [ADDRESS], [TOPIC])] == [b""]
+
+
+async def test_endpoints_that_do_not_agree_give_no_answer(serve: Serve) -> None:
+    urls = [(await serve(chain_up_to(9, branch))).url for branch in (1, 2, 3)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TransientError, match=r"2 endpoints have to agree .* 1 of 3 do \(3 different answers"):
+            await chain.block(5)
+
+
+async def test_without_a_majority_for_a_block_it_is_not_called_missing_either(serve: Serve) -> None:
+    urls = [(await serve(chain_up_to(9))).url, (await serve(chain_up_to(3))).url]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TransientError, match="have to agree"):
+            await chain.block(5)
+
+
+async def test_fewer_endpoints_than_have_to_agree_are_refused_at_once(serve: Serve) -> None:
+    only = await serve(chain_up_to(9))
+    with pytest.raises(TransientError, match="has 1 endpoints, and 2 have to agree"):
+        await EvmChain.connect(ALPHA, [only.url], agreement=2)
+
+
+async def test_a_slow_read_is_overtaken_by_another_endpoint(serve: Serve) -> None:
+    tardy, quick = await serve(slow(chain_up_to(9, 1), 5)), await serve(chain_up_to(9, 2))
+    async with await EvmChain.connect(ALPHA, [tardy.url, quick.url], hedge_after=0.1) as chain:
+        began = time.monotonic()
+        assert await chain.balance(ADDRESS) == 2
+        assert time.monotonic() - began < 4
+    assert tardy.asked("eth_getBalance") == quick.asked("eth_getBalance") == 1
+
+
+async def test_a_quick_read_is_asked_once_and_a_transaction_always(serve: Serve) -> None:
+    first, second = await serve(chain_up_to(9)), await serve(chain_up_to(9))
+    async with await EvmChain.connect(ALPHA, [first.url, second.url], hedge_after=5) as chain:
+        await chain.balance(ADDRESS)
+    assert (first.asked("eth_getBalance"), second.asked("eth_getBalance")) == (1, 0)
+    tardy = await serve(slow(chain_up_to(9), 0.4))
+    async with await EvmChain.connect(ALPHA, [tardy.url, second.url], hedge_after=0.1) as chain:
+        await chain.broadcast(b"\x02raw")
+    assert second.asked("eth_sendRawTransaction") == 0
+
+
+async def test_hedging_goes_on_to_the_third_when_two_fail(serve: Serve) -> None:
+    broken = [await serve(slow(lambda *_: {"nothing": 1}, 0.2)) for _ in range(2)]
+    sound = await serve(chain_up_to(9, 3))
+    async with await EvmChain.connect(ALPHA, [*(one.url for one in broken), sound.url], hedge_after=0.05) as chain:
+        assert await chain.balance(ADDRESS) == 3
+
+
+async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> None:
+    preferred, behind = await serve(chain_up_to(9)), await serve(chain_up_to(7))
+    async with await EvmChain.connect(ALPHA, [preferred.url, behind.url], retry_seconds=0.3) as chain:
+        assert (await chain.head()).number == 9
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        with pytest.raises(TransientError, match="it is behind: it does not know block 9 yet"):
+            await chain.head()
+        behind.behaviour = chain_up_to(10)
+        assert (await chain.head()).number == 10
+
+
+async def test_requests_to_an_endpoint_keep_their_distance(serve: Serve) -> None:
+    only = await serve(chain_up_to(9))
+    async with await EvmChain.connect(ALPHA, [only.url], EndpointPolicy(requests_per_second=20)) as chain:
+        began = time.monotonic()
+        await asyncio.gather(*(chain.balance(ADDRESS) for _ in range(10)))
+        assert time.monotonic() - began >= 9 / 20
