@@ -77,4 +77,4 @@ def test_npm_lock_matches_package_json(folder: str) -> None:
     assert groups
     for group in groups:
         assert root[group] == wanted[group]
-        assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted[group].values())
+        assert all(re.fullmatch(r"\d+\.\d+\.\d+(-[\w.]+)?", version) for version in wanted[group].values())
