@@ -1,7 +1,7 @@
 """Prints which test proves which requirement, and the requirements that no test names yet.
 
 python -m scripts.conformance           the table
-python -m scripts.conformance --missing the rows without a test
+python -m scripts.conformance --missing the rows without a test and without a reason
 """
 
 from __future__ import annotations
@@ -22,8 +22,17 @@ _SOLIDITY_NAMED = re.compile(r"@custom:requirement ([A-Z0-9, -]+)\s*\n\s*(?:///[
 
 def requirements() -> dict[str, str]:
     """The text of every requirement by its id."""
+    return {name: row["text"] for name, row in _rows().items()}
+
+
+def reasons() -> dict[str, str]:
+    """Why there is no test, by requirement."""
+    return {name: row["reason"] for name, row in _rows().items() if "reason" in row}
+
+
+def _rows() -> dict[str, dict[str, str]]:
     with (ROOT / "docs" / "conformance.toml").open("rb") as file:
-        return {name: row["text"] for name, row in tomllib.load(file).items()}
+        return tomllib.load(file)
 
 
 def named_tests() -> Iterator[tuple[str, str]]:
@@ -50,21 +59,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--missing", action="store_true", help="only the requirements that no test names")
     only_missing = parser.parse_args().missing
-    known = requirements()
+    known, explained = requirements(), reasons()
     proofs: dict[str, list[str]] = defaultdict(list)
     for requirement, test in named_tests():
         proofs[requirement].append(test)
     for name, text in known.items():
-        if only_missing and proofs.get(name):
+        if only_missing and (proofs.get(name) or name in explained):
             continue
         print(f"{name:9} {text}")
+        if name in explained:
+            print(f"          no test: {explained[name]}")
         for test in proofs.get(name, []):
             print(f"          {test}")
     unknown = sorted(set(proofs) - set(known))
     for name in unknown:
         print(f"unknown requirement {name}, named by {', '.join(proofs[name])}", file=sys.stderr)
     proven = sum(1 for name in known if proofs.get(name))
-    print(f"\n{proven} of {len(known)} requirements are named by a test", file=sys.stderr)
+    print(
+        f"\n{proven} of {len(known)} requirements are named by a test, {len(explained)} have a reason", file=sys.stderr
+    )
     return 1 if unknown else 0
 
 

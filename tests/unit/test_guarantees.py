@@ -171,6 +171,7 @@ def test_a_capacity_that_evicts_what_could_come_again_is_refused_naming_both() -
         reliable(Reliability(dedup_capacity=100_000))
 
 
+@pytest.mark.requirement("SF-51", "SF-79")
 def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.load(retention=700, reliability={"lock_ttl": 10, "dedup_capacity": 1})

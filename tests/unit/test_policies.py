@@ -108,6 +108,19 @@ def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> 
     assert [delay(policy, attempt) for attempt in (1, 2, 3, 4)] == [1, 2, 4, 8]
 
 
+@pytest.mark.requirement("SF-38", "SF-39", "SF-40", "SF-41", "SF-42", "SF-43", "SF-52", "X-8")
+@given(draw=st.floats(0, 1, exclude_max=True))
+def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
+    """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
+    policy = RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)
+    waits = [delay(policy, attempt, draw=draw) for attempt in (1, 2, 3, 4)]
+    assert waits[3] is None
+    for wait, nominal in zip(waits[:3], (0.1, 0.2, 0.4), strict=True):
+        assert wait is not None
+        assert nominal * 0.9 - 1e-9 <= wait <= nominal * 1.1 + 1e-9
+    assert policy.max_attempts == 4
+
+
 @pytest.mark.requirement("OIP-72")
 @given(draw=st.floats(0, 1, exclude_max=True), attempt=st.integers(1, 5))
 def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, attempt: int) -> None:

@@ -21,6 +21,7 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- StateHashGuard
 
+    /// @custom:requirement OIP-12, OIP-149
     function testFuzz_RevertWhen_TheDeclaredStateIsNotThePresentOne(bytes32 subject, bytes32 declared) external {
         bytes32 actual = guard.currentStateHash(subject);
         vm.assume(declared != actual);
@@ -40,6 +41,7 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- OrderedGuard
 
+    /// @custom:requirement OIP-13
     function testFuzz_AcceptsOnlyTheNextSequence(bytes32 subject, uint8 applied, uint64 sequence) external {
         for (uint64 next = 1; next <= applied % 8; ++next) {
             guard.takeInOrder(subject, next);
@@ -76,6 +78,7 @@ contract GuardsTest is Test {
         guard.useAttestation(0, "message");
     }
 
+    /// @custom:requirement OIP-14, OIP-15, OIP-148
     function testFuzz_ATransactionCountsOnceWhicheverMessageBringsIt(bytes32 id, bytes32 first, bytes32 second)
         external
     {
@@ -88,6 +91,7 @@ contract GuardsTest is Test {
 
     // ---------------------------------------------------------------- ExpiringLocks
 
+    /// @custom:requirement OIP-84, OIP-85, OIP-159
     function testFuzz_TheLeastLockCoversTheWholeRetryWindow(uint32 messageTtl, uint32 retries, uint32 backoff)
         external
     {
@@ -121,6 +125,7 @@ contract GuardsTest is Test {
         guard.takeLock("asset", address(1), lockTtl);
     }
 
+    /// @custom:requirement OIP-87, OIP-88
     function testFuzz_ALockHoldsUntilItEndsByItself(uint64 lockTtl, uint64 later) external {
         lockTtl = uint64(bound(lockTtl, LEAST, guard.MAX_LOCK_TTL()));
         later = uint64(bound(later, 0, 2 * uint256(lockTtl)));
@@ -144,6 +149,7 @@ contract GuardsTest is Test {
         }
     }
 
+    /// @custom:requirement X-2
     function test_TheHolderRenewsUnderANewFence() external {
         guard.takeLock("asset", address(1), LEAST);
         vm.warp(block.timestamp + 100);

@@ -148,6 +148,7 @@ contract AssetRegistryTest is CourierChains {
         }
     }
 
+    /// @custom:requirement OIP-18, OIP-33, OIP-34
     function testFuzz_MessagesLiveAtLeastAsLongAsTheAssetAsksFor(uint32 leastTtl) external {
         vm.prank(owner);
         alpha.setLeastTtl(HOUSE, leastTtl);
@@ -157,6 +158,7 @@ contract AssetRegistryTest is CourierChains {
 
     // ---------------------------------------------------------------- any instruction
 
+    /// @custom:requirement OIP-115, OIP-128
     function testFuzz_RefusesASenderWithoutThePermission(uint8 index) external {
         Action action = Action(bound(index, 0, uint8(type(Action).max)));
         vm.prank(owner);
@@ -176,6 +178,7 @@ contract AssetRegistryTest is CourierChains {
         assertFalse(_apply(made));
     }
 
+    /// @custom:requirement OIP-152
     function test_WaitsForTheEndOfARollback() external {
         assertTrue(_apply(_make(Action.BEGIN_ROLLBACK, address(0), 0)));
         Message memory sync = _instruct(_make(Action.SYNC, bob, 5));
@@ -208,6 +211,7 @@ contract AssetRegistryTest is CourierChains {
         assertFalse(_apply(_make(Action.SYNC, address(0), 5)));
     }
 
+    /// @custom:requirement OIP-12, OIP-155
     function test_AnOvertakenSyncChangesNothing() external {
         assertEq(_overtake(), bob);
     }
@@ -280,6 +284,7 @@ contract AssetRegistryTest is CourierChains {
 
     // ---------------------------------------------------------------- locks
 
+    /// @custom:requirement OIP-13
     function test_LocksAreAppliedInTheSendersOrder() external {
         (Message[3] memory messages) = _locksBackwards();
         assertFalse(_isExecuted(messages[2]), "the last came first");
@@ -310,6 +315,7 @@ contract AssetRegistryTest is CourierChains {
     }
 
     /// @dev A re-issue keeps the number of the message that it stands in for, so only one of the two counts.
+    /// @custom:requirement X-7, OIP-83
     function test_OnlyOneOfAMessageAndItsReissueCounts() external {
         Message memory original = _instruct(_makeLock(Action.LOCK, ann, 1));
         assertTrue(_apply(_makeLock(Action.LOCK, ann, 1)), "the re-issue");
@@ -338,6 +344,7 @@ contract AssetRegistryTest is CourierChains {
         assertTrue(_apply(made));
     }
 
+    /// @custom:requirement OIP-88
     function test_ALockThatWaitsBehindAnotherIsTakenWhenThatEnds() external {
         assertTrue(_apply(_makeLock(Action.LOCK, ann, 1)));
         Message memory second = _instruct(_makeLock(Action.LOCK, bob, 2));
@@ -350,6 +357,7 @@ contract AssetRegistryTest is CourierChains {
 
     // ---------------------------------------------------------------- ATTEST
 
+    /// @custom:requirement OIP-15, OIP-16, OIP-155
     function test_ATransactionRewrappedInAnotherMessageChangesNothing() external {
         assertEq(_rewrap(), bob);
     }

@@ -17,6 +17,7 @@ contract ExpireTest is RouterFixture {
         assertEq(uint8(found), uint8(execution));
     }
 
+    /// @custom:requirement OIP-26, X-1
     function testFuzz_OnlyPlainAndCriticalMessagesMayLiveForEver(uint8 kind) public {
         Route memory request = usualRoute(1, 1);
         request.ttl = 0;
@@ -28,6 +29,7 @@ contract ExpireTest is RouterFixture {
         source.route(request);
     }
 
+    /// @custom:requirement OIP-30
     function testFuzz_Revert_When_AnExpiredMessageIsRetried(uint32 ttl, uint32 late) public {
         Route memory request = usualRoute(1, 1);
         request.ttl = uint32(bound(ttl, 1, 365 days));
@@ -41,6 +43,7 @@ contract ExpireTest is RouterFixture {
         source.retryRoute(usualRetry(message, AXELAR));
     }
 
+    /// @custom:requirement OIP-27, OIP-146, OIP-156
     function testFuzz_AnExpiredArrivalIsMarkedAndConsumed(uint32 ttl, uint32 late, uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         message.ttl = uint32(bound(ttl, 1, 365 days));

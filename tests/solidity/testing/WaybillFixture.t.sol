@@ -37,6 +37,7 @@ contract WaybillFixtureTest is WaybillFixture {
         assertEq(_there.entries(0), "hello");
     }
 
+    /// @custom:requirement OIP-3, OBX-4, OBX-8
     function test_ALateDuplicateIsAbsorbedAndExecutesNothing() public {
         bytes32 id = _sign("hello", 1, quoted(HYPERLANE));
         deliver(id, HYPERLANE);

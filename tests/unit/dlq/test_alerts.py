@@ -10,12 +10,15 @@ from typing import cast
 
 import pytest
 from eth_abi.abi import encode
+from pydantic import SecretStr
 
 from bridge.dlq.alerts import Alerts, severity_of
 from bridge.dlq.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
 from bridge.dlq.integrity import verify
 from bridge.dlq.parameters import ALERT_THRESHOLD, CRITICAL_THRESHOLD, OnChainParameters, Thresholds, operator_parameter
 from bridge.ports import Call, CallRevertedError, Chain, TransientError
+from bridge.settings.dead_letters import AlertSettings, EmailSettings
+from bridge.undertaking import channels
 from tests.builders import message
 from tests.unit.dlq.servers import WebhookServer, mail_server, webhook_server
 from tests.unit.dlq_world import OPERATOR, STRANGER, Undertaking
@@ -159,8 +162,8 @@ async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(ho
         async def tell(self, notice: Notice) -> None:  # noqa: ARG002
             raise TransientError("no answer")
 
-    channels: list[Channel] = [Away(), Webhook(hook.url, timeout=5)]
-    alerts = Alerts(desk.letters, channels, Fixed(), desk.clock)
+    both: list[Channel] = [Away(), Webhook(hook.url, timeout=5)]
+    alerts = Alerts(desk.letters, both, Fixed(), desk.clock)
     await alerts.announce_tampering(verify(desk.letters, trusted=frozenset({STRANGER.address})))
     (posted,) = hook.posted
     assert posted["severity"] == "critical"
@@ -199,3 +202,16 @@ async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> Non
     assert await parameters.is_operator(STRANGER.address)
     assert not await parameters.is_operator(OPERATOR.address)
     assert await parameters.thresholds() == Thresholds()
+
+
+@pytest.mark.requirement("OIP-102", "OIP-105")
+def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
+    named = AlertSettings(
+        webhook="http://localhost/a",
+        slack="http://localhost/b",
+        pagerduty_key=SecretStr("routing"),
+        email=EmailSettings(host="localhost", sender="a@b", recipients=("c@d",)),
+    )
+    assert [channel.name for channel in channels(named)] == ["webhook", "slack", "pagerduty", "email"]
+    assert channels(named.model_copy(update={"enabled": False})) == []
+    assert channels(AlertSettings()) == []

@@ -129,7 +129,7 @@ async def test_once_the_letters_can_be_written_and_the_lane_is_resumed_the_deliv
     assert len(record.document["failureHistory"]) == 2
 
 
-@pytest.mark.requirement("OIP-90")
+@pytest.mark.requirement("OIP-90", "SF-9", "SF-117")
 async def test_a_letter_written_before_a_crash_is_not_written_again() -> None:
     desk = Undertaking()
     desk.observe(message())
