@@ -83,6 +83,10 @@ class Bridge:
             for deployed in deployment.chains
             for address, signer in _by_address([*paying[deployed.chain_id], *retrying]).items()
         }
+        payers = {
+            chain_id: SenderPool([self._senders[chain_id, address] for address in _by_address(signers)])
+            for chain_id, signers in paying.items()
+        }
         relaying = replace(
             settings.relay(), acceptance=settings.acceptance(deployment), spend_limits=settings.lane_limits(deployment)
         )
@@ -93,9 +97,7 @@ class Bridge:
             chains=chains,
             adapters=create_adapters(deployment, chains, _attesters(deployment, chains)),
             senders={
-                deployed.chain_id: SenderPool(
-                    [self._senders[deployed.chain_id, address] for address in _by_address(paying[deployed.chain_id])]
-                )
+                deployed.chain_id: payers[deployed.chain_id]
                 for deployed in deployment.chains
                 if settings.accepts_chain(deployed.name)
             },
@@ -116,7 +118,6 @@ class Bridge:
         )
         requests = IndexRequests(settings.index_store) if settings.index_store else None
         self.recovery = Recovery(planner, store, clock, settings.recovery(), requests)
-        payers = {chain_id: self._senders[chain_id, next(iter(_by_address(paying[chain_id])))] for chain_id in chains}
         letters = self.undertaking.letters
         self.propagation = Propagation(
             deployment=deployment,

@@ -21,7 +21,7 @@ from bridge.records.observations import BlockRef
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, Segment, SyncState
 from bridge.recovery.recovery import Recovery, RetryFailedError
 from bridge.routers import RouterReader
-from bridge.sending import Sender
+from bridge.sending import Sending
 from bridge.supervision import keep_doing
 
 _log = structlog.get_logger(__name__)
@@ -257,7 +257,7 @@ class RoutePropagator:
         *,
         letters: DeadLetterLog,
         recovery: Recovery,
-        senders: Mapping[int, Sender],
+        senders: Mapping[int, Sending],
     ) -> None:
         self._deployment = deployment
         self._chains = chains
