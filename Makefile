@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance lint test-solidity test-python test-anvil test-spark test-web bench bench-gas fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-python test-anvil test-spark test-web bench bench-gas fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -65,6 +65,9 @@ sim: $(STEPS)  ## Play seeded histories of a world full of faults (SEEDS=1000 FI
 
 snapshots: abi  ## Write all that is compared with the contracts: ABIs, storage layout, gas
 	@$(VENV)/python -m bench.router_gas --snapshot
+
+docs: $(STEPS)  ## Build the documentation's site into build/site
+	@$(VENV)/python -m scripts.build_docs
 
 conformance: $(STEPS)  ## Print which test proves which requirement
 	@$(VENV)/python -m scripts.conformance

@@ -1,0 +1,16 @@
+"""How the documentation's site is built: `make docs`."""
+
+project = "Waybill"
+extensions = ["myst_parser"]
+myst_enable_extensions = ["deflist"]
+source_suffix = {".md": "markdown"}
+root_doc = "index"
+exclude_patterns: list[str] = []
+html_theme = "furo"
+html_title = "Waybill"
+html_copy_source = False
+html_show_sphinx = False
+myst_heading_anchors = 4
+# Links into the code lead out of the site; a test checks that each of them leads somewhere.
+# A page that no list names is found by the search and by the links that lead to it.
+suppress_warnings = ["myst.xref_missing", "toc.not_included"]

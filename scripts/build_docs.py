@@ -1,0 +1,91 @@
+"""Builds the documentation's site into build/site: searchable, and readable without a network.
+
+The pages are those of docs/; references and runbooks are made from the code, conformance from the tests, and benchmarks from
+build/bench.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+from sphinx.cmd.build import main as sphinx
+
+from scripts import reference_pages
+from scripts.conformance import named_tests, requirements
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCES: Final = ROOT / "build" / "docs"
+SITE: Final = ROOT / "build" / "site"
+_BENCHES: Final = ROOT / "build" / "bench"
+
+
+def conformance() -> str:
+    """Every requirement with the tests that name it."""
+    proofs: dict[str, list[str]] = defaultdict(list)
+    for requirement, test in named_tests():
+        proofs[requirement].append(test)
+    known = requirements()
+    rows = [f"| {name} | {_cell(text)} | {_tests(proofs.get(name, []))} |" for name, text in known.items()]
+    proven = sum(name in proofs for name in known)
+    head = f"# Conformance\n\n{proven} of {len(known)} requirements are named by a test.\n\n| id | requirement | tests |\n|---|---|---|"
+    return "\n".join([head, *rows]) + "\n"
+
+
+def _tests(names: list[str]) -> str:
+    return "<br>".join(f"`{name}`" for name in names) or "none"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def benchmarks() -> str:
+    """What the benches of this machine measured, file by file."""
+    parts = ["# Benchmarks", "Measured on the machine that built this site; `make bench` measures again."]
+    files = sorted(_BENCHES.glob("*.json"))
+    parts += [f"## {file.stem}\n\n```json\n{json.dumps(_read(file), indent=2)}\n```" for file in files]
+    if not files:
+        parts.append("Nothing has been measured here yet.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _read(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+MADE: Final = reference_pages.PAGES | {"conformance.md": conformance, "benchmarks.md": benchmarks}
+"""By place in the documentation, what makes the pages that are not written by hand."""
+
+
+def build() -> int:
+    """Builds the site; returns Sphinx's exit code, which is not 0 for a warning."""
+    shutil.rmtree(SOURCES, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", SOURCES, ignore=shutil.ignore_patterns("*.toml"))
+    for place, make in MADE.items():
+        (SOURCES / place).parent.mkdir(exist_ok=True)
+        (SOURCES / place).write_text(make())
+    return sphinx(
+        [
+            "-q",
+            "-W",
+            "--keep-going",
+            "-b",
+            "html",
+            "-d",
+            str(ROOT / "build" / "cache" / "docs"),
+            str(SOURCES),
+            str(SITE),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    code = build()
+    if code == 0:
+        print(f"the site is in {SITE.relative_to(ROOT)}; open {SITE.relative_to(ROOT)}/index.html")
+    sys.exit(code)

@@ -1,0 +1,122 @@
+"""The pages of the documentation that are made from the command, the ABIs, the alert rules and the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import typer
+import yaml
+from typer._click.core import Command, Context  # typer keeps its click to itself
+from typer.core import TyperGroup
+
+from bridge.cli.app import app
+from bridge.cli.output import ExitCode
+from bridge.protocol.events import load_abi
+from bridge.protocol.status import Status
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+def commands(command: Command, path: tuple[str, ...] = ("waybill",)) -> Iterator[tuple[tuple[str, ...], Command]]:
+    """Every command that does something, with the words that call it."""
+    if not isinstance(command, TyperGroup):
+        yield path, command
+        return
+    for name in command.list_commands(Context(command)):
+        found = command.get_command(Context(command), name)
+        if found is not None:
+            yield from commands(found, (*path, name))
+
+
+def cli() -> str:
+    """Every command with its options."""
+    parts = ["# Commands", _EXITS]
+    for path, command in commands(typer.main.get_command(app)):
+        text, _, example = (command.help or "").partition("Example: ")
+        parts.append(f"## {' '.join(path)}\n\n{text.strip()}")
+        if example:
+            parts.append(f"```\n{example.strip()}\n```")
+        rows = [_option(option) for option in command.params]
+        parts.append("| option | variable | meaning |\n|---|---|---|\n" + "\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _option(option: object) -> str:
+    names = getattr(option, "opts", [])
+    shown = (
+        ", ".join(names) if str(names[0]).startswith("-") else str(getattr(option, "metavar", None) or names[0].upper())
+    )
+    variable = getattr(option, "envvar", None) or ""
+    meaning = str(getattr(option, "help", "") or "").replace("|", "\\|")
+    return f"| `{shown}` | {f'`{variable}`' if variable else ''} | {meaning} |"
+
+
+_EXITS: Final = (
+    "Results go to stdout, everything else to stderr. Exit codes: "
+    + ", ".join(f"{code.value} {code.name.lower().replace('_', ' ')}" for code in ExitCode)
+    + ", 130 for Ctrl-C."
+)
+
+
+def states() -> str:
+    """The states of a message and what to do about each."""
+    rows = [
+        f"| `{status}` | {'yes' if status.is_final else ''} | {status.next_action.format(id='ID').replace('|', '/')} |"
+        for status in Status
+    ]
+    head = "| state | end | what to do |\n|---|---|---|"
+    return "\n\n".join(["# States of a message", "\n".join([head, *rows])]) + "\n"
+
+
+def _described(kind: str) -> str:
+    lines = []
+    for contract in ("Router", "IAdapter"):
+        rows = [
+            f"| `{item['name']}` | {', '.join(_parameter(field) for field in item['inputs'])} |"
+            for item in sorted(load_abi(contract), key=lambda item: item.get("name", ""))
+            if item["type"] == kind
+        ]
+        if rows:
+            lines.append(f"## {contract}\n\n| {kind} | parameters |\n|---|---|\n" + "\n".join(rows))
+    return "\n\n".join(lines)
+
+
+def _parameter(field: dict[str, str]) -> str:
+    return f"`{field['type']}{' indexed' if field.get('indexed') else ''} {field['name']}`"
+
+
+def events() -> str:
+    """The contracts' events, from the ABIs."""
+    said = "What each of them says is in [formats](../formats.md)."
+    return "\n\n".join(["# Events", said, _described("event")]) + "\n"
+
+
+def errors() -> str:
+    """The contracts' errors, from the ABIs."""
+    said = "When each is thrown is documented in [the interfaces](../../contracts/interfaces)."
+    return "\n\n".join(["# Errors", said, _described("error")]) + "\n"
+
+
+def runbooks() -> str:
+    """What to do about each alert."""
+    groups = yaml.safe_load((ROOT / "ops" / "alerts.yml").read_text())["groups"]
+    parts = ["# Runbooks", "One for each alert in `ops/alerts.yml`: what it means, and where to begin."]
+    for rule in (rule for group in groups for rule in group["rules"] if "alert" in rule):
+        said = rule["annotations"]
+        summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", re.sub(r"\{\{ \$value.*?\}\}", "*n*", said["summary"]))
+        condition = f"```\n{rule['expr'].strip()}\n```\n\nfor {rule.get('for', '0s')}"
+        parts.append(f"## {rule['alert']}\n\n{summary}.\n\n{said['description']}\n\n{condition}")
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "reference/cli.md": cli,
+    "reference/states.md": states,
+    "reference/events.md": events,
+    "reference/errors.md": errors,
+    "operate/runbooks.md": runbooks,
+}
+"""By place in the documentation, what makes the page."""

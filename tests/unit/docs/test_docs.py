@@ -1,0 +1,106 @@
+"""The documentation: its links lead somewhere, its commands can be typed, its site builds."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts import build_docs
+from tests.unit.cli.examples import read_line
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = sorted([ROOT / "README.md", ROOT / "dapp" / "README.md", *(ROOT / "docs").rglob("*.md")])
+MADE_BY_THE_BUILD = {ROOT / "docs" / place for place in build_docs.MADE}
+_LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_BLOCK = re.compile(r"^( *)```([\w{}-]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(*languages: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for _, language, content in _BLOCK.findall(page.read_text()):
+            if language in languages:
+                yield name(page), content
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", _BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text())
+    for link in (one or other for one, other in _LINK.findall(text)):
+        if re.match(r"https?:|<", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists() or target in MADE_BY_THE_BUILD, f"{name(page)} links to {link}"
+        assert not anchor or anchor in anchors(target), f"{name(page)} links to {link}"
+
+
+def test_every_command_in_the_documentation_can_be_typed() -> None:
+    lines = [
+        (page, line.strip())
+        for page, content in blocks("", "sh", "shell", "bash", "console")
+        for line in content.splitlines()
+        if line.strip().startswith("waybill ")
+    ]
+    inline = [
+        (name(page), command)
+        for page in PAGES
+        for command in re.findall(
+            r"`(waybill (?:send|message|index|status|web|relayer|devnet|deploy|lane|dlq|config)[^`…|]*)`",
+            page.read_text(),
+        )
+        if "n/a" not in command
+    ]
+    assert len(lines) > 20
+    wrong = []
+    for page, line in lines:
+        try:
+            read_line(line)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a wrong line
+            wrong.append(f"{page}: {line}: {error}")
+    for page, line in inline:
+        try:
+            read_line(line)
+        except AssertionError as error:
+            wrong.append(f"{page}: {line}: {error}")
+        except Exception:  # noqa: BLE001,S112  in a sentence a command may stand without its arguments
+            continue
+    assert wrong == []
+
+
+def test_every_block_of_toml_json_and_python_can_be_read() -> None:
+    for _, content in blocks("toml"):
+        tomllib.loads(content)
+    for page, content in blocks("json"):
+        assert json.loads(content) or page
+    for _, content in blocks("python"):
+        ast.parse(content)
+
+
+def test_the_site_builds_without_a_warning_can_be_searched_and_loads_nothing_from_elsewhere() -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "scripts.build_docs"], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    for place in build_docs.MADE:
+        assert (build_docs.SITE / place).with_suffix(".html").exists()
+    assert "troubleshooting" in (build_docs.SITE / "searchindex.js").read_text()
+    for page in build_docs.SITE.rglob("*.html"):
+        foreign = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", page.read_text())
+        assert not foreign, f"{page.name} loads {foreign}"
