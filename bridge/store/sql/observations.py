@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from bridge.records.errors import CursorMovedError, StoreMismatchError
 from bridge.records.observations import (
@@ -22,6 +22,8 @@ from bridge.records.transactions import SlotState
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
 from bridge.store.sql.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
+
+_ASKED_AT_ONCE = 1_000  # ids in one query; databases have limits
 
 
 class SqlObservations:
@@ -64,8 +66,7 @@ class SqlObservations:
             _add_messages(connection, observed.messages)
             for attempt in observed.attempts:
                 _put_attempt(connection, attempt)
-            put = [_put_dispatch(connection, numbered, observed.observed_at) for numbered in observed.dispatches]
-        return {event_id for event_id in put if event_id is not None}
+            return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
         last_good = ancestor.number if ancestor is not None else -1
@@ -218,14 +219,28 @@ def _put_attempt(connection: Connection, attempt: ObservedAttempt) -> None:
         connection.execute(insert(attempts).values(**row))
 
 
-def _put_dispatch(connection: Connection, numbered: NumberedDispatch, now: float) -> str | None:
-    """Adds the entry of a dispatch, or moves it to where the dispatch is now; its id if it is new."""
+def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatch], now: float) -> set[str]:
+    """Adds the entries of dispatches, or moves them to where the dispatches are now; the ids of those that are new."""
+    seen = {event_id_of(one.dispatch.message_id, one.dispatch.gmp, one.attempt): one for one in dispatches}
+    known = _known(connection, list(seen))
+    moved = [{"key": key, **rows.dispatch_columns(seen[key].dispatch)} for key in known]
+    if moved:
+        connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")).values(orphaned_at=None), moved)
+    fresh = {key: rows.entry_row(_entry(one, now)) for key, one in seen.items() if key not in known}
+    if fresh:
+        connection.execute(insert(outbox), list(fresh.values()))
+    return set(fresh)
+
+
+def _known(connection: Connection, event_ids: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(event_ids), _ASKED_AT_ONCE):
+        some = event_ids[start : start + _ASKED_AT_ONCE]
+        found.update(connection.execute(select(outbox.c.event_id).where(outbox.c.event_id.in_(some))).scalars())
+    return found
+
+
+def _entry(numbered: NumberedDispatch, now: float) -> OutboxEntry:
     dispatch = numbered.dispatch
-    event_id = event_id_of(dispatch.message_id, dispatch.gmp, numbered.attempt)
-    moved = {**rows.dispatch_columns(dispatch), "orphaned_at": None}
-    if connection.execute(update(outbox).where(outbox.c.event_id == event_id).values(**moved)).rowcount:
-        return None
     kind = ObservedMessage(dispatch.message_id, dispatch.envelope, now).message.kind
-    entry = OutboxEntry.new(dispatch, numbered.attempt, kind, now)
-    connection.execute(insert(outbox).values(**rows.entry_row(entry)))
-    return event_id
+    return OutboxEntry.new(dispatch, numbered.attempt, kind, now)

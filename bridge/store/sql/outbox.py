@@ -13,6 +13,7 @@ from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.outbox import (
     Claim,
     Dead,
+    Delivered,
     Delivery,
     OutboxEntry,
     OutboxState,
@@ -38,6 +39,13 @@ _BEHIND_ANOTHER = exists().where(
     _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
     _EARLIER.c.orphaned_at.is_(None),
 )
+_DELIVERED = {
+    "state": OutboxState.DELIVERED.value,
+    "claimed_at": None,
+    "claimed_by": None,
+    "lease_until": None,
+    "confirmed_at": None,
+}
 
 
 class SqlOutbox:
@@ -78,7 +86,7 @@ class SqlOutbox:
         with self._database.transaction() as connection:
             _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in _free(connection, expired)}, now)
             claimed = [entry.claimed(worker, now, lease) for entry in _free(connection, due)]
-            _write(connection, claimed)
+            _write_claims(connection, claimed)
         return claimed
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
@@ -90,16 +98,14 @@ class SqlOutbox:
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         with self._database.transaction() as connection:
-            found = _awaited(connection, [outcome.claim.event_id for outcome in outcomes])
-            good, lost = {}, set()
-            for outcome in outcomes:
-                entry = found.get(outcome.claim.event_id)
-                if entry is not None and entry.is_held_by(outcome.claim):
-                    good[entry.event_id] = (entry, outcome)
-                else:
-                    lost.add(outcome.claim)
-            _finish(connection, good, now)
-        return lost
+            held = _held(connection, [outcome.claim.event_id for outcome in outcomes])
+            good = {outcome.claim.event_id: outcome for outcome in outcomes if outcome.claim in held}
+            _deliver(connection, [one for one in good.values() if isinstance(one, Delivered)], now)
+            failed = {event_id: one for event_id, one in good.items() if not isinstance(one, Delivered)}
+            if failed:
+                found = _awaited(connection, list(failed))
+                _finish(connection, {event_id: (found[event_id], one) for event_id, one in failed.items()}, now)
+        return {outcome.claim for outcome in outcomes} - held
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
         with self._database.transaction() as connection:
@@ -214,6 +220,33 @@ def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, Outb
     """
     query = _ENTRIES.where(outbox.c.event_id.in_(event_ids)).order_by(outbox.c.event_id).with_for_update(of=outbox)
     return {row["event_id"]: rows.entry_from(row) for row in connection.execute(query).mappings()}
+
+
+def _held(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
+    """The claims under which entries are held, which nobody else changes before this transaction ends."""
+    query = (
+        select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
+        .where(outbox.c.event_id.in_(event_ids), outbox.c.state == OutboxState.CLAIMED)
+        .order_by(outbox.c.event_id)
+        .with_for_update()
+    )
+    return {Claim(*row) for row in connection.execute(query)}
+
+
+def _write_claims(connection: Connection, claimed: Sequence[OutboxEntry]) -> None:
+    """What `OutboxEntry.claimed` changes, for all of them at once: they differ by nothing but their fence."""
+    if claimed:
+        first = rows.state_columns(claimed[0])
+        values = {name: first[name] for name in ("state", "claimed_at", "claimed_by", "lease_until")}
+        these = outbox.c.event_id.in_([entry.event_id for entry in claimed])
+        connection.execute(update(outbox).where(these).values(fence=outbox.c.fence + 1, **values))
+
+
+def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
+    """What `OutboxEntry.delivered` changes, without reading the entries: this is the way that nearly all of them end."""
+    if delivered:
+        statement = update(outbox).where(outbox.c.event_id == bindparam("key")).values(**_DELIVERED)
+        connection.execute(statement, [rows.delivered_columns(one, now) for one in delivered])
 
 
 def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:

@@ -12,7 +12,7 @@ from bridge.protocol.gmps import Gmp, bits_from_gmps, gmps_from_bits
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import COLUMNS, RetryRequest
 from bridge.records.observations import BlockRef, ObservedAttempt, ObservedMessage
-from bridge.records.outbox import Delivery, Failure, FailureKind, OutboxEntry, OutboxState, RecordedFailure
+from bridge.records.outbox import Delivered, Delivery, Failure, FailureKind, OutboxEntry, OutboxState, RecordedFailure
 from bridge.records.retries import RetryJob, RetryState
 from bridge.records.transactions import Inclusion, SignedVersion, Slot, SlotState
 
@@ -112,6 +112,18 @@ def entry_row(entry: OutboxEntry) -> dict[str, Any]:
         "created_at": entry.created_at,
         **dispatch_columns(dispatch),
         **state_columns(entry),
+    }
+
+
+def delivered_columns(delivered: Delivered, now: float) -> dict[str, Any]:
+    """The columns of `outbox` that differ between deliveries, with the entry's id as `key`."""
+    delivery = delivered.delivery
+    return {
+        "key": delivered.claim.event_id,
+        "delivered_at": now,
+        "delivery_block_number": delivery and delivery.block.number,
+        "delivery_block_hash": delivery and delivery.block.hash,
+        "delivery_transaction_hash": delivery and delivery.transaction_hash,
     }
 
 

@@ -77,7 +77,7 @@ async def test_deliveries_are_committed_together_as_the_strategy_says(
             assert after <= moment - begin + 0.1, "committed before it was time"
 
 
-@pytest.mark.requirement("SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3")
+@pytest.mark.requirement("SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3", "OBX-8", "OBX-11", "SF-8")
 @in_virtual_time
 async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_sends_nothing_twice() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
@@ -96,7 +96,7 @@ async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_se
         assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
 
 
-@pytest.mark.requirement("SF-35", "SF-27", "OBX-3")
+@pytest.mark.requirement("SF-35", "SF-27", "OBX-3", "SF-29")
 @in_virtual_time
 async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> None:
     store, gate = CountingStore(), Gate(held=is_first)
@@ -163,7 +163,7 @@ async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_
         assert (entry_of(store, lost).delivery is None) == is_lost
 
 
-@pytest.mark.requirement("SF-12", "OBX-2")
+@pytest.mark.requirement("SF-12", "OBX-2", "OBX-15", "OBX-23")
 @in_virtual_time
 async def test_at_most_once_never_delivers_again_whatever_crashes() -> None:
     store = CountingStore()

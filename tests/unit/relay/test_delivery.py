@@ -127,7 +127,7 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
     await world.stop()
 
 
-@pytest.mark.requirement("OBX-31", "SF-86")
+@pytest.mark.requirement("OBX-31", "SF-86", "OBX-35", "OBX-60", "OBX-61", "OBX-62")
 @in_virtual_time
 async def test_a_gmp_that_gives_no_proof_is_asked_again_at_growing_intervals() -> None:
     world, store = World(), MemoryStore()

@@ -34,7 +34,7 @@ from tests.virtual_time import in_virtual_time, running, until
 THREE_RETRIES = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)}
 
 
-@pytest.mark.requirement("SF-86", "SF-3", "SF-112", "OBX-13")
+@pytest.mark.requirement("SF-86", "SF-3", "SF-112", "OBX-13", "OBX-32")
 @in_virtual_time
 async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
     store = CountingStore()
@@ -116,7 +116,9 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-@pytest.mark.requirement("SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12")
+@pytest.mark.requirement(
+    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9"
+)
 @in_virtual_time
 async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:
     store = CountingStore()
@@ -162,7 +164,7 @@ async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_
         assert world.chains[BETA].state.nonces[RELAYER.address] == 1
 
 
-@pytest.mark.requirement("OBX-18", "OBX-19", "OBX-20", "OBXS-11", "SF-2")
+@pytest.mark.requirement("OBX-18", "OBX-19", "OBX-20", "OBXS-11", "SF-2", "OBX-17", "SF-7")
 @pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
 @pytest.mark.parametrize("ordering", Ordering)
 @in_virtual_time

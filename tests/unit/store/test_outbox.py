@@ -189,7 +189,7 @@ def test_renewing_says_which_claims_are_lost(store: Store) -> None:
     assert store.outbox.renew([entry.claim_held, unheard_of], NOW + LEASE, LEASE) == {entry.claim_held, unheard_of}
 
 
-@pytest.mark.requirement("OBX-54", "OBXS-12")
+@pytest.mark.requirement("OBX-54", "OBXS-12", "OBX-53", "OBX-56", "OBX-59")
 @pytest.mark.parametrize("ended", [OutboxState.DEAD, OutboxState.DELIVERED])
 def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     store: Store, ended: OutboxState
@@ -325,3 +325,18 @@ def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_tim
     assert store.outbox.forget(NOW + 9, 9) == 1
     assert [one.event_id for one in store.outbox.listed()] == [third.event_id]
     assert store.observations.message(first.dispatch.message_id) is not None
+
+
+@pytest.mark.requirement("OBXS-7", "OBX-68")
+def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Store) -> None:
+    def identity(entry: OutboxEntry) -> tuple[object, ...]:
+        return (entry.event_id, entry.attempt, entry.kind, entry.ordering_key, entry.created_at, entry.dispatch)
+
+    (entry,) = claim(store)
+    before = identity(entry)
+    store.outbox.finish([Retry(entry.claim_held, failure(), NOW)], NOW)
+    assert identity(current(store, entry)) == before
+    again = next(one for one in claim(store, "v", limit=9) if one.event_id == entry.event_id)
+    store.outbox.finish([Delivered(again.claim_held, delivery())], NOW)
+    assert identity(current(store, entry)) == before
+    assert identity(store.outbox.replay(entry.event_id, "by hand", NOW)) == before

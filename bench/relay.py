@@ -1,0 +1,107 @@
+"""Measures the relayer and writes `build/bench/relay.json` and a plot, `build/bench/relay.svg`.
+
+Everything is measured in one run on the machine at hand; ratios say more than figures. The indexer is not running beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from bench import relay_chain, relay_store
+from tests.postgresql import running_postgresql
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+RESULT: Final = ROOT / "build" / "bench" / "relay.json"
+PLOT: Final = RESULT.with_suffix(".svg")
+
+# What the delivery document says of its own strategies (SF-34…37), messages per second.
+DOCUMENT: Final[Mapping[str, str]] = {
+    "batch": "~35,000",
+    "message": "~200",
+    "auto": "~35,000",
+    "time": "~40,000",
+    "at-most-once": "not said",
+}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
+        folder = Path(name)
+        print("(a) durable transitions per second, full sync, a hundred at a time", flush=True)
+        stores = _stores(folder)
+        committed = relay_store.strategies(folder)
+        print("\n    strategy       deliveries/s   the document's figure", flush=True)
+        for strategy, rate in committed.items():
+            print(f"    {strategy:14} {rate:12,.0f}   {DOCUMENT[strategy]}", flush=True)
+        print("\n(b) messages per second between two anvil chains", flush=True)
+        chain = relay_chain.measure(folder / "devnet")
+    value: dict[str, Any] = {
+        "transitions_per_s": stores,
+        "strategies_per_s": committed,
+        "delivered_per_s": chain.delivered,
+        "ceiling_per_s": chain.ceiling,
+        "naive_per_s": chain.naive,
+        "pickup_ms": chain.pickup,
+        "wasted_tx_per_delivery": chain.wasted,
+    }
+    share = chain.delivered / chain.ceiling
+    print(f"    delivered {chain.delivered:,.0f}, ceiling {chain.ceiling:,.0f} ({share:.0%} of it; goal 60%)")
+    print(f"    plain web3.py loop {chain.naive:,.0f} ({chain.delivered / chain.naive:.1f} times; goal 2)")
+    print("(c) observed to broadcast: " + ", ".join(f"{name} {ms:,.0f} ms" for name, ms in chain.pickup.items()))
+    print(f"(d) transactions wasted per delivery: {chain.wasted:g} (goal 0)")
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(value, indent=2) + "\n")
+    PLOT.write_text(plot(value))
+    print(f"\n{RESULT.relative_to(ROOT)} and {PLOT.name} written")
+
+
+def _stores(folder: Path) -> dict[str, float]:
+    found = {
+        "sqlite": relay_store.transitions(f"sqlite:///{folder}/ours.db"),
+        "sqlite_bare": relay_store.bare_transitions(folder / "bare.db"),
+    }
+    with running_postgresql(durable=True) as server:
+        found["postgresql"] = relay_store.transitions(server.new_url())
+        found["peer"] = relay_store.peer_transitions(server)
+    ratio = found["sqlite"] / found["sqlite_bare"]
+    print(f"    SQLite {found['sqlite']:,.0f}, bare sqlite3 {found['sqlite_bare']:,.0f} (ratio {ratio:.2f}; goal 0.6)")
+    print(f"    PostgreSQL {found['postgresql']:,.0f}, procrastinate {found['peer']:,.0f} (goal: no less)", flush=True)
+    return found
+
+
+def plot(value: Mapping[str, Any]) -> str:
+    """Bars, each group in its own scale."""
+    groups = {
+        "transitions per second": value["transitions_per_s"],
+        "deliveries committed per second, by strategy": value["strategies_per_s"],
+        "messages per second": {
+            "delivered": value["delivered_per_s"],
+            "ceiling": value["ceiling_per_s"],
+            "naive": value["naive_per_s"],
+        },
+        "observed to broadcast, ms": value["pickup_ms"],
+    }
+    lines, top = [], 10
+    for title, bars in groups.items():
+        lines.append(f'<text x="10" y="{top + 14}" font-weight="bold">{escape(title)}</text>')
+        top += 22
+        largest = max(bars.values()) or 1
+        for name, figure in bars.items():
+            width = 300 * figure / largest
+            lines.append(f'<text x="10" y="{top + 13}">{escape(name)}</text>')
+            lines.append(f'<rect x="130" y="{top + 2}" width="{width:.1f}" height="14" fill="#4477aa"/>')
+            lines.append(f'<text x="{136 + width:.1f}" y="{top + 13}">{figure:,.0f}</text>')
+            top += 20
+        top += 14
+    body = "\n".join(lines)
+    style = 'font-family="sans-serif" font-size="12"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="520" height="{top}" {style}>\n{body}\n</svg>\n'
+
+
+if __name__ == "__main__":
+    main()

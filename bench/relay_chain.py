@@ -1,0 +1,167 @@
+"""How many messages a second the relayer delivers between two anvil chains, against what the chain itself can take."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+from web3 import Web3
+
+from bridge import devnet as devnets
+from bridge.chains import open_chains
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import RELAYER_KEY, account
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import Slot
+from bridge.service import open_bridge
+from bridge.settings import Settings
+from bridge.store import SqlStore
+from tests.anvil.rpc import free_ports, mine, rpc
+from tests.anvil.traffic import World
+
+BURST: Final = 200  # messages
+NAIVE: Final = 40
+TRICKLE: Final = 30
+PATIENCE: Final = 240  # seconds
+RELAYER: Final = account(RELAYER_KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Messages and transactions per second, milliseconds from observed to broadcast, transactions wasted per delivery."""
+
+    delivered: float
+    ceiling: float
+    naive: float
+    pickup: dict[str, float]
+    wasted: float
+
+
+def measure(folder: Path) -> Measured:
+    """Runs everything on a devnet of its own."""
+    (port,) = free_ports(2)[:1]
+    devnet = asyncio.run(devnets.up(home=folder, block_time=0, first_port=port))
+    try:
+        return _measure(devnet, folder)
+    finally:
+        devnets.down(home=folder)
+
+
+def _measure(devnet: Devnet, folder: Path) -> Measured:
+    beta = devnet.deployment.chain("beta")
+    url = beta.rpc_urls[0]
+    asyncio.run(_send(devnet, BURST, pause=0))
+    before = rpc(url, "evm_snapshot")
+    store = asyncio.run(_relay(devnet, folder / "burst.db", sends=0, expected=BURST))
+    entries = store.outbox.listed(limit=BURST)
+    seconds = max(e.delivered_at or 0 for e in entries) - min(e.created_at for e in entries)
+    slots = store.transactions.slots(beta.chain_id, RELAYER.address)
+    store.close()
+    assert rpc(url, "evm_revert", before)
+    again = rpc(url, "evm_snapshot")
+    ceiling = _ceiling(url, slots)
+    assert rpc(url, "evm_revert", again)
+    naive = _naive(url, beta.chain_id, slots[:NAIVE])
+    store = asyncio.run(_relay(devnet, folder / "trickle.db", sends=TRICKLE, expected=BURST + TRICKLE))
+    return Measured(
+        delivered=BURST / seconds,
+        ceiling=ceiling,
+        naive=naive,
+        pickup=_pickup(store),
+        wasted=(len(slots) - BURST) / BURST,
+    )
+
+
+async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
+    async with open_chains(devnet.deployment) as chains:
+        world = World(devnet.deployment, chains)
+        for number in range(count):
+            await world.send(Gmp.HYPERLANE, payload=b"%d" % number)
+            await asyncio.sleep(pause)
+
+
+async def _relay(devnet: Devnet, path: Path, *, sends: int, expected: int) -> SqlStore:
+    """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
+    settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{path}", poll=0.1, in_flight=200)
+    store = SqlStore(settings.store)
+    async with open_bridge(devnet.deployment, settings) as bridge:
+        tasks = [asyncio.create_task(bridge.run()), asyncio.create_task(_mine(devnet))]
+        try:
+            await _until(store, expected - sends)
+            await _send(devnet, sends, pause=0.2)
+            await _until(store, expected)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    return store
+
+
+async def _mine(devnet: Devnet) -> None:
+    while True:
+        await asyncio.sleep(0.25)
+        for chain in devnet.chains:
+            await asyncio.to_thread(mine, chain.url)
+
+
+async def _until(store: SqlStore, expected: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while sum(c.count for c in store.outbox.counts() if c.state is OutboxState.DELIVERED) < expected:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+def _pickup(store: SqlStore) -> dict[str, float]:
+    """From observed to broadcast, of the messages that came one by one."""
+    waits = []
+    for entry in store.outbox.listed(limit=TRICKLE):
+        slot = store.transactions.slots_for(entry.event_id)[0]
+        assert slot.broadcast_at is not None
+        waits.append(1_000 * (slot.broadcast_at - entry.created_at))
+    store.close()
+    cuts = statistics.quantiles(waits, n=20, method="inclusive")
+    return {"p50": cuts[9], "p95": cuts[18], "max": max(waits)}
+
+
+def _ceiling(url: str, slots: Sequence[Slot]) -> float:
+    """The very transactions that the relayer sent, signed beforehand, in batched calls."""
+    raws = ["0x" + slot.latest.raw.hex() for slot in slots if slot.latest is not None]
+    started = time.perf_counter()
+    for first in range(0, len(raws), 100):
+        batch = [
+            {"jsonrpc": "2.0", "id": number, "method": "eth_sendRawTransaction", "params": [raw]}
+            for number, raw in enumerate(raws[first : first + 100])
+        ]
+        answers = httpx.post(url, json=batch, timeout=60, trust_env=False).json()
+        assert all("result" in answer for answer in answers), answers[0]
+    while int(rpc(url, "eth_getTransactionCount", RELAYER.address, "latest"), 16) <= slots[-1].nonce:
+        time.sleep(0.005)
+    return len(raws) / (time.perf_counter() - started)
+
+
+def _naive(url: str, chain_id: int, slots: Sequence[Slot]) -> float:
+    """The same calls by a plain web3.py loop: estimate, sign, send, next; nonces counted here, nothing waited for."""
+    web3 = Web3(Web3.HTTPProvider(url))
+    started = time.perf_counter()
+    sent: Any = None
+    for slot in slots:
+        assert slot.call is not None
+        transaction: dict[str, Any] = {
+            "from": RELAYER.address,
+            "to": Web3.to_checksum_address(slot.call.to),
+            "data": slot.call.data,
+            "value": slot.call.value,
+            "chainId": chain_id,
+            "nonce": slot.nonce,
+        }
+        transaction["gas"] = web3.eth.estimate_gas(transaction)  # type: ignore[arg-type]
+        transaction["gasPrice"] = web3.eth.gas_price
+        sent = web3.eth.send_raw_transaction(RELAYER.sign_transaction(transaction).raw_transaction)
+    web3.eth.wait_for_transaction_receipt(sent)
+    return len(slots) / (time.perf_counter() - started)
