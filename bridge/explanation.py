@@ -78,8 +78,10 @@ def explain(
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
         now: Unix seconds.
     """
-    status = _status(message, receipts, executed=executed, index=index)
     gmps = _progress(receipts, index, entries)
+    status = _status(message, receipts, executed=executed, index=index)
+    if status in _WAITING and {progress.stage for progress in gmps} in _GIVEN_UP:
+        status = Status.DEAD
     return Explanation(
         message=message,
         status=status,
@@ -102,6 +104,12 @@ def _status(message: Message, receipts: frozenset[Gmp], *, executed: bool, index
         return index.status
     return Status.RECEIVED if receipts else Status.ROUTED
 
+
+_GIVEN_UP = ({Stage.DEAD}, {Stage.DEAD, Stage.RECEIVED})
+"""Stages of a message's GMPs when nothing of it is on its way any more."""
+
+_WAITING = frozenset({Status.ROUTED, Status.RECEIVED, Status.STALLED})
+"""States in which a message is dead if none of its deliveries is left."""
 
 _ENDED = frozenset({Status.EXPIRED, Status.CANCELLED, Status.ORPHANED, Status.DIVERGED})
 """What receipts do not change any more."""

@@ -139,3 +139,20 @@ def test_an_end_stays_one_however_many_gmps_deliver_after_it(status: Status) -> 
 def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
     index = IndexView(status=Status.DIVERGED, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
     assert explained(executed=True, index=index).status is Status.DIVERGED
+
+
+def given_up(gmp: Gmp) -> OutboxEntry:
+    claimed = entry(gmp).claimed("worker", NOW, 30)
+    failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message="gateway is down")
+    return claimed.buried(claimed.claim_held, failure)
+
+
+def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to_decide() -> None:
+    both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE))
+    assert both.status is Status.DEAD
+    assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
+    assert "axelar is given up after 1 tries (gateway is down)" in both.reason
+    one = explained(given_up(Gmp.AXELAR), receipts=frozenset({Gmp.HYPERLANE}), index=seen_by_index(Status.RECEIVED))
+    assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
+    assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED
+    assert explained(given_up(Gmp.AXELAR), executed=True).status is Status.EXECUTED
