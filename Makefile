@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-python test-anvil test-spark test-web bench bench-gas bench-relay fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -48,7 +48,10 @@ test-spark: $(STEPS)  ## Run the tests on a real Spark session
 test-web: $(STEPS)  ## Run the tests of the dApp kit and its page
 	@$(SUITES) web
 
-bench: bench-gas bench-relay  ## Measure everything there is a measure for
+bench: bench-gas bench-relay bench-web  ## Measure everything there is a measure for
+
+bench-web: $(STEPS)  ## Measure the explorer's pages with a million messages in the store
+	@$(VENV)/python -m bench.explorer
 
 bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
 	@$(VENV)/python -m bench.router_gas

@@ -49,6 +49,7 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "words": words,
         "count": lambda number: f"{number:,}".replace(",", " "),
         "harmless": harmless,
+        "coded": coded,
     }
     made.globals |= {"chain_name": sources.chain_name, "network": sources.deployment.network, **shared}
     return made
@@ -120,3 +121,9 @@ def words(status: str) -> str:
 def harmless(text: str) -> str:
     """Text without control characters: they could turn the reading direction, or hide what stands before them."""
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+
+
+def coded(text: str) -> Markup:
+    """Text with what stands between backticks as code."""
+    parts = [Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(text.split("`"))]
+    return Markup("").join(parts)
