@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
 from bridge.records import Store
 from bridge.store import may_exist, open_store
-from indexer.reading import IndexReader
+
+if TYPE_CHECKING:
+    from indexer.reading import IndexReader
 
 
 @contextmanager
@@ -19,6 +22,8 @@ def open_index(workspace: Workspace) -> Iterator[IndexReader]:
     Raises:
         CliError: no index has run yet.
     """
+    from indexer.reading import IndexReader  # noqa: PLC0415  pyarrow is slow to import, and most commands do without
+
     if not workspace.index_store.exists():
         raise CliError(
             f"network {workspace.network!r} has no index yet: there is no {workspace.index_store}",

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from eth_abi.abi import decode, encode
 
+from bridge.protocol.contracts import ROUTER
 from indexer.settings import SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
-from tests.unit.index_logs import EMITTERS
+from tests.unit.index_logs import ALPHA, BETA, EMITTERS
 from tests.unit.index_world import SimulatedChain
 
 URL = "http://simulated"
@@ -101,6 +103,40 @@ class Endpoint:
             for log in logs:
                 del log["blockTimestamp"]
         return logs
+
+
+@dataclass(slots=True)
+class WithRouter(Endpoint):
+    """Answers `eth_call` as the router would: from what really happened on the chain.
+
+    Attributes:
+        pruned_below: blocks whose state is gone.
+        asked: blocks at which it was asked.
+    """
+
+    pruned_below: int = 0
+    asked: list[int] = field(default_factory=list)
+
+    def _eth_call(self, call: dict[str, str], block: dict[str, Any]) -> str:
+        hashes = ["0x" + known.hash.hex() for known in self.chain.blocks]
+        if block["blockHash"] not in hashes or not block["requireCanonical"]:
+            raise RpcFaultError(-32000, "header for hash not found")
+        number = hashes.index(block["blockHash"])
+        self.asked.append(number)
+        if number < self.pruned_below:
+            raise RpcFaultError(-32000, "missing trie node 0xabc (path ) state 0xdef is not available")
+        data = bytes.fromhex(call["data"][2:])
+        (other,) = decode(["uint64"], data[4:])
+        sent = data[:4] == ROUTER.selector("sentTo")
+        ids = [
+            values["message_id"]
+            for known in self.chain.blocks[: number + 1]
+            for name, values in known.events
+            if name == ("MessageIdCreated" if sent else "MessageExecuted")
+        ]
+        at_this_lane = other == (BETA if sent else ALPHA)
+        total = sum(int.from_bytes(one, "big") for one in ids) % 2**192 if at_this_lane else 0
+        return "0x" + encode(["uint64", "uint192"], [len(ids) * at_this_lane, total]).hex()
 
 
 def reader_of(

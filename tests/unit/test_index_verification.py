@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from eth_abi.abi import decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
 
-from bridge.protocol.contracts import ROUTER
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
 from indexer.settings import SourceLimits
 from indexer.sinks import tables
@@ -24,7 +22,7 @@ from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
 from indexer.transforms.lanes import Direction, LaneIds, LaneTotal
-from tests.unit.index_endpoint import Endpoint, RpcFaultError, reader_of
+from tests.unit.index_endpoint import WithRouter, reader_of
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     SimulatedChain,
@@ -38,40 +36,6 @@ from tests.unit.index_world import (
     sent_message,
     unfunded,
 )
-
-
-@dataclass(slots=True)
-class WithRouter(Endpoint):
-    """Answers `eth_call` as the router would: from what really happened on the chain.
-
-    Attributes:
-        pruned_below: blocks whose state is gone.
-        asked: blocks at which it was asked.
-    """
-
-    pruned_below: int = 0
-    asked: list[int] = field(default_factory=list)
-
-    def _eth_call(self, call: dict[str, str], block: dict[str, Any]) -> str:
-        hashes = ["0x" + known.hash.hex() for known in self.chain.blocks]
-        if block["blockHash"] not in hashes or not block["requireCanonical"]:
-            raise RpcFaultError(-32000, "header for hash not found")
-        number = hashes.index(block["blockHash"])
-        self.asked.append(number)
-        if number < self.pruned_below:
-            raise RpcFaultError(-32000, "missing trie node 0xabc (path ) state 0xdef is not available")
-        data = bytes.fromhex(call["data"][2:])
-        (other,) = decode(["uint64"], data[4:])
-        sent = data[:4] == ROUTER.selector("sentTo")
-        ids = [
-            values["message_id"]
-            for known in self.chain.blocks[: number + 1]
-            for name, values in known.events
-            if name == ("MessageIdCreated" if sent else "MessageExecuted")
-        ]
-        at_this_lane = other == (BETA if sent else ALPHA)
-        total = sum(int.from_bytes(one, "big") for one in ids) % 2**192 if at_this_lane else 0
-        return "0x" + encode(["uint64", "uint192"], [len(ids) * at_this_lane, total]).hex()
 
 
 @dataclass

@@ -1,0 +1,163 @@
+"""`waybill index verify`, `divergence`, `repair`, `maintain` and `report`, typed over a real store, lake and HTTP endpoints."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bridge.cli.workspace import Workspace
+from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.store import Store
+from tests.unit.cli.command import Command
+from tests.unit.index_endpoint import WithRouter
+from tests.unit.index_logs import ALPHA, BETA, ROUTERS
+from tests.unit.index_world import SimulatedChain, created, executed, new_world, received, routed, sent_message
+
+SENT = sent_message(quorum=1)
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+class Network:
+    """Two simulated chains that answer over HTTP, and their index."""
+
+    def __init__(self, home: Path) -> None:
+        self.alpha, self.beta = new_world()
+        self.workspace = Workspace("devnet", home)
+        self.servers = [_serve(WithRouter(chain)) for chain in (self.alpha, self.beta)]
+        self.alpha.mine(created(SENT), routed(SENT))
+        self.beta.mine(received(SENT, 1), executed(SENT))
+        file = self.workspace.deployments_file
+        file.parent.mkdir(parents=True)
+        file.write_text(Deployment(version=1, network="devnet", chains=tuple(self._chains())).to_json())
+
+    def _chains(self) -> Iterator[ChainDeployment]:
+        for name, chain, server in zip(("alpha", "beta"), (self.alpha, self.beta), self.servers, strict=True):
+            yield ChainDeployment(
+                chain_id=chain.chain_id,
+                name=name,
+                rpc_urls=(f"http://127.0.0.1:{server.server_port}",),
+                start_block=0,
+                confirmations=1,
+                router="0x" + ROUTERS[chain.chain_id].hex(),
+                adapters={},
+                gmps=GmpContracts(),
+            )
+
+    def index(self, *left_out: SimulatedChain) -> None:
+        store, lake = Store(f"sqlite:///{self.workspace.index_store}"), Lake(self.workspace.lake)
+        for chain in (self.alpha, self.beta):
+            range_ = chain.range(0, final=chain.head)
+            events = chain.events(0, chain.head)
+            store.apply(events.slice(0, 0) if chain in left_out else events, {chain.chain_id: range_})
+        promote(store, lake, {ALPHA: 0, BETA: 0})
+        store.close()
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.shutdown()
+            server.server_close()
+
+
+def _serve(endpoint: WithRouter) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            content = self.rfile.read(int(self.headers["content-length"]))
+            answer = endpoint.handle(httpx.Request("POST", "http://simulated", content=content))
+            self.send_response(answer.status_code)
+            self.send_header("content-length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  the base class's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+    return server
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    made = Network(tmp_path)
+    yield made
+    made.close()
+
+
+def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal(
+    network: Network, waybill: Command
+) -> None:
+    network.index(network.beta)
+    ended = waybill("index", "verify", "--json")
+    assert ended.code == 1
+    value = json.loads(ended.out)
+    assert value["verdicts"] == {"equal": 3, "different": 1}
+    (wrong,) = [found for lane in value["lanes"] for found in lane["wrong"]]
+    assert (wrong["missing"], wrong["surplus"]) == (2, 0)
+    assert "--repair" in ended.error["next"]
+    assert waybill("index", "divergence").code == 1
+    repaired = waybill("index", "verify", "--repair")
+    assert (repaired.code, "4 equal" in repaired.out) == (0, True)
+    assert waybill("index", "verify").code == 0
+    nothing = waybill("index", "divergence")
+    assert (nothing.code, "no divergence" in nothing.out) == (0, True)
+
+
+def test_divergence_fails_with_evidence_severity_and_what_to_do(network: Network, waybill: Command) -> None:
+    network.beta.mine(executed(SENT))
+    network.index()
+    ended = waybill("index", "divergence", "0x" + SENT.id.hex())
+    assert ended.code == 1
+    for expected in ("CRITICAL EXECUTED_TWICE", SENT.id.hex(), "executions on the destination: 2", "pause the lane"):
+        assert expected in ended.out
+    assert waybill("index", "divergence", "0x" + "77" * 32).code == 0
+
+
+def test_repair_says_what_it_would_do_and_does_it_when_told(network: Network, waybill: Command) -> None:
+    network.index()
+    assert "nothing to repair" in waybill("index", "repair").out
+    network.beta.reorganise(1, [], [])
+    planned = waybill("index", "repair")
+    assert "2 events of 1 messages above block -1 would be taken back" in planned.out
+    assert len(Lake(network.workspace.lake).events(BETA, 0, 9)) == 2
+    done = waybill("index", "repair", "--yes", "--json")
+    assert json.loads(done.out)["violations"][0]["repaired"] is True
+    assert len(Lake(network.workspace.lake).events(BETA, 0, 9)) == 0
+    assert "nothing to repair" in waybill("index", "repair").out
+
+
+def test_maintain_and_report_say_what_they_did(network: Network, waybill: Command, tmp_path: Path) -> None:
+    network.index()
+    assert json.loads(waybill("index", "maintain", "--keep-days", "0", "--json").out)["pruned"] == 1
+    page = tmp_path / "report.html"
+    assert waybill("index", "report", "--html", str(page)).code == 0
+    assert "<svg" in page.read_text() or "nothing yet" in page.read_text()
+
+
+@pytest.mark.parametrize("command", ["verify", "divergence", "repair", "maintain", "report"])
+@pytest.mark.usefixtures("network")
+def test_without_an_index_a_command_says_how_to_make_one(waybill: Command, command: str) -> None:
+    ended = waybill("index", command, "--json")
+    assert ended.code == 1
+    assert "waybill index run" in ended.error["next"]
+
+
+def test_starting_the_command_imports_none_of_the_indexs_heavy_libraries() -> None:
+    asked = "import sys, bridge.cli.app; print(*{'pyspark', 'pyarrow', 'duckdb', 'deltalake'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
