@@ -20,7 +20,7 @@ from bridge.ports import Chain, Clock, TransientError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog, RecordKind
+from bridge.records.dead_letters import BrokenLogError, DeadLetterLog, RecordKind
 from bridge.records.outbox import OutboxState
 from bridge.sending import LocalSigner
 from bridge.settings import Settings, SettingsError
@@ -92,7 +92,10 @@ def verify_letters(
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
     """Accounts whose seals count: this relayer's, those named in the settings, and operators that hold the role now."""
-    makers = {record.signer for record in log.records() if record.kind is RecordKind.DECIDED}
+    try:
+        makers = {record.signer for record in log.records() if record.kind is RecordKind.DECIDED}
+    except BrokenLogError:
+        makers = set()  # verification says where it broke
     operators = {maker for maker in makers if await parameters.is_operator(maker)}
     return frozenset({_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
 

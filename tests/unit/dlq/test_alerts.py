@@ -5,23 +5,30 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
 from eth_abi.abi import encode
 from pydantic import SecretStr
+from sqlalchemy import create_engine, text
 
 from bridge.dlq.alerts import Alerts, severity_of
 from bridge.dlq.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
 from bridge.dlq.integrity import verify
 from bridge.dlq.parameters import ALERT_THRESHOLD, CRITICAL_THRESHOLD, OnChainParameters, Thresholds, operator_parameter
+from bridge.dlq.signing import KeySealer
 from bridge.ports import Call, CallRevertedError, Chain, TransientError
+from bridge.settings import Settings
 from bridge.settings.dead_letters import AlertSettings, EmailSettings
-from bridge.undertaking import channels
+from bridge.store import MemoryStore
+from bridge.store.sql.dead_letters import SqlDeadLetterLog
+from bridge.undertaking import channels, trusted_accounts, verify_letters
 from tests.builders import message
 from tests.unit.dlq.servers import WebhookServer, mail_server, webhook_server
-from tests.unit.dlq_world import OPERATOR, STRANGER, Undertaking
+from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, StillClock, Undertaking, entered
 
 
 @dataclass
@@ -100,8 +107,8 @@ async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
     with mail_server() as server:
         box = Mailbox(host="127.0.0.1", port=server.port, sender="waybill@example.org", recipients=("ops@example.org",))
         await Alerts(desk.letters, [Email(box, timeout=5)], Fixed(), desk.clock).step()
-        (text,) = server.mails
-    mail = email.message_from_string(text, policy=email.policy.default)
+        (received,) = server.mails
+    mail = email.message_from_string(received, policy=email.policy.default)
     assert (mail["From"], mail["To"], mail["Bcc"]) == ("waybill@example.org", "ops@example.org", None)
     assert mail["Subject"].startswith("[waybill warning] PLAIN message")
     assert "failureHistory" in mail.get_content()
@@ -215,3 +222,22 @@ def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
     assert [channel.name for channel in channels(named)] == ["webhook", "slack", "pagerduty", "email"]
     assert channels(named.model_copy(update={"enabled": False})) == []
     assert channels(AlertSettings()) == []
+
+
+@pytest.mark.requirement("OIP-129", "OIP-130")
+async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: WebhookServer, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/dlq.db"
+    settings = Settings.load(relayer_key="0x" + "44" * 32)
+    parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
+    with closing(SqlDeadLetterLog(url)) as log:
+        log.append(entered("a"), KeySealer(SEALER))
+        trusted = await trusted_accounts(log, parameters, settings)
+        assert verify_letters(log, MemoryStore(), trusted, settings.retry_policies()).violations == ()
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE dead_letter_log SET document = 'gone'"))
+        engine.dispose()
+        trusted = await trusted_accounts(log, parameters, settings)
+        verified = verify_letters(log, MemoryStore(), trusted, settings.retry_policies())
+        await Alerts(log, [Webhook(hook.url, timeout=5)], Fixed(), StillClock()).announce_tampering(verified)
+    assert "no JSON any more" in hook.posted[0]["summary"]
