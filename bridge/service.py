@@ -69,7 +69,7 @@ class Bridge:
         self.store = store
         self._settings = settings
         clock = SystemClock()
-        paying = _paying_signers(settings, deployment)
+        paying = paying_signers(settings, deployment)
         retrying = [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys]
         self._senders = {
             (deployed.chain_id, address): Sender(
@@ -226,8 +226,13 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-def _paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
-    """Who pays for deliveries, by chain."""
+def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
+    """Who pays for deliveries, by chain.
+
+    Raises:
+        SettingsError: nobody does on some chain.
+        InvalidKeyError: a key is none, or can't be opened.
+    """
     found: dict[int, list[Signer]] = {deployed.chain_id: [] for deployed in deployment.chains}
     named: list[tuple[Signer, frozenset[str]]] = [(_opened(source), source.chains) for source in settings.signers]
     if settings.relayer_key is not None:

@@ -17,6 +17,7 @@ from bridge.cli import (
     deploy,
     devnet,
     dlq,
+    doctor,
     index,
     lane,
     message,
@@ -51,6 +52,7 @@ app.add_typer(sync.app, name="sync")
 app.add_typer(config.app, name="config")
 app.command("api")(api.api)
 app.add_typer(store.app, name="store")
+app.command("doctor")(doctor.doctor)
 app.command("status")(status.status)
 app.command("web")(web.web)
 app.command("demo")(demo.demo)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from bridge.metrics import METRICS, MetricType
+from bridge.settings import Settings
 from scripts.generate_operate import pages
 from scripts.setup_promtool import find_promtool
 
@@ -95,3 +96,13 @@ def test_every_metric_is_on_the_dashboard_or_in_a_rule_or_there_to_join_with() -
 @pytest.mark.parametrize("page", sorted(pages()), ids=lambda page: page.name)
 def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
     assert page.read_text() == pages()[page], "write them again: python -m scripts.generate_operate"
+
+
+def test_the_settings_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
+    text = (OPS.parent / "docs" / "operate" / "README.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "waybill.toml"
+    file.write_text(example)
+    settings = Settings.load(file)
+    assert len(settings.signers) == 2
+    assert settings.chains["alpha"].agreement == 2

@@ -1,0 +1,178 @@
+"""`waybill doctor`: looks at everything that a relayer needs, and says what is wrong with it and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from typing import Any, Final
+
+from rich.console import Console
+
+from bridge.chains import EvmChain
+from bridge.cli import options
+from bridge.cli.config import check_chains
+from bridge.cli.output import ExitCode, result, table
+from bridge.cli.reading import index_if_any, open_bridge_store
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.ports import TerminalError, TransientError
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.records.errors import StoreError
+from bridge.sending import InvalidKeyError
+from bridge.service import paying_signers
+from bridge.settings import Settings, SettingsError
+
+_SECONDS: Final = 3.0  # that an endpoint may take
+_MOST_SKEW: Final = 5.0  # seconds: the clock skew that the policies' time limits allow for
+_LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
+
+
+class Verdict(StrEnum):
+    """What a check found."""
+
+    OK = "ok"
+    WARNING = "warning"  # it works, and may not do so for long
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found, and what to do about it."""
+
+    check: str
+    verdict: Verdict
+    found: str
+    advice: str = ""
+
+
+def doctor(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
+    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, balances and stores. Changes nothing.
+
+    Ends with 1 if anything has failed.
+
+    Example: waybill doctor
+    """
+    workspace = Workspace.of(network)
+    findings = [_versions()]
+    settings, wrong = _settings(lambda: workspace.settings(config))
+    findings.append(wrong or Finding("settings", Verdict.OK, "valid"))
+    deployment = workspace.deployment()
+    findings.append(
+        Finding("deployments", Verdict.OK, f"{len(deployment.chains)} chains in {workspace.deployments_file}")
+    )
+    if settings is not None:
+        _, wrong = _settings(lambda: check_chains(settings, deployment))
+        findings += [wrong] if wrong else []
+        findings += _stores(workspace)
+        findings += asyncio.run(_chains(deployment, settings))
+    value = [asdict(finding) for finding in findings]
+    result(value, as_json=as_json, render=lambda console: _draw(console, findings))
+    if any(finding.verdict is Verdict.FAILED for finding in findings):
+        raise SystemExit(ExitCode.FAILED)
+
+
+def _versions() -> Finding:
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("web3", "SQLAlchemy", "pydantic"))
+    found = f"waybill {version('waybill')}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {libraries}"
+    return Finding("versions", Verdict.OK, found)
+
+
+def _settings(reading: Callable[[], Any]) -> tuple[Any, Finding | None]:
+    try:
+        return reading(), None
+    except SettingsError as error:
+        return None, Finding("settings", Verdict.FAILED, str(error), "waybill config show")
+
+
+def _stores(workspace: Workspace) -> Iterable[Finding]:
+    try:
+        with open_bridge_store(workspace) as store:
+            if store is None:
+                yield Finding("relayer's store", Verdict.WARNING, "there is none yet", "waybill relayer run")
+            else:
+                held = store.lanes.held()
+                yield Finding("relayer's store", Verdict.OK, "readable")
+                if held:
+                    yield Finding("lanes", Verdict.WARNING, f"{len(held)} held", "waybill lane list")
+    except (StoreError, TransientError) as error:
+        yield Finding("relayer's store", Verdict.FAILED, str(error))
+    with index_if_any(workspace) as index:
+        if index is None:
+            yield Finding("index", Verdict.WARNING, "there is none yet", "waybill index run")
+            return
+        for chain in index.chains():
+            name = f"index of chain {chain.chain_id}"
+            if chain.halted:
+                yield Finding(name, Verdict.FAILED, f"halted: {chain.halted}", "waybill index report")
+            elif chain.lag_seconds > 300:
+                yield Finding(name, Verdict.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
+            else:
+                yield Finding(name, Verdict.OK, f"block {chain.block}")
+
+
+async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
+    try:
+        signers = paying_signers(settings, deployment)
+    except (SettingsError, InvalidKeyError) as error:
+        return [Finding("signers", Verdict.FAILED, str(error))]
+    urls = settings.rpc_urls(deployment)
+    checks: list[Awaitable[list[Finding]]] = []
+    for deployed in deployment.chains:
+        accounts = sorted({signer.address for signer in signers[deployed.chain_id]})
+        checks += [_endpoint(deployed, url) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
+        checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
+    return [finding for found in await asyncio.gather(*checks) for finding in found]
+
+
+async def _endpoint(deployed: ChainDeployment, url: str) -> list[Finding]:
+    """One endpoint by itself: is it there, is it that chain, how old is its newest block?"""
+    name = f"endpoint of {deployed.name}"
+    try:
+        async with await EvmChain.connect(
+            deployed.chain_id, [url], request_seconds=_SECONDS, retry_seconds=_SECONDS
+        ) as chain:
+            shown = chain.endpoint_states[0].name
+            head, began = await chain.head(), time.time()
+    except (TransientError, TerminalError) as error:
+        return [Finding(name, Verdict.FAILED, str(error), "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml")]
+    ahead = head.timestamp - began
+    if ahead > _MOST_SKEW:
+        clock = f"its newest block is {ahead:.0f} s in this machine's future"
+        return [Finding(name, Verdict.FAILED, f"{shown}: {clock}", "set this machine's clock (NTP)")]
+    return [Finding(name, Verdict.OK, f"{shown}: chain {deployed.chain_id}, block {head.number}, {-ahead:.0f} s old")]
+
+
+async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: Iterable[str]) -> list[Finding]:
+    """Contracts and accounts, as the endpoints together have them."""
+    findings = []
+    try:
+        async with await EvmChain.connect(deployed.chain_id, tuple(urls), retry_seconds=_SECONDS) as chain:
+            places = {"router": deployed.router, **{f"adapter for {gmp}": at for gmp, at in deployed.adapters.items()}}
+            missing = [name for name, address in places.items() if not await chain.code(address)]
+            if missing:
+                text = f"no contract at the address of {', '.join(missing)}"
+                advice = "is the deployments file of this network?"
+                findings.append(Finding(f"contracts on {deployed.name}", Verdict.FAILED, text, advice))
+            else:
+                findings.append(Finding(f"contracts on {deployed.name}", Verdict.OK, f"{len(places)} are there"))
+            balances = [(account, await chain.balance(account)) for account in accounts]
+            findings += (_balance(deployed.name, account, wei) for account, wei in balances)
+    except (TransientError, TerminalError):
+        return findings  # its endpoints' own findings say so
+    return findings
+
+
+def _balance(chain: str, account: str, wei: int) -> Finding:
+    verdict = Verdict.FAILED if wei == 0 else Verdict.WARNING if wei < _LITTLE else Verdict.OK
+    advice = "" if verdict is Verdict.OK else "send it some: without it deliveries wait"
+    return Finding(f"account on {chain}", verdict, f"{account} holds {wei / 10**18:.4f} ether", advice)
+
+
+def _draw(console: Console, findings: list[Finding]) -> None:
+    rows = [[finding.check, finding.verdict.value, finding.found, finding.advice] for finding in findings]
+    console.print(table(None, ["check", "verdict", "found", "what to do"], rows))

@@ -1,0 +1,113 @@
+"""`waybill doctor` finds what would keep a relayer from its work, and says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
+from tests.unit.rpc_server import Answer, Behaviour, RpcServer
+
+ALPHA, BETA = 31337, 31338
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    return Command(monkeypatch, capsys)
+
+
+def node(*, balance: int = 10**18, code: str = "0x60", ahead: int = 0) -> Behaviour:
+    def answer(method: str, _params: list[object]) -> Answer:
+        header = {"number": "0x64", "hash": "0x" + "01" * 32, "parentHash": "0x" + "02" * 32}
+        results: dict[str, Any] = {
+            "eth_getBlockByNumber": {**header, "timestamp": hex(int(time.time()) + ahead)},
+            "eth_getBalance": hex(balance),
+            "eth_getCode": code,
+        }
+        return {"result": results[method]}
+
+    return answer
+
+
+@contextmanager
+def nodes(*behaviours: tuple[int, Behaviour]) -> Iterator[list[str]]:
+    """Nodes on real sockets in a thread of their own: the command has an event loop for itself."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    servers = [RpcServer(behaviour, chain_id=chain_id) for chain_id, behaviour in behaviours]
+    try:
+        for server in servers:
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield [server.url for server in servers]
+    finally:
+        for server in servers:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def failed(out: str) -> dict[str, str]:
+    return {row["check"]: row["found"] for row in json.loads(out) if row["verdict"] == "failed"}
+
+
+def test_a_healthy_network_has_no_failure(waybill: Command, tmp_path: Path) -> None:
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        ended = waybill("doctor", "--json")
+    assert (ended.code, failed(ended.out)) == (0, {})
+    checks = [row["check"] for row in json.loads(ended.out)]
+    for check in ("versions", "settings", "deployments", "endpoint of alpha", "contracts on beta", "account on beta"):
+        assert check in checks
+
+
+@pytest.mark.parametrize(
+    ("second", "check", "found"),
+    [
+        ((1, node()), "endpoint of beta", "is chain 1, but chain 31338 is expected"),
+        ((BETA, node(ahead=60)), "endpoint of beta", "in this machine's future"),
+        ((BETA, node(code="0x")), "contracts on beta", "no contract at the address of router"),
+        ((BETA, node(balance=0)), "account on beta", "holds 0.0000 ether"),
+    ],
+)
+def test_what_is_wrong_is_found_and_ends_with_failure(
+    waybill: Command, tmp_path: Path, second: tuple[int, Behaviour], check: str, found: str
+) -> None:
+    with nodes((ALPHA, node()), second) as urls:
+        write_network(tmp_path, *urls)
+        ended = waybill("doctor", "--json")
+    assert ended.code == 1
+    assert found in failed(ended.out)[check]
+
+
+def test_a_dead_endpoint_is_named_though_another_one_answers(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        write_network(tmp_path, *urls)
+        both = {"beta": {"rpc_urls": [urls[1], "http://127.0.0.1:1"]}}
+        monkeypatch.setenv("WAYBILL_CHAINS", json.dumps(both))
+        ended = waybill("doctor", "--json")
+    assert ended.code == 1
+    assert list(failed(ended.out)) == ["endpoint of beta"]
+    assert "http://127.0.0.1:1" in failed(ended.out)["endpoint of beta"]
+
+
+def test_settings_that_can_not_be_used_are_a_finding(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_POLL", "-1")
+    ended = waybill("doctor", "--json")
+    assert (ended.code, "WAYBILL_POLL" in failed(ended.out)["settings"]) == (1, True)
