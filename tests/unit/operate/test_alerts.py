@@ -99,7 +99,7 @@ def test_the_reference_pages_are_those_of_the_code(page: Path) -> None:
 
 
 def test_the_settings_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
-    text = (OPS.parent / "docs" / "operate" / "README.md").read_text()
+    text = (OPS.parent / "docs" / "operate" / "relayer.md").read_text()
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     file = tmp_path / "waybill.toml"
     file.write_text(example)
