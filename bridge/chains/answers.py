@@ -122,6 +122,7 @@ _WORDINGS: Final[Mapping[Meaning, tuple[str, ...]]] = {
         "syncing",
         "nonce too high",
         "nonce gap",
+        "noncegap",  # nethermind
         "nonce is too distant",  # besu
         "txpool is full",
     ),
