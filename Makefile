@@ -9,13 +9,13 @@ SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
 DONE := build/setup
-STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp explorer)
+STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp explorer proofs)
 VENV := .venv/bin
 SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -35,6 +35,9 @@ lint: $(STEPS)  ## Check style, types and layers
 
 test-solidity: $(STEPS)  ## Run the contracts' tests
 	@$(SUITES) solidity
+
+test-proofs: $(STEPS)  ## Prove claims about the contracts with halmos
+	@$(SUITES) proofs
 
 test-python: $(STEPS)  ## Run the Python unit tests
 	@$(SUITES) unit
@@ -58,6 +61,13 @@ bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
 
 bench-relay: $(STEPS)  ## Measure the relayer: transitions, deliveries, pickup, waste
 	@$(VENV)/python -m bench.relay
+
+prove: $(STEPS)  ## Prove with longer lists and payloads, and run fuzz tests and invariants for long
+	@$(VENV)/python -m scripts.prove --deep
+	@FOUNDRY_PROFILE=prove build/tools/bin/forge test
+
+slither: $(STEPS)  ## Let slither read the contracts: every finding mended or explained in docs/static-analysis.toml
+	@$(VENV)/python -m scripts.static_analysis
 
 abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of the contracts
 	@build/tools/bin/forge build --quiet
@@ -94,42 +104,47 @@ $(DONE):
 	@mkdir -p $@
 
 $(DONE)/python: requirements.lock scripts/setup_python.py | $(DONE)
-	@echo "setup 1/8  Python packages into .venv (about 1.2 GB, most of it PySpark)"
+	@echo "setup 1/9  Python packages into .venv (about 1.2 GB, most of it PySpark)"
 	@python=$$(scripts/check-machine) && "$$python" scripts/setup_python.py $@
 	@touch $@
 
 $(DONE)/waybill: pyproject.toml $(DONE)/python
-	@echo "setup 2/8  Waybill itself, editable"
+	@echo "setup 2/9  Waybill itself, editable"
 	@$(VENV)/uv pip install --quiet --python $(VENV)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DONE)/node: package-lock.json package.json .npmrc | $(DONE)
-	@echo "setup 3/8  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
+	@echo "setup 3/9  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
 	@scripts/check-machine > /dev/null
 	@npm ci --loglevel=error
 	@touch $@
 
 $(DONE)/tools: scripts/setup_tools.py scripts/solc-wasm $(DONE)/node $(NATIVE_SOLC) | $(DONE)/python
-	@echo "setup 4/8  Links to the native forge, anvil, cast and to solc in build/tools/bin"
+	@echo "setup 4/9  Links to the native forge, anvil, cast and to solc in build/tools/bin"
 	@$(VENV)/python scripts/setup_tools.py
 	@touch $@
 
 $(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/java.py $(DONE)/python
-	@echo "setup 5/8  Java for Spark"
+	@echo "setup 5/9  Java for Spark"
 	@$(VENV)/python -m scripts.setup_java
 	@touch $@
 
 $(DONE)/gmp: scripts/gmp_artifacts.toml scripts/fetch_gmp_artifacts.py | $(DONE)/python
-	@echo "setup 6/8  The GMPs' contracts into build/gmp"
+	@echo "setup 6/9  The GMPs' contracts into build/gmp"
 	@$(VENV)/python scripts/fetch_gmp_artifacts.py
 	@touch $@
 
 $(DONE)/dapp: dapp/package-lock.json dapp/package.json dapp/.npmrc | $(DONE)/node
-	@echo "setup 7/8  The dApp kit's npm packages into dapp/node_modules"
+	@echo "setup 7/9  The dApp kit's npm packages into dapp/node_modules"
 	@npm ci --prefix dapp --loglevel=error
 	@touch $@
 
 $(DONE)/explorer: $(wildcard dapp/explorer/*.ts dapp/example/*.ts dapp/src/*.ts dapp/src/abi/*.ts) $(DONE)/dapp
-	@echo "setup 8/8  The explorer's script into bridge/web/static"
+	@echo "setup 8/9  The explorer's script into bridge/web/static"
 	@npm --prefix dapp --silent run explorer
+	@touch $@
+
+$(DONE)/proofs: requirements-proofs.lock scripts/setup_proofs.py $(DONE)/python
+	@echo "setup 9/9  halmos and slither into build/tools/proofs"
+	@$(VENV)/python scripts/setup_proofs.py
 	@touch $@

@@ -25,6 +25,7 @@ def main() -> None:
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
     compile_requirements("pyproject.toml", "requirements.lock", "--group", "dev", *upgrade)
     compile_requirements("requirements-java.in", "requirements-java.lock", *upgrade)
+    compile_requirements("requirements-proofs.in", "requirements-proofs.lock", *upgrade)
     for folder in (".", "dapp"):
         print(f"lock  {folder}/package.json -> {folder}/package-lock.json", flush=True)
         subprocess.run(["npm", "install", "--package-lock-only", "--loglevel=error"], cwd=ROOT / folder, check=True)

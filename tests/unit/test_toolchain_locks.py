@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from scripts.setup_python import uv_requirement
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTHON_LOCKS = ("requirements.lock", "requirements-java.lock")
+PYTHON_LOCKS = ("requirements.lock", "requirements-java.lock", "requirements-proofs.lock")
 NPM_FOLDERS = (".", "dapp")
 ENTRY = re.compile(
     r"^(?P<requirement>[A-Za-z0-9][^\\\n]*?) \\\n(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",

@@ -1,0 +1,182 @@
+"""Proves the claims of tests/solidity/symbolic with halmos, and refutes the control of each.
+
+A claim is a function `check_X`; its control `control_X` says the same of a twin without the check, or of somebody who may.
+A claim counts as proven only if no path was cut short, a control only if halmos found arguments for which it fails: a proof
+whose control holds too shows nothing. The last line is `<n> passed, <n> failed in <s>s`.
+
+python -m scripts.prove              bounded as in `make test`
+python -m scripts.prove --deep       more arguments in every list and payload, more time for the solver
+python -m scripts.prove Receiving    only contracts whose name contains this
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.setup_proofs import PROVERS, ROOT
+
+SOURCES = ROOT / "tests" / "solidity" / "symbolic"
+WORK = ROOT / "build" / "proofs"
+REPORT = WORK / "report-{lane}.json"
+LOG = WORK / "halmos-{lane}.log"
+CONTRACT = re.compile(r"^contract (\w+Proofs) is", re.MULTILINE)
+SOLVER = f"{PROVERS / 'yices-smt2'} --smt2-model-format --bvconst-in-decimal"
+LANES = 2
+"""halmos uses one core; so many of them run at once."""
+
+BOUNDS = ("--loop", "20", "--solver-timeout-branching", "2s", "--solver-timeout-assertion", "120s")
+QUICK = ("--default-array-lengths", "1", "--default-bytes-lengths", "0,32,65", "--early-exit")
+DEEP = ("--default-array-lengths", "0,1,2", "--default-bytes-lengths", "0,1,31,32,33,65,1024")
+
+PROVEN, REFUTED = 0, 1
+OUTCOMES = {
+    PROVEN: "holds",
+    REFUTED: "has a counterexample",
+    2: "is undecided: the solver ran out of time",
+    3: "is undecided: a path could not be followed",
+    4: "says nothing: every path reverts",
+    5: "could not be run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What halmos says of one function."""
+
+    contract: str
+    function: str
+    """Without its arguments: `check_X` or `control_X`."""
+    outcome: int
+    """halmos' exit code for it."""
+    cut_loops: int
+    """Loops that were not followed to their end, so that paths are missing."""
+    seconds: float
+
+    @property
+    def claim(self) -> str:
+        """The name that a claim and its control share."""
+        return f"{self.contract}.{self.function.split('_', 1)[1]}"
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it has to fail."""
+        return self.function.startswith("control_")
+
+    @property
+    def fault(self) -> str:
+        """Why this is not what was to be shown; empty if it is."""
+        if self.is_control:
+            return "" if self.outcome == REFUTED else f"control {OUTCOMES[self.outcome]}, so its claim shows nothing"
+        if self.outcome != PROVEN:
+            return f"claim {OUTCOMES[self.outcome]}"
+        return f"claim was followed for some paths only: {self.cut_loops} loops were cut" if self.cut_loops else ""
+
+
+def answers(report: dict[str, list[dict[str, object]]]) -> Iterator[Answer]:
+    """Read the `test_results` of a report of halmos."""
+    for place, results in report.items():
+        for result in results:
+            times = result["time"]
+            yield Answer(
+                contract=place.rsplit(":", 1)[1],
+                function=str(result["name"]).split("(")[0],
+                outcome=int(str(result["exitcode"])),
+                cut_loops=int(str(result["num_bounded_loops"] or 0)),
+                seconds=float(times[0]) if isinstance(times, list) else 0.0,
+            )
+
+
+def unpaired(found: list[Answer]) -> Iterator[str]:
+    """Name claims without a control and controls without a claim."""
+    for claim in sorted({answer.claim for answer in found}):
+        sides = {answer.is_control for answer in found if answer.claim == claim}
+        if len(sides) == 1:
+            yield f"{claim}: {'control without a claim' if True in sides else 'claim without a control'}"
+
+
+def contracts(pattern: str) -> list[str]:
+    """The contracts of proofs whose names contain `pattern`, in the order of their files' names."""
+    texts = (path.read_text() for path in sorted(SOURCES.glob("*.proof.sol")))
+    return [name for text in texts for name in CONTRACT.findall(text) if pattern in name]
+
+
+def start(lane: int, names: list[str], bounds: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """Start halmos on some contracts; what it prints goes to a log."""
+    report = Path(str(REPORT).format(lane=lane))
+    report.unlink(missing_ok=True)
+    command = [str(PROVERS / "halmos"), "--no-status", "--root", str(ROOT), "--forge-build-out", "build/proofs/out"]
+    command += ["--match-contract", f"^({'|'.join(names)})$", "--match-test", "^(check|control)_"]
+    command += ["--solver-command", SOLVER, "--json-output", str(report), *BOUNDS, *bounds]
+    with Path(str(LOG).format(lane=lane)).open("wb") as log:
+        return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=log, stderr=log)
+
+
+def environment() -> dict[str, str]:
+    """Our forge and a home folder of our own, where halmos would keep solvers that it downloads."""
+    path = f"{ROOT / 'build' / 'tools' / 'bin'}:{os.environ['PATH']}"
+    return {**os.environ, "FOUNDRY_PROFILE": "proofs", "HOME": str(WORK), "PATH": path, "NO_COLOR": "1"}
+
+
+def prove(names: list[str], bounds: tuple[str, ...]) -> list[Answer]:
+    """Compile once, then run halmos on all the contracts, in lanes of about equal length.
+
+    Raises:
+        SystemExit: the contracts do not compile, or halmos ended without a report.
+    """
+    WORK.mkdir(parents=True, exist_ok=True)
+    build = ["forge", "build", "--ast", "--quiet", "--extra-output", "storageLayout", "metadata"]
+    subprocess.run(build, cwd=ROOT, env=environment(), check=True)
+    lanes = {lane: chosen for lane in range(LANES) if (chosen := names[lane::LANES])}
+    running = {lane: start(lane, chosen, bounds) for lane, chosen in lanes.items()}
+    found: list[Answer] = []
+    try:
+        for lane, process in running.items():
+            process.wait()
+            report = Path(str(REPORT).format(lane=lane))
+            if not report.exists():
+                sys.exit(f"halmos ended with exit code {process.returncode}: see {str(LOG).format(lane=lane)}")
+            found += answers(json.loads(report.read_text())["test_results"])
+    finally:
+        for process in running.values():
+            process.terminate()
+    return found
+
+
+def main() -> int:
+    """Prove what was asked for; return 0 only if every claim holds and every control fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("contract", nargs="?", default="", help="part of the name of a contract of proofs")
+    parser.add_argument("--deep", action="store_true", help="longer lists and payloads; takes much longer")
+    given = parser.parse_args()
+    started = time.monotonic()
+    names = contracts(given.contract)
+    if not names:
+        parser.error(f"no contract of proofs has {given.contract!r} in its name; there are {', '.join(contracts(''))}")
+    found = prove(names, DEEP if given.deep else QUICK)
+    for answer in found:
+        mark = "FAILED" if answer.fault else "ok    "
+        print(f"  {mark} {answer.contract}.{answer.function} ({answer.seconds:.1f} s) {answer.fault}".rstrip())
+    lonely = list(unpaired(found))
+    print("".join(f"  FAILED {line}\n" for line in lonely), end="")
+    missing = set(names) - {answer.contract for answer in found}
+    print("".join(f"  FAILED {name}: halmos ran none of its claims\n" for name in sorted(missing)), end="")
+    failed = sum(bool(answer.fault) for answer in found) + len(lonely) + len(missing)
+    passed = len(found) - sum(bool(answer.fault) for answer in found)
+    print(f"{passed} passed, {failed} failed in {time.monotonic() - started:.2f}s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"The proofs do not compile: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

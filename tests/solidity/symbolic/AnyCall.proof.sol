@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
+import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
+import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
+import {MessageLibrary} from "../../../contracts/types/Message.sol";
+import {RouterWorld} from "./RouterWorld.sol";
+import {UncheckedRouter} from "./UncheckedRouter.sol";
+
+/// @dev Everything by which a router is configured, and what it keeps for accounts.
+interface IConfiguration is IGmpRegistry, ILedger, IOwnable, IPauses, IRecipientPolicy, IRoles {}
+
+/// @dev What no call changes: each function of an interface in turn, with symbolic arguments, from any caller.
+contract AnyCallProofs is RouterWorld {
+    /// @dev The router has doors beside those that check; only the controls know them.
+    function newRouter() internal override returns (address) {
+        return address(new UncheckedRouter(OWNER));
+    }
+
+    function check_NobodyWithoutARoleChangesWhatIsConfigured(address caller) public {
+        _assertTrustKept(caller, "IConfiguration");
+    }
+
+    function control_NobodyWithoutARoleChangesWhatIsConfigured(address caller) public {
+        _assertTrustKept(caller, "IBackdoors");
+    }
+
+    function _assertTrustKept(address caller, string memory contractName) private {
+        // Nobody calls from zero, which is also the pending owner while there is none.
+        vm.assume(caller != address(0));
+        vm.assume(caller != OWNER && caller != REVOKER && caller != GUARDIAN && caller != ALICE && caller != recipient);
+        vm.assume(caller != address(router) && Gmp.unwrap(router.gmpOf(caller)) == 0);
+        bytes32 messageId = MessageLibrary.id(arriving(2));
+        assert(tryDeliver(Gmp.wrap(1), arriving(2)));
+        uint256[13] memory before = _trust(messageId);
+        // After all that is the same for every call, so that it is followed once.
+        bytes memory data = anyCallOf(contractName);
+        vm.prank(caller);
+        (bool success,) = address(router).call(data);
+        vm.assume(success);
+        uint256[13] memory afterwards = _trust(messageId);
+        // Not by their hashes: to halmos the hash of something symbolic might be any number.
+        for (uint256 index; index < before.length; ++index) {
+            assert(afterwards[index] == before[index]);
+        }
+    }
+
+    function _trust(bytes32 messageId) private view returns (uint256[13] memory trust) {
+        (GmpSet valid,) = router.receiptsOf(messageId);
+        (uint8 quorum, GmpSet allowed) = router.policyOf(recipient, THERE);
+        trust[0] = uint160(router.owner());
+        trust[1] = uint160(router.revoker());
+        trust[2] = uint160(router.guardian());
+        trust[3] = GmpSet.unwrap(valid);
+        trust[4] = quorum;
+        trust[5] = GmpSet.unwrap(allowed);
+        trust[6] = router.floorOf(THERE);
+        trust[7] = uint160(router.retrierOf(ALICE));
+        trust[8] = router.lanePausedUntil(THERE);
+        trust[9] = router.gmpPausedUntil(Gmp.wrap(1));
+        trust[10] = GmpSet.unwrap(router.enabledGmps());
+        trust[11] = uint160(router.adapterOf(Gmp.wrap(1)));
+        trust[12] = uint256(router.peerOf(THERE));
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
+import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
+import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/Receipts.sol";
+import {RouterWorld} from "./RouterWorld.sol";
+import {UncheckedRouter} from "./UncheckedRouter.sol";
+
+/// @dev What roles may do and what holds whoever calls.
+contract GovernanceProofs is RouterWorld {
+    function newRouter() internal override returns (address) {
+        return address(new UncheckedRouter(OWNER));
+    }
+
+    function check_NoPauseIsLongerThanTheLongest(address caller, uint48 until) public {
+        _assertPausesBounded(IPauses.pauseLane.selector, caller, until);
+    }
+
+    function control_NoPauseIsLongerThanTheLongest(address caller, uint48 until) public {
+        _assertPausesBounded(UncheckedRouter.pauseUnchecked.selector, caller, until);
+    }
+
+    function check_TheGuardianCannotChainPauses(uint48 firstEnd, uint48 time, uint48 secondEnd) public {
+        _assertNotChained(GUARDIAN, firstEnd, time, secondEnd);
+    }
+
+    function control_TheGuardianCannotChainPauses(uint48 firstEnd, uint48 time, uint48 secondEnd) public {
+        _assertNotChained(OWNER, firstEnd, time, secondEnd);
+    }
+
+    function check_OnlyTheOwnerLowersAFloor(address caller, uint8 floor) public {
+        if (_floorAfter(caller, floor) < 2) assert(caller == OWNER);
+    }
+
+    function control_OnlyTheOwnerLowersAFloor(address caller, uint8 floor) public {
+        if (_floorAfter(caller, floor) != 2) assert(caller == OWNER);
+    }
+
+    function check_WithdrawalsPayNoMoreThanTheCredit(uint96 mine, uint96 others, address account) public {
+        _assertPaidOnce(ILedger.withdraw.selector, mine, others, account);
+    }
+
+    function control_WithdrawalsPayNoMoreThanTheCredit(uint96 mine, uint96 others, address account) public {
+        _assertPaidOnce(UncheckedRouter.withdrawUnchecked.selector, mine, others, account);
+    }
+
+    function check_AnEndedMessageStaysAsItEnded(uint8 state, uint8 action, uint48 time) public {
+        vm.assume(state >= uint8(Execution.EXECUTED));
+        _assertStays(state, action, time);
+    }
+
+    function control_AnEndedMessageStaysAsItEnded(uint8 state, uint8 action, uint48 time) public {
+        _assertStays(state, action, time);
+    }
+
+    function check_WhatHasExpiredStaysExpired(uint48 pausedAt, uint48 until, uint48 early, uint48 late) public {
+        _assertMonotone(_isExpired, pausedAt, until, early, late);
+    }
+
+    function control_WhatHasExpiredStaysExpired(uint48 pausedAt, uint48 until, uint48 early, uint48 late) public {
+        _assertMonotone(_isExpiredCountingPausesWhenTheyAreOver, pausedAt, until, early, late);
+    }
+
+    /// @dev Of the lane by the selector given, and of a GMP.
+    function _assertPausesBounded(bytes4 pauseLane, address caller, uint48 until) private {
+        vm.startPrank(caller);
+        (bool ignored,) = address(router).call(abi.encodeWithSelector(pauseLane, THERE, until));
+        (ignored,) = address(router).call(abi.encodeCall(IPauses.pauseGmp, (Gmp.wrap(1), until)));
+        vm.stopPrank();
+        uint256 latest = block.timestamp + router.MAX_PAUSE();
+        assert(router.lanePausedUntil(THERE) <= latest && router.gmpPausedUntil(Gmp.wrap(1)) <= latest);
+    }
+
+    function _assertNotChained(address second, uint48 firstEnd, uint48 time, uint48 secondEnd) private {
+        vm.prank(GUARDIAN);
+        router.pauseLane(THERE, firstEnd);
+        vm.assume(time >= block.timestamp);
+        vm.warp(time);
+        vm.prank(second);
+        (bool success,) = address(router).call(abi.encodeCall(IPauses.pauseLane, (THERE, secondEnd)));
+        if (success) assert(time >= uint256(firstEnd) + router.MAX_PAUSE());
+    }
+
+    function _floorAfter(address caller, uint8 floor) private returns (uint8) {
+        vm.prank(OWNER);
+        router.setFloor(THERE, 2);
+        vm.prank(caller);
+        (bool success,) = address(router).call(abi.encodeCall(IRecipientPolicy.setFloor, (THERE, floor)));
+        vm.assume(success);
+        return router.floorOf(THERE);
+    }
+
+    function _assertPaidOnce(bytes4 selector, uint96 mine, uint96 others, address account) private {
+        address to = address(0xB0B);
+        vm.assume(account != OWNER && account != to && account != address(router));
+        vm.deal(address(this), uint256(mine) + others);
+        UncheckedRouter(payable(address(router))).credit{value: mine}(account);
+        UncheckedRouter(payable(address(router))).credit{value: others}(OWNER);
+        for (uint256 round; round < 2; ++round) {
+            vm.prank(account);
+            (bool ignored,) = address(router).call(abi.encodeWithSelector(selector, to));
+            ignored;
+        }
+        assert(to.balance <= mine);
+        assert(address(router).balance >= others && router.creditOf(OWNER) == others);
+    }
+
+    function _assertStays(uint8 state, uint8 action, uint48 time) private {
+        Message memory message = arriving(1);
+        bytes32 messageId = MessageLibrary.id(message);
+        UncheckedRouter(payable(address(router))).endUnchecked(messageId, Execution(state));
+        vm.warp(time);
+        if (action < GMPS) tryDeliver(Gmp.wrap(action + 1), message);
+        else if (action == GMPS) _try(abi.encodeCall(router.execute, (message)));
+        else _try(abi.encodeCall(router.expire, (message)));
+        assert(uint8(executionOf(messageId)) == state);
+    }
+
+    function _try(bytes memory data) private {
+        (bool ignored,) = address(router).call(data);
+        ignored;
+    }
+
+    /// @dev A lane that the owner pauses once; the message was sent before, during or after that.
+    function _assertMonotone(
+        function(uint48, uint48) internal view returns (bool) isExpired,
+        uint48 pausedAt,
+        uint48 until,
+        uint48 early,
+        uint48 late
+    ) private {
+        vm.assume(pausedAt >= START && pausedAt <= early && early <= late);
+        vm.warp(pausedAt);
+        vm.prank(OWNER);
+        router.pauseLane(THERE, until);
+        vm.warp(early);
+        bool before = isExpired(pausedAt, until);
+        vm.warp(late);
+        if (before) assert(isExpired(pausedAt, until));
+    }
+
+    function _isExpired(uint48, uint48) private view returns (bool) {
+        return router.isExpired(THERE, uint64(START), 1 days);
+    }
+
+    function _isExpiredCountingPausesWhenTheyAreOver(uint48 pausedAt, uint48 until) private view returns (bool) {
+        uint256 paused = until <= block.timestamp ? until - pausedAt : 0;
+        return block.timestamp > START + 1 days + paused;
+    }
+}
