@@ -6,6 +6,7 @@ Everything is measured in one run on the machine at hand; ratios say more than f
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from collections.abc import Mapping
 from html import escape
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import relay_chain, relay_store
+from bridge.logs import configure_logging
 from tests.postgresql import running_postgresql
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -30,6 +32,7 @@ DOCUMENT: Final[Mapping[str, str]] = {
 
 
 def main() -> None:
+    configure_logging(level=logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
         folder = Path(name)
         print("(a) durable transitions per second, full sync, a hundred at a time", flush=True)
