@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -68,6 +68,9 @@ prove: $(STEPS)  ## Prove with longer lists and payloads, and run fuzz tests and
 
 slither: $(STEPS)  ## Let slither read the contracts: every finding mended or explained in docs/static-analysis.toml
 	@$(VENV)/python -m scripts.static_analysis
+
+coverage: $(STEPS)  ## Measure which lines, branches and functions of the contracts their tests reach
+	@$(VENV)/python -m scripts.coverage
 
 abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of the contracts
 	@build/tools/bin/forge build --quiet

@@ -4,7 +4,9 @@ pragma solidity ^0.8.28;
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
 import {PingPong} from "../../../contracts/examples/PingPong.sol";
+import {Lanes} from "../../../contracts/client/Lanes.sol";
 import {Message} from "../../../contracts/types/Message.sol";
+import {Retry} from "../../../contracts/types/Route.sol";
 import {CourierChains} from "../client/CourierChains.sol";
 
 contract PingPongTest is CourierChains {
@@ -68,6 +70,17 @@ contract PingPongTest is CourierChains {
         assertTrue(_isExecuted(ball), "received");
         assertEq(_routed().length, 0, "the game is over");
         assertEq(beta.received(ALPHA) + alpha.received(BETA), uint256(returns_) + 1);
+    }
+
+    function test_ARetrierPlaysALostBallAgain() external {
+        Message memory ball = _serve(0);
+        vm.prank(owner);
+        alpha.setRetrier(player, true);
+        (Retry memory again, uint256 fees) = Lanes.retryOf(routers[ALPHA], ball, ALL, player);
+        vm.prank(player);
+        assertEq(alpha.retry{value: fees}(again), 1, "attempt");
+        _deliver(ball);
+        assertEq(beta.received(ALPHA), 1);
     }
 
     function test_TheBallWaitsWhenThereIsNoMoneyToReturnIt() external {

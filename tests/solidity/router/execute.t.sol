@@ -138,4 +138,11 @@ contract ExecuteTest is RouterFixture {
         vm.prank(caller);
         RecipientCall(address(destination)).callFrame(address(reverting), 0, data);
     }
+
+    function testFuzz_TheFrameCallsNobodyWithLessGasThanTheMessageAsksFor(uint64 gasLimit) public {
+        gasLimit = uint64(bound(gasLimit, 1_000_000, type(uint64).max));
+        vm.expectCall(address(reverting), "", 0);
+        vm.prank(address(destination));
+        assertFalse(RecipientCall(address(destination)).callFrame{gas: 900_000}(address(reverting), gasLimit, ""));
+    }
 }

@@ -108,6 +108,15 @@ contract GatewayTest is RouterFixture {
         source.sendMessage(to, "hello", attribute(bytes.concat(selector, rest)));
     }
 
+    function testFuzz_Revert_When_AnAttributeIsShorterThanASelector(uint8 which, uint8 length) public {
+        bytes memory cut = new bytes(length % 4);
+        for (uint256 index; index < cut.length; ++index) {
+            cut[index] = selectors()[which % 6][index];
+        }
+        vm.expectRevert(abi.encodeWithSelector(IERC7786GatewaySource.UnsupportedAttribute.selector, bytes4(cut)));
+        source.sendMessage(to, "hello", attribute(cut));
+    }
+
     function testFuzz_Revert_When_AnAttributeIsMalformed(uint8 which, bytes calldata rest) public {
         vm.assume(rest.length != 32 && rest.length < 200);
         bytes memory malformed = bytes.concat(selectors()[which % 6], rest);

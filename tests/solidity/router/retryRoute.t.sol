@@ -7,7 +7,7 @@ import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {FailingAdapter, ReentrantAdapter} from "./doubles/Adapters.sol";
 
@@ -125,6 +125,12 @@ contract RetryRouteTest is RouterFixture {
         expectRetryRevert(
             alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, THERE, router)
         );
+    }
+
+    function test_Revert_When_NoGmpIsNamed() public {
+        Retry memory request = usualRetry(sent, AXELAR);
+        request.gmps = new GmpFee[](0);
+        expectRetryRevert(alice, request, abi.encodeWithSelector(IMessageSender.NoGmps.selector));
     }
 
     function testFuzz_Revert_When_MinDispatchedIsZeroOrAboveTheGmpsNamed(uint8 minDispatched) public {

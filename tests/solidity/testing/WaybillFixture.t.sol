@@ -3,6 +3,8 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
+import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {GmpFee, Retry} from "../../../contracts/types/Route.sol";
@@ -95,6 +97,28 @@ contract WaybillFixtureTest is WaybillFixture {
         assertEq(totalOf(gmps), 3 ether);
         deliver(_sign("hello", 1, gmps), AXELAR);
         assertEq(_there.entries(0), "hello");
+    }
+
+    function test_ThreeGmpsAreQuotedAtTheFeesThatTheAdaptersAskFor() public {
+        setFee(WORMHOLE, 4 ether);
+        GmpFee[] memory gmps = quoted(HYPERLANE, AXELAR, WORMHOLE);
+        bytes32 id = _sign("hello", 3, gmps);
+        (uint256 total, GmpFee[] memory fees) = sourceRouter.quoteRetry(messageOf(id), gmps);
+        assertEq(total, 4 ether);
+        assertEq(fees[2].fee, 4 ether);
+    }
+
+    function testFuzz_Revert_When_SomebodyElseThanTheGmpCallsAnAdapter(address caller) public {
+        InMemoryAdapter adapter = InMemoryAdapter(destinationRouter.adapterOf(HYPERLANE));
+        vm.assume(caller != address(adapter.gmp()));
+        vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyGmp.selector, caller));
+        vm.prank(caller);
+        adapter.handle(SOURCE_CHAIN, 0, "");
+    }
+
+    function test_Revert_When_AnAdapterIsMadeWithoutAGmp() public {
+        vm.expectRevert(IAdapter.ZeroConnection.selector);
+        new InMemoryAdapter(sourceRouter, InMemoryGmp(address(0)));
     }
 
     function test_AFeeThatRoseSinceItWasQuotedIsRefundedAndTheOtherGmpsGoOn() public {
