@@ -1,0 +1,239 @@
+"""What an operator decides is carried out: only by operators, only once, as the original sender where a message is sent anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from eth_abi.abi import decode, encode
+from eth_account import Account
+
+from bridge.desk import Desk, Governance
+from bridge.dlq.decisions import DecisionError
+from bridge.dlq.parameters import OnChainParameters
+from bridge.ports import Block, Call, Chain, Fees, Log, Receipt
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ADAPTER, ROUTER
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.events import MessageRouted, topic_of
+from bridge.protocol.message import Kind, Message
+from bridge.records.dead_letters import LetterStatus, LogRecord
+from bridge.records.outbox import OutboxState
+from tests.builders import ALPHA, BETA, message, word
+from tests.unit.dlq_world import OPERATOR, STRANGER, Undertaking
+
+SENDER = Account.from_key("0x" + "77" * 32)
+ROUTER_ADDRESS = "0x00000000000000000000000000000000000000AA"
+CONTRACTS = {"mailbox": "0x" + "01" * 20, "merkleTreeHook": "0x" + "02" * 20}
+
+
+class RoutingChain:
+    """A chain whose router takes every route, as far as a desk asks it."""
+
+    def __init__(self, chain_id: int) -> None:
+        self.chain_id = chain_id
+        self.sent: list[Message] = []
+        self.contracts: set[str] = set()
+        self._asked: tuple[Call, str] | None = None
+
+    async def head(self) -> Block:
+        return Block(1, word("head"), word("before"), 0)
+
+    async def call(self, call: Call) -> bytes:
+        match call.data[:4]:
+            case data if data == ROUTER.selector("adapterOf"):
+                return encode(["address"], ["0x" + "03" * 20])
+            case data if data == ADAPTER.selector("quote"):
+                return encode(["uint256"], [7])
+            case data if data == ROUTER.selector("receiptsOf"):
+                return encode(["uint16", "uint8"], [0, 0])
+            case _ if len(call.data) == 4:  # owner, guardian
+                return encode(["address"], [OPERATOR.address])
+            case _:
+                return b"\x00" * 32 if call.to in self.contracts else b""
+
+    async def estimate_gas(self, call: Call, sender: str) -> int:
+        self._asked = (call, sender)
+        return 100_000
+
+    async def fees(self) -> Fees:
+        return Fees(2, 1)
+
+    async def transaction_count(self, address: str) -> int:  # noqa: ARG002
+        return 0
+
+    async def broadcast(self, transaction: bytes) -> None:  # noqa: ARG002
+        assert self._asked is not None
+        call, sender = self._asked
+        route = "(uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address)"
+        ((there, recipient, payload, gas, ttl, kind, quorum, replaces, *_),) = decode([route], call.data[4:])
+        self.sent.append(
+            message(
+                100 + len(self.sent),
+                source_chain=self.chain_id,
+                sender=to_bytes32(sender),
+                destination_chain=there,
+                recipient=recipient,
+                payload=payload,
+                gas_limit=gas,
+                ttl=ttl,
+                kind=Kind(kind),
+                quorum=quorum,
+                replaces=replaces,
+            )
+        )
+
+    async def receipt(self, transaction_hash: bytes) -> Receipt:
+        return Receipt(
+            transaction_hash=transaction_hash,
+            block_number=1,
+            block_hash=word("head"),
+            succeeded=True,
+            gas_used=1,
+            logs=(self._log(self.sent[-1]),),
+        )
+
+    async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
+        assert (list(addresses), list(topics)) == ([ROUTER_ADDRESS], [topic_of(MessageRouted)])
+        return [self._log(one) for one in self.sent] if first <= 1 <= last else []
+
+    def _log(self, sent: Message) -> Log:
+        topics = (topic_of(MessageRouted), sent.id, sent.destination_chain.to_bytes(32, "big"))
+        return Log(
+            address=ROUTER_ADDRESS,
+            topics=topics,
+            data=encode(["bool", "uint16", "bytes"], [True, 1, sent.encode()]),
+            block_number=1,
+            block_hash=word("head"),
+            transaction_hash=word("transaction"),
+            log_index=0,
+        )
+
+
+def deployed(chain_id: int, name: str) -> dict[str, object]:
+    return {
+        "chainId": chain_id,
+        "name": name,
+        "rpcUrls": ["http://nowhere"],
+        "startBlock": 0,
+        "confirmations": 0,
+        "router": ROUTER_ADDRESS,
+        "adapters": {"hyperlane": "0x" + "03" * 20},
+        "gmps": {"hyperlane": {"domain": chain_id, **CONTRACTS}},
+    }
+
+
+class Office:
+    """A desk with a dead letter on it, and chains around it."""
+
+    def __init__(self, operator: object = OPERATOR) -> None:
+        self.chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
+        self.undertaking = Undertaking()
+        self.original = message(sender=to_bytes32(SENDER.address), kind=Kind.PLAIN)
+        document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+        chains = {chain_id: cast(Chain, chain) for chain_id, chain in self.chains.items()}
+        self.desk = Desk(
+            deployment=Deployment.model_validate(document),
+            chains=chains,
+            store=self.undertaking.store,
+            log=self.undertaking.letters,
+            parameters=OnChainParameters(chains[ALPHA], ROUTER_ADDRESS, None),
+            clock=self.undertaking.clock,
+            operator=operator,  # type: ignore[arg-type]  # an account
+            governance=Governance("beta", "0x" + "09" * 20),
+        )
+
+    async def letter(self) -> str:
+        return await self.undertaking.die(self.original)
+
+    def status(self) -> LetterStatus:
+        return self.undertaking.letters.letters()[0].status
+
+
+def said(record: LogRecord, name: str) -> str:
+    assert record.document is not None
+    return str(record.document[name])
+
+
+@pytest.mark.requirement("OIP-83", "OIP-115", "OIP-123", "OIP-128", "X-7")
+async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and_is_made_once() -> None:
+    office = Office()
+    event_id = await office.letter()
+    with pytest.raises(DecisionError, match="only its sender"):
+        await office.desk.retry(event_id, "because", STRANGER)
+    assert office.chains[ALPHA].sent == []
+    record = await office.desk.retry(event_id, "because", SENDER)
+    (new,) = office.chains[ALPHA].sent
+    assert (new.replaces, new.payload, new.recipient) == (
+        office.original.id,
+        office.original.payload,
+        office.original.recipient,
+    )
+    assert new.sender == office.original.sender
+    assert said(record, "newMessageId") == f"0x{new.id.hex()}" != f"0x{office.original.id.hex()}"
+    assert office.status() is LetterStatus.RETRY_QUEUED
+    await office.desk.retry(event_id, "a crash came before it was recorded", SENDER)
+    assert office.chains[ALPHA].sent == [new]
+
+
+@pytest.mark.requirement("OIP-116")
+@pytest.mark.parametrize("is_contract", [True, False])
+async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> None:  # noqa: FBT001
+    office = Office()
+    event_id = await office.letter()
+    if is_contract:
+        office.chains[ALPHA].contracts.add(SENDER.address)
+    record = await office.desk.abandon(event_id, "the recipient is retired")
+    told = office.chains[BETA].sent
+    assert office.status() is LetterStatus.ABANDONED
+    if not is_contract:
+        assert (told, said(record, "senderNotice")) == ([], "None")
+        return
+    (notice,) = told
+    assert (notice.kind, notice.destination_chain) == (Kind.ACK, ALPHA)
+    assert notice.recipient == office.original.sender
+    assert office.original.id in notice.payload
+    assert said(record, "senderNotice") == f"0x{notice.id.hex()}"
+
+
+@pytest.mark.requirement("OIP-81", "OIP-117")
+async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open() -> None:
+    office = Office()
+    record = await office.desk.escalate(await office.letter(), "every message dies")
+    (proposal,) = office.chains[ALPHA].sent
+    assert (proposal.kind, proposal.destination_chain) == (Kind.GOVERNANCE_PROPOSAL, BETA)
+    assert said(record, "governanceMessageId") == f"0x{proposal.id.hex()}"
+    assert office.status() is LetterStatus.PENDING_REVIEW
+
+
+@pytest.mark.requirement("OBX-53", "OBX-56", "OBX-59")
+async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() -> None:
+    office = Office()
+    event_id = await office.letter()
+    for _ in range(2):
+        await office.desk.requeue(event_id, "the gateway is back")
+        office.undertaking.clock.time += 1
+        entry = office.undertaking.store.outbox.entry(event_id)
+        assert entry is not None
+        assert (entry.state, entry.attempts) == (OutboxState.PENDING, 0)
+    assert office.status() is LetterStatus.RETRY_QUEUED
+
+
+@pytest.mark.requirement("OIP-127")
+@pytest.mark.parametrize(
+    ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
+)
+async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is_sure(
+    operator: object, why: str
+) -> None:
+    office = Office(operator)
+    event_id = await office.letter()
+    for decide in (office.desk.requeue, office.desk.abandon, office.desk.escalate):
+        with pytest.raises(DecisionError, match=why):
+            await decide(event_id, "because")
+    with pytest.raises(DecisionError, match=why):
+        await office.desk.retry(event_id, "because", SENDER)
+    assert [chain.sent for chain in office.chains.values()] == [[], []]
+    assert len(office.undertaking.letters.records()) == 1
+    assert (await office.desk.open(event_id)).analysis.permanent.startswith("transient")
