@@ -67,7 +67,7 @@ def main() -> int:
         if only_missing and (proofs.get(name) or name in explained):
             continue
         print(f"{name:9} {text}")
-        if name in explained:
+        if name in explained and not proofs.get(name):
             print(f"          no test: {explained[name]}")
         for test in proofs.get(name, []):
             print(f"          {test}")
