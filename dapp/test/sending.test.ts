@@ -7,6 +7,7 @@ import {
   Deployment,
   FeeCapError,
   inboxAbi,
+  Kind,
   localWallet,
   parseInteroperable,
   RefusedError,
@@ -166,4 +167,26 @@ test("execute is refused below the quorum, runs once the recipient accepts, and 
   await network.setClosed(false);
   assert.equal((await waybill.execute(sent.message)).status, "success");
   await refusal("AlreadyExecuted", waybill.execute(sent.message));
+});
+
+test("a sender cancels a message for the fee quoted, its destination ends it, and the source is told", async () => {
+  await network.setFee("axelar", 700n);
+  const { id, message } = await waybill.route(request({ gmps: ["hyperlane"] }));
+  const { total } = await waybill.quoteCancel(message, ["axelar"]);
+  const cancellation = await waybill.cancel(message, ["axelar"], { maxFee: total });
+  assert.equal(total, 700n);
+  assert.equal(cancellation.fee, 700n);
+  assert.equal(cancellation.message.kind, Kind.CANCELLATION);
+  assert.equal(cancellation.message.replaces, id);
+  await refusal("AlreadyCancelled", waybill.retryRoute(message, ["axelar"]));
+  await network.deliver(cancellation.message, "axelar");
+  const report = await waybill.report(message, ["wormhole"]);
+  assert.equal(report.message.kind, Kind.REPORT);
+  assert.equal(report.message.replaces, id);
+  assert.equal(Number(report.message.destinationChain), network.alpha.id);
+  await network.deliver(report.message, "wormhole");
+  const stranger = new Waybill(network.deployment(), { wallet: localWallet(STRANGER) });
+  const other = await waybill.route(request());
+  await refusal("NotSender", stranger.cancel(other.message, ["axelar"]));
+  await refusal("NothingToReport", stranger.report(other.message, ["axelar"]));
 });
