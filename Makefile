@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage mutate fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -71,6 +71,9 @@ slither: $(STEPS)  ## Let slither read the contracts: every finding mended or ex
 
 coverage: $(STEPS)  ## Measure which lines, branches and functions of the contracts their tests reach
 	@$(VENV)/python -m scripts.coverage
+
+mutate: $(STEPS)  ## Give the contracts small faults that tests must notice (ARGS="--limit 20 --only Pauses")
+	@$(VENV)/python -m scripts.mutation $(ARGS)
 
 abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of the contracts
 	@build/tools/bin/forge build --quiet
