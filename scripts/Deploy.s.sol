@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 import {Script} from "forge-std/Script.sol";
 import {stdJson} from "forge-std/StdJson.sol";
 
@@ -11,10 +12,11 @@ import {CcipAdapter} from "../contracts/adapters/CcipAdapter.sol";
 import {HyperlaneAdapter} from "../contracts/adapters/HyperlaneAdapter.sol";
 import {LayerZeroAdapter} from "../contracts/adapters/LayerZeroAdapter.sol";
 import {WormholeAdapter} from "../contracts/adapters/WormholeAdapter.sol";
+import {Parameters} from "../contracts/governance/Parameters.sol";
 import {Inbox} from "../contracts/examples/Inbox.sol";
 import {IAdapter} from "../contracts/interfaces/IAdapter.sol";
 import {Addresses} from "../contracts/libraries/Addresses.sol";
-import {Gmp} from "../contracts/types/Gmp.sol";
+import {ALL_GMPS, Gmp} from "../contracts/types/Gmp.sol";
 
 /// @notice Brings one chain of a network to the state that a plan describes, and does only what is missing.
 /// @dev Every address follows from the plan (CREATE2), the other chains' too, so chains can be deployed in any order or at once.
@@ -53,6 +55,9 @@ contract Deploy is Script {
     /// @dev Wormhole's number for: the guardians wait until the block is final.
     uint8 private constant FINALIZED = 1;
 
+    /// @dev How many GMPs must agree on what the governor says.
+    uint8 private constant GOVERNORS_QUORUM = 2;
+
     string private constant RESULT = "result";
 
     address private _owner;
@@ -77,6 +82,7 @@ contract Deploy is Script {
         IRouter router = IRouter(_create("router", _routerCode()));
         vm.serializeAddress(RESULT, "router", address(router));
         _deployAdapters(here, router);
+        _deployParameters(chains[0].id, router);
         if (plan.readBool(".examples")) {
             bytes memory code = abi.encodePacked(type(Inbox).creationCode, abi.encode(router, _owner));
             vm.serializeAddress(RESULT, "inbox", _create("inbox", code));
@@ -104,6 +110,27 @@ contract Deploy is Script {
         if (here.ccipRouter != address(0)) {
             _register(router, CCIP, "ccip", _create("ccip adapter", _ccipCode(here)));
         }
+    }
+
+    /// @dev The owner is its timelock at first, and its governor from the plan's first chain.
+    function _deployParameters(uint64 governorsChain, IRouter router) private {
+        bytes memory governor = InteroperableAddress.formatEvmV1(governorsChain, _owner);
+        bytes memory arguments = abi.encode(_owner, router, governor, governorsChain, GOVERNORS_QUORUM, ALL_GMPS);
+        address expected = _addressOf(abi.encodePacked(type(Parameters).creationCode, arguments));
+        bool isNew = expected.code.length == 0;
+        _create("parameters", abi.encodePacked(type(Parameters).creationCode, arguments));
+        vm.serializeAddress(RESULT, "parameters", expected);
+        if (isNew) _setParameters(Parameters(expected));
+    }
+
+    /// @dev What `bridge/dlq/parameters.py` reads: alarms by dead letters per hour, and the owner as the first operator.
+    function _setParameters(Parameters parameters) private {
+        bytes32[] memory names = new bytes32[](3);
+        uint256[] memory values = new uint256[](3);
+        (names[0], values[0]) = (keccak256("dlq.alertThreshold"), 10);
+        (names[1], values[1]) = (keccak256("dlq.criticalThreshold"), 100);
+        (names[2], values[2]) = (keccak256(abi.encode(keccak256("dlq.operator"), _owner)), 1);
+        parameters.set(names, values);
     }
 
     function _register(IRouter router, Gmp gmp, string memory name, address adapter) private {

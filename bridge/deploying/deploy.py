@@ -175,6 +175,7 @@ async def _describe(
         router=result.router,
         adapters=dict(result.adapters),
         gmps=planned.gmps,
+        parameters=result.parameters,
         examples=dict(result.examples),
     )
 

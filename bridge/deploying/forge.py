@@ -32,6 +32,7 @@ class ScriptResult:
     start_block: int  # the newest block before the script sent anything
     router: str
     adapters: Mapping[str, str]  # by the GMP's name
+    parameters: str
     examples: Mapping[str, str]
     done: tuple[str, ...]  # what was missing and is there now, in order
 
@@ -42,6 +43,7 @@ class ScriptResult:
             start_block=document["startBlock"],
             router=document["router"],
             adapters={gmp.label: document[gmp.label] for gmp in Gmp if gmp.label in document},
+            parameters=document["parameters"],
             examples={name: document[name] for name in ("inbox",) if name in document},
             done=tuple(document["done"]),
         )

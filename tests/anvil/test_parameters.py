@@ -1,0 +1,40 @@
+"""Thresholds and operators on a real chain: read from the contract, and changed by governance alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils import keccak
+
+from bridge.chains import EvmChain
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DEPLOYER_KEY, account
+from bridge.dlq.parameters import ALERT_THRESHOLD, Thresholds, operator_parameter
+from bridge.ports import Call
+from bridge.undertaking import on_chain_parameters
+from tests.anvil.test_relayer import settings
+from tests.anvil.traffic import DAPP, transact
+
+OWNER = account(DEPLOYER_KEY)
+
+
+@pytest.mark.requirement("OIP-106", "OIP-127")
+async def test_thresholds_and_operators_are_read_from_the_contract_that_governance_changes(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    alpha = devnet.deployment.chains[0]
+    assert alpha.parameters is not None
+    parameters = on_chain_parameters(devnet.deployment, chains, settings(tmp_path))
+    assert await parameters.thresholds() == Thresholds(10, 100)
+    assert await parameters.is_operator(OWNER.address)
+    assert not await parameters.is_operator(DAPP.address)
+    names, values = [ALERT_THRESHOLD, operator_parameter(DAPP.address)], [3, 1]
+    data = keccak(text="set(bytes32[],uint256[])")[:4] + encode(["bytes32[]", "uint256[]"], [names, values])
+    by_stranger = await transact(chains[alpha.chain_id], DAPP, Call(to=alpha.parameters, data=data))
+    assert not by_stranger.succeeded, "no operator changes this alone"
+    assert (await parameters.thresholds()).alert == 10
+    await transact(chains[alpha.chain_id], OWNER, Call(to=alpha.parameters, data=data))
+    assert (await parameters.thresholds()).alert == 3
+    assert await parameters.is_operator(DAPP.address)
