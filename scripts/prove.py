@@ -17,19 +17,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from scripts.setup_proofs import PROVERS, ROOT
 
 SOURCES = ROOT / "tests" / "solidity" / "symbolic"
 WORK = ROOT / "build" / "proofs"
-REPORT = WORK / "report-{lane}.json"
-LOG = WORK / "halmos-{lane}.log"
 CONTRACT = re.compile(r"^contract (\w+Proofs) is", re.MULTILINE)
 SOLVER = f"{PROVERS / 'yices-smt2'} --smt2-model-format --bvconst-in-decimal"
-LANES = 2
-"""halmos uses one core; so many of them run at once."""
+AT_ONCE = 2
+"""halmos uses one core; so many of them run at a time."""
 
 BOUNDS = ("--loop", "20", "--solver-timeout-branching", "2s", "--solver-timeout-assertion", "120s")
 QUICK = ("--default-array-lengths", "1", "--default-bytes-lengths", "0,32,65", "--early-exit")
@@ -107,15 +105,22 @@ def contracts(pattern: str) -> list[str]:
     return [name for text in texts for name in CONTRACT.findall(text) if pattern in name]
 
 
-def start(lane: int, names: list[str], bounds: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    """Start halmos on some contracts; what it prints goes to a log."""
-    report = Path(str(REPORT).format(lane=lane))
+def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
+    """Run halmos on one contract; what it prints goes to a log.
+
+    Raises:
+        SystemExit: halmos ended without a report.
+    """
+    report, log = WORK / f"{name}.json", WORK / f"{name}.log"
     report.unlink(missing_ok=True)
     command = [str(PROVERS / "halmos"), "--no-status", "--root", str(ROOT), "--forge-build-out", "build/proofs/out"]
-    command += ["--match-contract", f"^({'|'.join(names)})$", "--match-test", "^(check|control)_"]
+    command += ["--match-contract", f"^{name}$", "--match-test", "^(check|control)_"]
     command += ["--solver-command", SOLVER, "--json-output", str(report), *BOUNDS, *bounds]
-    with Path(str(LOG).format(lane=lane)).open("wb") as log:
-        return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=log, stderr=log)
+    with log.open("wb") as output:
+        done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=output, stderr=output, check=False)
+    if not report.exists():
+        raise SystemExit(f"halmos ended with exit code {done.returncode}: see {log}")
+    return list(answers(json.loads(report.read_text())["test_results"]))
 
 
 def environment() -> dict[str, str]:
@@ -125,28 +130,17 @@ def environment() -> dict[str, str]:
 
 
 def prove(names: list[str], bounds: tuple[str, ...]) -> list[Answer]:
-    """Compile once, then run halmos on all the contracts, in lanes of about equal length.
+    """Compile once, then run halmos on each contract, several at a time.
 
     Raises:
-        SystemExit: the contracts do not compile, or halmos ended without a report.
+        SystemExit: halmos ended without a report.
+        subprocess.CalledProcessError: the contracts do not compile.
     """
     WORK.mkdir(parents=True, exist_ok=True)
     build = ["forge", "build", "--ast", "--quiet", "--extra-output", "storageLayout", "metadata"]
     subprocess.run(build, cwd=ROOT, env=environment(), check=True)
-    lanes = {lane: chosen for lane in range(LANES) if (chosen := names[lane::LANES])}
-    running = {lane: start(lane, chosen, bounds) for lane, chosen in lanes.items()}
-    found: list[Answer] = []
-    try:
-        for lane, process in running.items():
-            process.wait()
-            report = Path(str(REPORT).format(lane=lane))
-            if not report.exists():
-                sys.exit(f"halmos ended with exit code {process.returncode}: see {str(LOG).format(lane=lane)}")
-            found += answers(json.loads(report.read_text())["test_results"])
-    finally:
-        for process in running.values():
-            process.terminate()
-    return found
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return [answer for found in pool.map(lambda name: follow(name, bounds), names) for answer in found]
 
 
 def main() -> int:
