@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/Receipts.sol";
+import {RouterFixture} from "./RouterFixture.sol";
+
+/// @dev Attacks that no single function's tests are the place for.
+contract AttacksTest is RouterFixture {
+    /// @dev A liar alters the payload and keeps everything else. Its receipt is one for another message, whichever comes first.
+    function testFuzz_ALiesReceiptNeverCountsForTheHonestMessage(bytes calldata forged, uint8 liar, bool first) public {
+        Message memory honest = arriving(2);
+        vm.assume(forged.length < 1000 && keccak256(forged) != keccak256(honest.payload));
+        Message memory lie = arriving(2);
+        lie.payload = forged;
+        liar = uint8(bound(liar, 1, 3));
+        deliver(Gmp.wrap(first ? liar : liar % 3 + 1), first ? lie : honest);
+        deliver(Gmp.wrap(first ? liar % 3 + 1 : liar), first ? honest : lie);
+        assertEq(recipient.received(), 0, "one GMP and a liar are not two GMPs");
+    }
+
+    /// @dev One GMP that stays silent for ever, whichever it is, stops nothing.
+    function testFuzz_AnyTwoOfThreeGmpsSufficeAndAnyoneMayExecute(uint8 silent, address caller) public {
+        silent = uint8(bound(silent, 1, 3));
+        Message memory message = arriving(2);
+        message.gasLimit = 500_000;
+        deliver(Gmp.wrap(silent % 3 + 1), message);
+        inbound[Gmp.wrap((silent + 1) % 3 + 1)].deliver{gas: 480_000}(destination, HERE, envelopeOf(message));
+        assertEq(recipient.received(), 0, "it came with too little gas");
+        vm.prank(caller);
+        destination.execute(message);
+        (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
+        assertTrue(execution == Execution.EXECUTED);
+    }
+}
