@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage mutate fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -90,6 +90,9 @@ snapshots: abi  ## Write all that is compared with the contracts: ABIs, storage 
 
 docs: $(STEPS)  ## Build the documentation's site into build/site
 	@$(VENV)/python -m scripts.build_docs
+
+twins: $(STEPS)  ## Show the tests fail on vulnerable twins of the router (TWINS=part of a name: only those)
+	@$(VENV)/python -m scripts.twins $(TWINS)
 
 conformance: $(STEPS)  ## Print which test proves which requirement
 	@$(VENV)/python -m scripts.conformance

@@ -1,0 +1,194 @@
+"""Shows each test of an attack fail on a vulnerable twin: the router without the one check that stops the attack.
+
+tests/solidity/twins/twins.toml names for each twin what is changed in contracts/, the test that must fail then, and how. Only
+the changed router is compiled; the tests take its artifact in place of the true one (tests/solidity/TestedRouter.sol).
+The last line is `<n> passed, <n> failed in <s>s`.
+
+python -m scripts.twins                    every twin
+python -m scripts.twins forged unpaid      those whose name contains one of these
+python -m scripts.twins --sample 3         three, drawn by the commit
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FORGE = ROOT / "build" / "tools" / "bin" / "forge"
+TESTS = ROOT / "tests" / "solidity"
+TABLE = TESTS / "twins" / "twins.toml"
+WORK = ROOT / "build" / "twins"
+ARTIFACT = WORK / "build" / "forge" / "out" / "Router.sol" / "Router.json"
+FAILURE = re.compile(r"^\[FAIL: (.*?)\]", re.MULTILINE | re.DOTALL)
+
+
+class TwinError(Exception):
+    """A twin can't be made or tried as its entry says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One place of a source that the twin has otherwise."""
+
+    file: str
+    """Below contracts/."""
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Twin:
+    """A router without a check, and the test that misses it."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    path: str
+    """The test's file, below tests/solidity/."""
+    test: str
+    because: str
+    """What the failed test must say: that the attack went through, and not that something else broke."""
+
+
+def read_twins() -> dict[str, Twin]:
+    """Read the table of twins by name, in its order.
+
+    Raises:
+        TwinError: an entry lacks something.
+    """
+    twins = {}
+    for name, entry in tomllib.loads(TABLE.read_text()).items():
+        try:
+            path, test = entry["test"].split(":")
+            edits = tuple(Edit(**edit) for edit in entry.get("edits", [])) or (
+                Edit(file=entry["file"], before=entry["before"], after=entry["after"]),
+            )
+            twins[name] = Twin(name=name, edits=edits, path=path, test=test, because=entry["because"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TwinError(f"{TABLE.name}: [{name}] lacks {error} or has it in another form") from error
+    return twins
+
+
+def edited(source: str, edit: Edit, twin: str) -> str:
+    """Return the source with the edit made.
+
+    Raises:
+        TwinError: the place is not there, or not unique.
+    """
+    if (times := source.count(edit.before)) != 1:
+        raise TwinError(
+            f"{twin}: contracts/{edit.file} has {edit.before!r} {times} times, not once; "
+            f"write its entry in {TABLE.name} anew after the code"
+        )
+    return source.replace(edit.before, edit.after)
+
+
+def prepare() -> None:
+    """Make a project beside ours that compiles a copy of the contracts, and nothing else."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(ROOT / "foundry.toml", WORK / "foundry.toml")
+    (WORK / "build" / "tools").mkdir(parents=True, exist_ok=True)
+    links = {"build/tools/bin": FORGE.parent.resolve(), "node_modules": ROOT / "node_modules"}
+    for name, target in links.items():
+        if not (WORK / name).is_symlink():
+            (WORK / name).symlink_to(target)
+
+
+def compile_router(twin: Twin | None) -> None:
+    """Compile the twin's router, or the true one, into ARTIFACT."""
+    shutil.rmtree(WORK / "contracts", ignore_errors=True)
+    shutil.copytree(ROOT / "contracts", WORK / "contracts")
+    for edit in twin.edits if twin else ():
+        source = WORK / "contracts" / edit.file
+        source.write_text(edited(source.read_text(), edit, twin.name if twin else ""))
+    ARTIFACT.unlink(missing_ok=True)
+    command = [str(FORGE), "build", "contracts/Router.sol", "--root", str(WORK), "--force"]
+    done = subprocess.run(command, cwd=WORK, capture_output=True, text=True, check=False)
+    if done.returncode or not ARTIFACT.exists():
+        raise TwinError(f"{twin.name if twin else 'the router'} does not compile:\n{done.stdout}{done.stderr}")
+
+
+def run_test(path: str, test: str) -> tuple[bool, str]:
+    """Run one test with the router of ARTIFACT.
+
+    Returns:
+        Whether it passed, and what it said if not.
+
+    Raises:
+        TwinError: there is no such test.
+    """
+    command = [str(FORGE), "test", "--match-path", f"tests/solidity/{path}", "--match-test", rf"^{test}\("]
+    environment = {**os.environ, "WAYBILL_ROUTER": str(ARTIFACT.relative_to(ROOT))}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    ran = re.search(r"(\d+) tests? passed, (\d+) failed", done.stdout)
+    if ran is None or int(ran[1]) + int(ran[2]) != 1:
+        raise TwinError(f"{path}: one test {test} was to run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    failure = FAILURE.search(done.stdout)
+    return done.returncode == 0, failure[1] if failure else ""
+
+
+def fault_of(twin: Twin) -> str:
+    """Try a twin.
+
+    Returns:
+        Why it shows nothing; empty if its test fails as it should.
+    """
+    try:
+        compile_router(twin)
+        passed, said = run_test(twin.path, twin.test)
+    except TwinError as error:
+        return str(error)
+    if passed:
+        return f"{twin.test} passes without the check"
+    return "" if re.search(twin.because, said) else f"{twin.test} fails otherwise than by {twin.because!r}: {said}"
+
+
+def draw(twins: list[Twin], number: int) -> list[Twin]:
+    """Choose some twins by the commit, so that everybody who runs it tries the same."""
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    seed = done.stdout.strip() or "no commit"
+    print(f"{number} of {len(twins)} twins, drawn by {seed[:12]}; make twins tries all", flush=True)
+    return random.Random(seed).sample(twins, min(number, len(twins)))  # noqa: S311 - a sample, not a secret
+
+
+def main() -> int:
+    """Try the twins asked for; the exit code is 0 if each failed its test as it should."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="part of the name of a twin (default: all)")
+    parser.add_argument("--sample", type=int, metavar="N", help="only so many, drawn by the commit")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    twins = [
+        twin
+        for twin in read_twins().values()
+        if not arguments.names or any(part in twin.name for part in arguments.names)
+    ]
+    if not twins:
+        parser.error(f"no twin is named so; {TABLE.relative_to(ROOT)} has the names")
+    if arguments.sample:
+        twins = draw(twins, arguments.sample)
+    prepare()
+    failed = 0
+    for number, twin in enumerate(twins, 1):
+        fault = fault_of(twin)
+        failed += bool(fault)
+        verdict = f"FAILED {twin.name}: {fault}" if fault else f"ok     {twin.name}: {twin.test} fails"
+        print(f"{number:>3}/{len(twins)} {verdict}" if not fault else verdict, flush=True)
+    print(f"{len(twins) - failed} passed, {failed} failed in {time.monotonic() - started:.1f}s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TwinError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
