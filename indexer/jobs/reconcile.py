@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from indexer import schemas
 from indexer.sinks.lake import Lake
-from indexer.transforms.bucketed import lifecycles
+from indexer.spark_types import spark_schema
+from indexer.transforms import lifecycle
 
 
 def messages_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
@@ -13,4 +15,11 @@ def messages_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
 
     Reads the files of the table's newest version, not whatever lies in its folder. With `Lake.at` it is the state of then.
     """
-    return lifecycles(spark, lake.files())
+    return lifecycle.messages(events_of_lake(spark, lake))
+
+
+def events_of_lake(spark: SparkSession, lake: Lake) -> DataFrame:
+    """All events in the lake, as `schemas.EVENTS`."""
+    schema = spark_schema(schemas.EVENTS)
+    files = lake.files()
+    return spark.read.schema(schema).parquet(*files) if files else spark.createDataFrame([], schema)

@@ -1,19 +1,15 @@
-"""Lifecycles of the whole lake: Spark's tasks take a bucket of messages each, and DuckDB works within it."""
+"""Lifecycles of the whole lake, or of one bucket of its messages, by DuckDB."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from indexer import schemas
 from indexer.sinks.compaction import BUCKETS, bucket_of_file
-from indexer.spark_types import spark_schema
 from indexer.transforms.queries import query
-
-_FILES = "files array<string>, bucket int"
 
 
 def lifecycle_of(files: Sequence[str], bucket: int | None = None) -> pa.Table:
@@ -32,23 +28,3 @@ def lifecycle_of(files: Sequence[str], bucket: int | None = None) -> pa.Table:
         connection.execute("set threads = 1" if bucket is not None else "set preserve_insertion_order = false")
         found = connection.sql(query("lifecycle", events=f"({chosen})"), params={"files": list(files)}).to_arrow_table()
     return found.cast(schemas.MESSAGES)
-
-
-def lifecycles(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """As `lifecycle_of`, for all files at once on all of Spark's executors, bucket by bucket."""
-    loose = [path for path in files if bucket_of_file(path) is None]
-    tasks = []
-    for bucket in range(BUCKETS):
-        chosen = [path for path in files if bucket_of_file(path) == bucket] + loose
-        if chosen:
-            tasks.append((chosen, bucket))
-    if not tasks:
-        return spark.createDataFrame([], spark_schema(schemas.MESSAGES))
-    rows = spark.createDataFrame(tasks, _FILES).repartition(len(tasks), "bucket")
-    return rows.mapInArrow(_buckets, spark_schema(schemas.MESSAGES))
-
-
-def _buckets(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield from lifecycle_of(row["files"], row["bucket"]).combine_chunks().to_batches()

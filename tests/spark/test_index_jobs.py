@@ -14,10 +14,15 @@ from indexer import schemas
 from indexer.errors import FinalityViolatedError, IndexerError
 from indexer.jobs.index import check_chains
 from indexer.jobs.reconcile import messages_of_lake
+from indexer.jobs.repair import find_violation, repair
 from indexer.settings import SourceLimits, StallPolicy
 from indexer.sinks import tables
+from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
+from indexer.sinks.store import Store
 from indexer.sources.answers import WrongChainError
+from indexer.sources.chain import ChainReader
+from indexer.sources.options import chain_config
 from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
@@ -247,6 +252,39 @@ def test_an_endpoint_that_hangs_does_not_hold_up_the_other_chain(spark: SparkSes
             )
         world.deliver(sent)
         world.until(world.equals_chains, "the other one catches up")
+
+
+def test_a_chain_that_takes_back_final_blocks_is_halted_and_followed_again_after_a_repair(
+    spark: SparkSession, world: World
+) -> None:
+    sent = world.new_message()
+    world.send(sent)
+    world.beta.mine()
+    before = world.beta.rpc("evm_snapshot")
+    world.deliver(sent)
+    world.beta.mine(100)
+    world.index_once(spark)
+    world.beta.rpc("evm_revert", before)
+    world.beta.rpc("evm_increaseTime", 7)
+    world.beta.mine(120)
+    with pytest.raises(FinalityViolatedError, match="waybill index repair"):
+        world.index_once(spark)
+    with world.reader() as reader:
+        assert [(found.kind, found.message_id) for found in reader.divergences()] == [("FINALITY_VIOLATED", sent.id)]
+        found = reader.message(sent.id)
+        assert found is not None
+        assert found.status is Status.DIVERGED
+    lake = Lake(world.settings().folder.lake)
+    store = Store(world.settings().folder.store_url, archive=lake.events_of)
+    with ChainReader(chain_config(world.deployment.chain("beta")), world.settings().limits) as beta:
+        violation = find_violation(beta, History(store.engine, lake))
+        assert violation is not None
+        repair(store, lake, beta, violation, 0.0)
+    store.close()
+    world.index_once(spark)
+    assert world.equals_chains()
+    with world.reader() as reader:
+        assert reader.divergences() == []
 
 
 def test_another_chain_with_the_same_id_is_refused_once_blocks_are_final(spark: SparkSession, world: World) -> None:
