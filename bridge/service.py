@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,12 +20,12 @@ import structlog
 from bridge.adapters import create_adapters
 from bridge.chains import EvmChain, open_chains
 from bridge.devnet import devnet_attesters
-from bridge.ports import Attester, Chain
+from bridge.ports import Attester, Chain, Clock
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.recovery import Planner, Propagation, Recovery, Retried, RoutePropagator
-from bridge.relay import Relay
+from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError, SignerSource
 from bridge.signers import RemoteSigner, environment_signer, keystore_signer
@@ -70,19 +70,7 @@ class Bridge:
         self._settings = settings
         clock = SystemClock()
         paying = paying_signers(settings, deployment)
-        retrying = [LocalSigner.from_key(key.get_secret_value()) for key in settings.retry_keys]
-        self._senders = {
-            (deployed.chain_id, address): Sender(
-                chains[deployed.chain_id],
-                signer,
-                store.transactions,
-                clock,
-                final_height=partial(store.observations.final_height, deployed.chain_id),
-                settings=settings.sending(),
-            )
-            for deployed in deployment.chains
-            for address, signer in _by_address([*paying[deployed.chain_id], *retrying]).items()
-        }
+        self._senders = self._open_senders(paying, clock)
         payers = {
             chain_id: SenderPool([self._senders[chain_id, address] for address in _by_address(signers)])
             for chain_id, signers in paying.items()
@@ -108,16 +96,7 @@ class Bridge:
             random=random.random,
             settings=relaying,
         )
-        planner = Planner(
-            deployment=deployment,
-            chains=chains,
-            senders=self._senders,
-            store=store,
-            usable=relaying.claimable,
-            max_fee=settings.max_retry_fee,
-        )
-        requests = IndexRequests(settings.index_store) if settings.index_store else None
-        self.recovery = Recovery(planner, store, clock, settings.recovery(), requests)
+        self.recovery = self._open_recovery(relaying, clock)
         letters = self.undertaking.letters
         self.propagation = Propagation(
             deployment=deployment,
@@ -128,6 +107,34 @@ class Bridge:
             clock=clock,
             settings=settings.propagation(),
         )
+
+    def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
+        """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
+        retrying = [LocalSigner.from_key(key.get_secret_value()) for key in self._settings.retry_keys]
+        return {
+            (chain_id, address): Sender(
+                self.chains[chain_id],
+                signer,
+                self.store.transactions,
+                clock,
+                final_height=partial(self.store.observations.final_height, chain_id),
+                settings=self._settings.sending(),
+            )
+            for chain_id, signers in paying.items()
+            for address, signer in _by_address([*signers, *retrying]).items()
+        }
+
+    def _open_recovery(self, relaying: RelaySettings, clock: Clock) -> Recovery:
+        planner = Planner(
+            deployment=self.deployment,
+            chains=self.chains,
+            senders=self._senders,
+            store=self.store,
+            usable=relaying.claimable,
+            max_fee=self._settings.max_retry_fee,
+        )
+        requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
+        return Recovery(planner, self.store, clock, self._settings.recovery(), requests)
 
     @property
     def accounts(self) -> frozenset[str]:

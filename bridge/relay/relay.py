@@ -59,7 +59,6 @@ class Relay:
         self._outbox = store.outbox
         self._clock = clock
         validated(policies)
-        self.deliveries: dict[int, Deliveries] = {}
         self.observers: dict[int, Observer] = {}
         self.confirmations: dict[int, Confirmation] = {}
         for deployed in deployment.chains:
@@ -83,28 +82,30 @@ class Relay:
                 ),
                 found=self._wake,
             )
-            if deployed.chain_id in senders:
-                self.deliveries[deployed.chain_id] = Deliveries(
-                    worker=worker,
-                    chain=chain,
-                    adapters=adapters,
-                    outbox=store.outbox,
-                    dead_letters=dead_letters,
-                    sender=senders[deployed.chain_id],
-                    budget=SpendBudget(deployed.chain_id, settings.spend_limits, store.figures, clock),
-                    health=GmpHealth(deployed.chain_id, store.figures, clock, settings.breaker),
-                    policies=policies,
-                    clock=clock,
-                    random=random,
-                    settings=settings,
-                )
-                self.confirmations[deployed.chain_id] = Confirmation(
-                    chain,
-                    deployed.router,
-                    store.outbox,
-                    clock,
-                    partial(store.observations.final_height, deployed.chain_id),
-                )
+            self.confirmations[deployed.chain_id] = Confirmation(
+                chain,
+                deployed.router,
+                store.outbox,
+                clock,
+                partial(store.observations.final_height, deployed.chain_id),
+            )
+        self.deliveries = {
+            chain_id: Deliveries(
+                worker=worker,
+                chain=chains[chain_id],
+                adapters=adapters,
+                outbox=store.outbox,
+                dead_letters=dead_letters,
+                sender=sender,
+                budget=SpendBudget(chain_id, settings.spend_limits, store.figures, clock),
+                health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
+                policies=policies,
+                clock=clock,
+                random=random,
+                settings=settings,
+            )
+            for chain_id, sender in senders.items()
+        }
 
     @property
     def commits(self) -> dict[int, Mapping[str, int]]:
