@@ -52,7 +52,7 @@ async def play(seed: int, store: Store | None = None, *, storm: float = STORM_SE
         life += 1
         power = Power(draws=int(dice.lognormvariate(6.5, 1.2)))
         running = asyncio.create_task(SimulatedBridge(world, history.store, name=f"life {life}", power=power).run())
-        await asyncio.wait([running], timeout=dice.uniform(5, 40))
+        await asyncio.wait([running], timeout=dice.uniform(storm / 8, storm))
         power.cut()
         await asyncio.wait_for(running, timeout=60)
         history.note(f"crash of life {life} after {power.used} calls")
