@@ -11,7 +11,7 @@ from eth_utils import keccak
 from bridge.chains import EvmChain, WrongChainIdError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import signer
-from bridge.ports import Call, CallRevertedError, TerminalError, TransientError
+from bridge.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.deployment import ChainDeployment
 from tests.anvil.rpc import mine, rpc
@@ -128,10 +128,10 @@ async def test_a_replacement_that_pays_too_little_may_be_sent_again_with_more(
     assert await chain.receipt(keccak(replacement)) is not None
 
 
-async def test_an_account_without_funds_can_not_send(chain: EvmChain) -> None:
+async def test_an_account_without_funds_can_not_send_until_somebody_pays_it(chain: EvmChain) -> None:
     poor = signer("poor", 0)
     assert await chain.balance(poor.address) == 0
-    with pytest.raises(TerminalError, match=r"(?i)insufficient funds"):
+    with pytest.raises(InsufficientFundsError, match=r"(?i)insufficient funds"):
         await chain.broadcast(signed(poor, 0))
 
 
