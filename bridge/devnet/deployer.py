@@ -71,7 +71,10 @@ class Deployer:
             DevnetError: a transaction failed; the text names its step.
         """
         queue, self._queue = self._queue, []
-        await asyncio.gather(*(self.chain.broadcast(sent.raw) for sent in queue))
+        for sent in (
+            queue
+        ):  # in the order of their nonces: what comes before its turn, anvil may keep until something else comes
+            await self.chain.broadcast(sent.raw)
         await asyncio.gather(*(self._included(sent) for sent in queue))
 
     def _enqueue(self, step: str, fields: dict[str, Any]) -> None:
