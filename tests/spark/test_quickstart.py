@@ -16,7 +16,7 @@ import pytest
 from tests.anvil.rpc import free_ports
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-FOREVER = ("relayer run", "index run")
+FOREVER = ("relayer run", "index run", "waybill web", "--watch")
 PENDING = 4
 ENOUGH = 60  # seconds for what happens by itself
 
@@ -35,8 +35,12 @@ class Terminal:
 
     def __init__(self, home: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
-        self._environment = inherited | {"WAYBILL_HOME": str(home), "WAYBILL_PORT": str(free_ports(2)[0])}
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._environment = inherited | {
+            "WAYBILL_HOME": str(home),
+            "WAYBILL_PORT": str(free_ports(2)[0]),
+            "WAYBILL_WEB_HTTP": "127.0.0.1:0",
+        }
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def type(self, command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -45,14 +49,19 @@ class Terminal:
 
     def leave_running(self, command: str) -> None:
         quiet = subprocess.DEVNULL
-        self._running.append(
-            subprocess.Popen(self._arguments(command), env=self._environment, stdin=quiet, stdout=quiet, stderr=quiet)
+        self._running[command] = subprocess.Popen(
+            self._arguments(command), env=self._environment, stdin=quiet, stdout=quiet, stderr=quiet
         )
 
+    @property
+    def ended(self) -> list[str]:
+        """The commands that were left running and run no more."""
+        return [command for command, process in self._running.items() if process.poll() is not None]
+
     def close(self) -> None:
-        for process in self._running:
+        for process in self._running.values():
             process.terminate()
-        for process in self._running:
+        for process in self._running.values():
             process.wait(60)
         self.type("waybill devnet down")
 
@@ -75,6 +84,8 @@ def test_the_commands_of_the_readme_do_what_it_says(terminal: Terminal) -> None:
         if any(words in command for words in FOREVER):
             terminal.leave_running(command)
             continue
+        if command == "waybill devnet down":
+            assert terminal.ended == []
         ended = _typed_until_it_works(terminal, command.replace(" ID", f" {message_id}"))
         if command.startswith("waybill send"):
             found = re.search(r"0x[0-9a-f]{64}", ended.stdout)
