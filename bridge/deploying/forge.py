@@ -77,7 +77,8 @@ async def run_script(*, plan: Path, result: Path, rpc_url: str, key: str) -> Scr
         "WAYBILL_DEPLOYER_KEY": key,
         "FOUNDRY_ETH_RPC_URL": rpc_url,
     }
-    await _forge("deploying", ["script", SCRIPT, "--broadcast", "--offline"], environment)
+    # One transaction at a time: of several, anvil may leave one in its pool for as long as nothing else comes.
+    await _forge("deploying", ["script", SCRIPT, "--broadcast", "--slow", "--offline"], environment)
     return ScriptResult.from_json(json.loads(await asyncio.to_thread(result.read_text)))
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -98,8 +99,9 @@ def require_free_port(port: int, chain: str, option: str) -> None:
 def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
     """Starts a chain and waits until it answers.
 
-    It mines a block for each transaction until `mine_every` says otherwise. It is a process group of its own and hears
-    no signal from the terminal.
+    It mines a block for each transaction, and one a second, until `mine_every` says otherwise: with a block for each
+    transaction alone, anvil may leave one in its pool that arrives while another is mined, until something else comes.
+    It is a process group of its own and hears no signal from the terminal.
 
     Raises:
         DevnetError: anvil is missing, ended, or does not answer.
@@ -107,7 +109,7 @@ def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
     if not ANVIL.exists():
         raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
-    command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent"]
+    command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = _spawn(command, log)
     try:
@@ -156,8 +158,18 @@ def _wait_until_it_answers(anvil: AnvilProcess) -> None:
 
 
 def mine_every(anvil: AnvilProcess, seconds: int) -> None:
-    """Makes a chain mine a block every so many seconds."""
-    _rpc(anvil, "evm_setIntervalMining", seconds)
+    """Makes a chain mine a block every so many seconds; 0: for each transaction, and never without one.
+
+    Raises:
+        DevnetError: the chain does not answer, or refuses.
+    """
+    method, argument = ("evm_setIntervalMining", seconds) if seconds else ("evm_setAutomine", True)
+    try:
+        answer = _answer(anvil, method, [argument], timeout=_START_SECONDS)
+    except (httpx.HTTPError, ValueError) as error:
+        raise DevnetError(f"anvil for chain {anvil.name} does not answer {method}: {error!r}") from error
+    if "error" in answer:
+        raise DevnetError(f"anvil for chain {anvil.name} refuses {method}: {answer['error']}")
 
 
 def is_alive(anvil: AnvilProcess) -> bool:
@@ -200,11 +212,16 @@ def block_number(anvil: AnvilProcess) -> int | None:
 
 
 def _rpc(anvil: AnvilProcess, method: str, *params: Any) -> Any:
-    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
     try:
-        return httpx.post(anvil.url, json=request, timeout=2.0, trust_env=False).json().get("result")
+        return _answer(anvil, method, params, timeout=2.0).get("result")
     except (httpx.HTTPError, ValueError):
         return None
+
+
+def _answer(anvil: AnvilProcess, method: str, params: Sequence[Any], *, timeout: float) -> dict[str, Any]:
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+    answer: dict[str, Any] = httpx.post(anvil.url, json=request, timeout=timeout, trust_env=False).json()
+    return answer
 
 
 def _process_of(anvil: AnvilProcess) -> psutil.Process | None:

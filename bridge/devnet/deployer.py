@@ -71,9 +71,8 @@ class Deployer:
             DevnetError: a transaction failed; the text names its step.
         """
         queue, self._queue = self._queue, []
-        for sent in (
-            queue
-        ):  # in the order of their nonces: what comes before its turn, anvil may keep until something else comes
+        # In the order of their nonces: what comes before its turn, anvil may keep until something else comes.
+        for sent in queue:
             await self.chain.broadcast(sent.raw)
         await asyncio.gather(*(self._included(sent) for sent in queue))
 

@@ -197,9 +197,8 @@ async def _start(folder: Folder, ports: Mapping[str, int], block_time: int, prog
         plan = await _deploy_gmps(processes)
         deployed = await deploy(plan, DEPLOYER_KEY, folder.deployments_file, progress)
         await _appoint_relayer(deployed.deployment)
-        if block_time:
-            for process in processes:
-                anvil.mine_every(process, block_time)
+        for process in processes:
+            anvil.mine_every(process, block_time)
     except BaseException:
         anvil.stop(processes)
         folder.record.unlink(missing_ok=True)

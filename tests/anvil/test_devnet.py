@@ -19,7 +19,11 @@ import pytest
 
 from bridge import devnet
 from bridge.devnet import ChainState, DevnetError, PortTakenError
+from bridge.devnet.accounts import DEPLOYER_KEY, account
+from bridge.devnet.anvil import block_number, start, stop
 from tests.anvil.rpc import free_ports, mine, rpc
+
+DEPLOYER = account(DEPLOYER_KEY).address
 
 
 @pytest.fixture
@@ -93,6 +97,25 @@ def test_a_block_time_of_zero_makes_no_block_without_a_transaction(home: Path) -
     started = up(home, first_port, block_time=0)
     time.sleep(1.5)
     assert [chain.block for chain in devnet.status(home=home)] == [chain.block for chain in started.chains]
+
+
+def test_a_chain_that_comes_up_leaves_no_transaction_behind(tmp_path: Path) -> None:
+    # anvil's miner may miss one that arrives while another is mined: a block without a new one must come by itself.
+    (port,) = free_ports(1)
+    chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "alpha.log")
+    try:
+        sent = rpc(chain.url, "eth_sendTransaction", {"from": DEPLOYER, "to": DEPLOYER, "value": "0x0"})
+        deadline = time.monotonic() + 20
+        while (receipt := rpc(chain.url, "eth_getTransactionReceipt", sent)) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert receipt is not None
+        included = int(receipt["blockNumber"], 16)
+        while (newest := block_number(chain)) == included and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert newest is not None
+        assert newest > included
+    finally:
+        stop([chain])
 
 
 def test_finality_is_two_blocks_behind(home: Path) -> None:
