@@ -48,7 +48,7 @@ class IndexBrowser(IndexReader):
             arguments |= {"after_seen": after.seen, "after_id": after.message_id}
         shown = shown_status(f"({looked_at})")
         rows = self._rows(
-            f"select * from ({shown}) {judged} order by {SEEN} desc, message_id desc limit :limit",  # noqa: S608
+            f"select * from ({shown}) o {judged} order by {SEEN} desc, message_id desc limit :limit",  # noqa: S608
             **arguments,
             limit=limit + 1,
         )
@@ -58,7 +58,7 @@ class IndexBrowser(IndexReader):
             return MessagePage(messages=messages, next=_position(last), looked_at=scanned)
         # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
         edge = self._rows(
-            f"select count(*) over () as number, {SEEN} as seen, message_id from ({looked_at}) "  # noqa: S608
+            f"select count(*) over () as number, {SEEN} as seen, message_id from ({looked_at}) o "  # noqa: S608
             f"order by {SEEN}, message_id limit 1",
             **arguments,
         )
@@ -95,7 +95,7 @@ class IndexBrowser(IndexReader):
         chosen = f"(select * from messages where status in ({passing}))"  # noqa: S608  our own words
         shown = shown_status(chosen)
         rows = self._rows(
-            f"select shown_status, count(*) as number from ({shown}) group by shown_status"  # noqa: S608
+            f"select shown_status, count(*) as number from ({shown}) o group by shown_status"  # noqa: S608
         )
         return lasting | {Status(row["shown_status"]): row["number"] for row in rows}
 
@@ -149,7 +149,7 @@ def _position(row: Row) -> Position:
 def _looked_at(wanted: Wanted, *, continued: bool) -> str:
     """The newest messages that an index finds by one of the conditions; the others are judged row by row."""
     chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
-    return f"select * from ({chosen}) order by {SEEN} desc, message_id desc limit :scanned"  # noqa: S608
+    return f"select * from ({chosen}) o order by {SEEN} desc, message_id desc limit :scanned"  # noqa: S608
 
 
 def _newest(condition: str, *, continued: bool) -> str:
@@ -157,7 +157,7 @@ def _newest(condition: str, *, continued: bool) -> str:
     later = f"and {SEEN} <= :after_seen and ({SEEN} < :after_seen or message_id < :after_id)" if continued else ""
     return (
         f"select * from (select * from messages where {condition} {later} "  # noqa: S608
-        f"order by {SEEN} desc, message_id desc limit :scanned)"
+        f"order by {SEEN} desc, message_id desc limit :scanned) n"
     )
 
 

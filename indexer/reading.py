@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import func, select, text
+from sqlalchemy import BigInteger, ColumnElement, cast, func, select, text
 
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, DuplicateRecord, MessageRecord, ReceiptRecord
@@ -23,6 +23,7 @@ from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
 from indexer.sinks.shown import DIVERGENCES, SHOWN_STATUS
+from indexer.sinks.tables import SEEN
 
 Row = Mapping[str, Any]
 
@@ -62,9 +63,9 @@ class IndexReader:
         if status is Status.ORPHANED:
             return self._orphans("order by block_time desc, message_id limit :limit offset :offset", limit, offset)
         wanted = "where shown_status = :status" if status else ""
-        order = "order by coalesce(source_time, received_time) desc, source_block desc, nonce desc, message_id"
+        order = f"order by {SEEN} desc, coalesce(source_block, 0) desc, coalesce(nonce, 0) desc, message_id"
         rows = self._rows(
-            f"select * from ({SHOWN_STATUS}) {wanted} {order} limit :limit offset :offset",  # noqa: S608  our own texts
+            f"select * from ({SHOWN_STATUS}) o {wanted} {order} limit :limit offset :offset",  # noqa: S608  our own texts
             status=status.value if status else None,
             limit=limit,
             offset=offset,
@@ -73,7 +74,7 @@ class IndexReader:
 
     def message(self, message_id: bytes) -> MessageRecord | None:
         """One message, or None if the index has never seen it."""
-        rows = self._rows(f"select * from ({SHOWN_STATUS}) where message_id = :id", id=message_id)  # noqa: S608
+        rows = self._rows(f"select * from ({SHOWN_STATUS}) o where message_id = :id", id=message_id)  # noqa: S608
         found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
         return next(iter(found or orphans or [message_of(row) for row in rows]), None)
@@ -108,7 +109,7 @@ class IndexReader:
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected."""
-        rows = self._rows(f"select * from ({DIVERGENCES}) as d order by kind, message_id")  # noqa: S608  our own text
+        rows = self._rows(f"select * from ({DIVERGENCES}) as d order by kind, message_id nulls first")  # noqa: S608  our own text
         meanings = [(row, MEANINGS[row["kind"]]) for row in rows]
         return [
             DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
@@ -134,7 +135,7 @@ class IndexReader:
     def counts_by_status(self) -> dict[Status, int]:
         """How many routed messages are in each state."""
         rows = self._rows(
-            f"select shown_status, count(*) as number from ({SHOWN_STATUS}) "  # noqa: S608  our own text
+            f"select shown_status, count(*) as number from ({SHOWN_STATUS}) o "  # noqa: S608  our own text
             "where source_block is not null group by shown_status"
         )
         return {Status(row["shown_status"]): row["number"] for row in rows}
@@ -147,9 +148,9 @@ class IndexReader:
             func.count().label("messages"),
             func.count().filter(executed).label("executed"),
             func.count().filter(message.executions > 1).label("executed_twice"),
-            func.coalesce(func.sum(message.attempts), 0).label("retries_sent"),
+            _sum(message.attempts).label("retries_sent"),
             func.count().filter(executed, message.attempts > 0).label("retries_executed"),
-            func.coalesce(func.sum(message.duplicates), 0).label("duplicates"),
+            _sum(message.duplicates).label("duplicates"),
             func.count().filter(executed, message.failures > 0).label("recovered"),
         ).where(message.source_block.is_not(None))
         requested = select(func.count()).select_from(tables.retry_requests)
@@ -173,8 +174,9 @@ class IndexReader:
         """Sums over all messages, by GMP."""
         rows = self._rows(
             """
-            select gmp, sum(dispatches) as dispatched, sum(dispatch_failures) as dispatch_failures,
-              count(received_block) as received, sum(duplicates) as duplicates
+            select gmp, cast(sum(dispatches) as bigint) as dispatched,
+              cast(sum(dispatch_failures) as bigint) as dispatch_failures,
+              count(received_block) as received, cast(sum(duplicates) as bigint) as duplicates
             from receipts group by gmp order by gmp
             """
         )
@@ -268,6 +270,11 @@ class IndexReader:
         }
         with self._engine.connect() as connection:
             return [dict(row) for row in connection.execute(text(statement), policy | arguments).mappings()]
+
+
+def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
+    """Zero of no rows, and a whole number on every engine."""
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)
 
 
 def _day(number: int) -> str:

@@ -12,7 +12,7 @@ def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
     end = f"case when p.ends < {until} then p.ends else {until} end"
     begin = f"case when p.begins > {since} then p.begins else {since} end"
     return f"""coalesce((
-      select sum({end} - {begin}) from pauses p
+      select cast(sum({end} - {begin}) as bigint) from pauses p
       where p.chain_id = m.destination_chain and p.other_chain in (0, m.source_chain) and p.kind = '{kind}'
         and p.ends > {since} and p.begins < {until}
     ), 0)"""  # noqa: S608  our own texts

@@ -90,8 +90,10 @@ messages: Final = _table(
 _waiting = messages.c.status.in_(("ROUTED", "RECEIVED"))
 Index("messages_waiting", messages.c.attempted_time, sqlite_where=_waiting, postgresql_where=_waiting)
 
-Index("events_quarantined", events.c.chain_id, sqlite_where=events.c.error.is_not(None))
-Index("events_absorbed", events.c.block_time, sqlite_where=events.c.event == "DuplicateAbsorbed")
+_quarantined = events.c.error.is_not(None)
+Index("events_quarantined", events.c.chain_id, sqlite_where=_quarantined, postgresql_where=_quarantined)
+_absorbed = events.c.event == "DuplicateAbsorbed"
+Index("events_absorbed", events.c.block_time, sqlite_where=_absorbed, postgresql_where=_absorbed)
 
 SEEN: Final = "coalesce(source_time, received_time, 0)"
 """When a message was first seen, in Unix seconds of block time: what lists of messages are ordered by."""

@@ -46,9 +46,13 @@ from tests.unit.index_world import (
 MESSAGES = [sent_message(nonce) for nonce in range(1, 5)]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(f"sqlite:///{tmp_path / 'index.db'}")
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened = Store(
+        f"sqlite:///{tmp_path / 'index.db'}"
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgresql").new_url()
+    )
     yield opened
     opened.close()
 

@@ -44,7 +44,7 @@ from $receipts r
 join $messages m on m.message_id = r.message_id
 left join $adapters a on a.chain_id = r.received_chain and a.gmp = r.gmp
   and (a.block_number < r.received_block or (a.block_number = r.received_block and a.log_index < r.received_log_index))
-where r.received_block is not null and r.received_chain in (select chain_id from $adapters)
+where r.received_block is not null and r.received_chain in (select known.chain_id from $adapters known)
 group by r.message_id, r.gmp, r.received_chain, r.received_block
 having coalesce(max(2 * (a.block_number * 1000000 + a.log_index) + case a.event when 'AdapterRevoked' then 1 else 0 end), 1) % 2 = 1
 union all
