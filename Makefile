@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance docs lint test-solidity test-proofs test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -81,6 +81,9 @@ abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of 
 
 sweep: $(STEPS)  ## Run the long sweeps whole, of which make test runs samples (ONLY=folder or file)
 	@$(VENV)/python -m pytest $(or $(ONLY),tests) -m sweep -v --durations=0
+
+soak: $(STEPS)  ## Let an index run beside busy, reorganising chains and see that its memory stays flat (MINUTES=30)
+	@$(VENV)/python -m bench.index_soak --minutes $(or $(MINUTES),30)
 
 sim: $(STEPS)  ## Play seeded histories of a world full of faults (SEEDS=1000 FIRST=0 STORM=8)
 	@$(VENV)/python -m scripts.simulate --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0) --storm $(or $(STORM),8)
