@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -79,19 +80,21 @@ def main() -> None:
     count = parser.parse_args().messages
     store = ROOT / "build" / "bench" / f"web-{count}.db"
     store.parent.mkdir(parents=True, exist_ok=True)
-    store.unlink(missing_ok=True)
     now = 1_800_000_000
-    print(f"putting {count} messages into {store}", flush=True)
+    print(f"putting {count} messages into {store}, after those that are there", flush=True)
     started = time.monotonic()
     ids = fill(f"sqlite:///{store}", count, now)
     print(f"  took {time.monotonic() - started:.0f} s", flush=True)
     pages = asyncio.run(measure(f"sqlite:///{store}", ids, now))
+    slow = [name for name, figures in pages.items() if figures["median_ms"] > LIMIT_MS]
     for name, figures in pages.items():
         late = f"  over {LIMIT_MS} ms" if figures["median_ms"] > LIMIT_MS else ""
         print(f"{name:28} median {figures['median_ms']:8.1f} ms, first {figures['first_ms']:8.1f} ms{late}")
     target = ROOT / "build" / "bench" / "web.json"
     target.write_text(json.dumps({"messages": count, "limit_ms": LIMIT_MS, "pages": pages}, indent=2) + "\n")
     print(f"figures are in {target}")
+    if slow:
+        sys.exit(f"over {LIMIT_MS} ms: {', '.join(slow)}")
 
 
 if __name__ == "__main__":

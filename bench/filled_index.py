@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, delete, func, select
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -51,18 +51,26 @@ class Made:
 
 
 def fill(url: str, count: int, now: int) -> list[bytes]:
-    """Writes that many messages, one each second up to `now` (Unix seconds); returns some of their ids."""
+    """Writes that many messages, one each second up to `now` (Unix seconds); returns some of their ids.
+
+    A batch is one transaction, and what an earlier call with the same arguments has written is kept.
+    """
     store = Store(url)
     try:
-        kept: list[bytes] = []
-        for first in range(0, count, _BATCH):
+        kept = [
+            _make(number, now - count + number).message_id for number in range(0, count, max(1, count // _KEPT_IDS))
+        ]
+        with store.engine.connect() as connection:
+            written = connection.scalar(select(func.count()).select_from(tables.messages)) or 0
+        for first in range(written, count, _BATCH):
+            print(f"  {first} of {count}", end="\r", flush=True)
             made = [_make(number, now - count + number) for number in range(first, min(first + _BATCH, count))]
-            kept += [item.message_id for item in made if item.number % max(1, count // _KEPT_IDS) == 0]
             with store.engine.begin() as connection:
                 _insert(connection, tables.messages, [_message_row(item) for item in made])
                 _insert(connection, tables.receipts, [row for item in made for row in _receipt_rows(item)])
                 _insert(connection, tables.events, [row for item in made for row in _event_rows(item)])
         with store.engine.begin() as connection:
+            connection.execute(delete(tables.chains))
             _insert(connection, tables.chains, [_chain_row(chain, count, now) for chain in CHAINS])
         return kept
     finally:

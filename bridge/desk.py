@@ -29,7 +29,7 @@ from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.records import Store
-from bridge.records.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind
+from bridge.records.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
 from bridge.records.outbox import ForbiddenTransitionError
 from bridge.routers import RouterReader
 
@@ -57,6 +57,47 @@ class Governance:
 
     chain: str | int
     address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A message that a decision's maker sends before it is recorded."""
+
+    source_chain: int
+    request: RouteRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A decision that may be taken, before it is signed."""
+
+    first: LogRecord  # of the letter
+    decision: Decision
+    maker: str
+    rationale: str
+    notice: Notice | None  # None: nobody is told by a message
+
+    def document(self, now: float, *, notice: str | None = None, **further: Any) -> dict[str, Any]:
+        """What the maker signs.
+
+        Args:
+            now: Unix seconds.
+            notice: id of the message that `notice` asks for.
+            further: what else was done.
+
+        Raises:
+            DecisionError: the notice is missing.
+        """
+        if self.notice is not None and notice is None:
+            raise DecisionError(f"{self.decision} needs the id of the message that tells of it")
+        if self.decision is Decision.ABANDON:
+            sender = _message_of(_document(self.first)).sender
+            further |= {"sender": f"0x{sender.hex()}", "senderNotice": notice}
+        elif self.decision is Decision.GOVERNANCE_ESCALATION:
+            further |= {"governanceMessageId": notice}
+        return decision_document(
+            self.first, self.decision, maker=self.maker, rationale=self.rationale, now=now, **further
+        )
 
 
 class Desk:
@@ -117,14 +158,7 @@ class Desk:
         Raises:
             KeyError, DecisionError: see `open_letter`.
         """
-        record = await self._decide(event_id, Decision.REQUEUE, rationale)
-        try:
-            self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
-        except ForbiddenTransitionError:
-            pass  # it is on its way already
-        except KeyError as error:
-            raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
-        return record
+        return await self._decide(event_id, Decision.REQUEUE, rationale)
 
     async def retry(
         self, event_id: str, rationale: str, sender: LocalAccount, gmps: Sequence[Gmp] | None = None
@@ -138,8 +172,8 @@ class Desk:
             DecisionError: the account is not the original sender.
             RefusedError: the router refuses.
         """
-        first = await self._ready(event_id, rationale)
-        message = _message_of(_document(first))
+        prepared = await self.prepare(event_id, Decision.RETRY, rationale, self._require_operator().address)
+        message = _message_of(_document(prepared.first))
         if from_bytes32(message.sender) != sender.address:
             raise DecisionError(
                 f"only its sender {from_bytes32(message.sender)} may re-issue it, and the key given is that of"
@@ -151,7 +185,7 @@ class Desk:
                 destination=message.destination_chain,
                 recipient=from_bytes32(message.recipient),
                 payload=message.payload,
-                gmps=tuple(gmps or self._usable(message, _document(first)["gmp"])),
+                gmps=tuple(gmps or self._usable(message, _document(prepared.first)["gmp"])),
                 quorum=message.quorum,
                 gas_limit=message.gas_limit,
                 ttl=message.ttl,
@@ -159,7 +193,7 @@ class Desk:
                 replaces=message.id,
             )
             new = (await Client(self._deployment, self._chains, sender).route(message.source_chain, request)).message
-        return await self._decide(event_id, Decision.RETRY, rationale, newMessageId=f"0x{new.id.hex()}")
+        return await self._conclude(prepared, newMessageId=f"0x{new.id.hex()}")
 
     async def abandon(self, event_id: str, rationale: str) -> LogRecord:
         """Gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
@@ -168,11 +202,7 @@ class Desk:
             KeyError, DecisionError: see `open_letter`.
             RefusedError: the router refuses the message to the sender.
         """
-        first = await self._ready(event_id, rationale)
-        message = _message_of(_document(first))
-        told = await self._tell_sender(message, first, rationale)
-        sender = f"0x{message.sender.hex()}"
-        return await self._decide(event_id, Decision.ABANDON, rationale, sender=sender, senderNotice=told)
+        return await self._decide(event_id, Decision.ABANDON, rationale)
 
     async def escalate(self, event_id: str, rationale: str) -> LogRecord:
         """Hands a letter to governance by a message of the kind GOVERNANCE_PROPOSAL. Until governance decides it stays open.
@@ -181,14 +211,76 @@ class Desk:
             KeyError, DecisionError: see `open_letter`; or nobody is named as governance.
             RefusedError: the router refuses.
         """
-        first = await self._ready(event_id, rationale)
-        operator = await self._require_operator()
+        return await self._decide(event_id, Decision.GOVERNANCE_ESCALATION, rationale)
+
+    async def prepare(self, event_id: str, decision: Decision, rationale: str, maker: str) -> Prepared:
+        """What a decision takes, once it is sure that it could be recorded: before anything is sent or signed.
+
+        Args:
+            event_id: the letter.
+            decision: what is decided.
+            rationale: why.
+            maker: the account that decides.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`; no rationale, or the account is no operator.
+        """
+        _, first = open_letter(self._letters, event_id)
+        require_rationale(rationale)
+        await self._require_role(maker)
+        notice = None
+        if decision is Decision.GOVERNANCE_ESCALATION:
+            notice = self._proposal(first, rationale)
+        elif decision is Decision.ABANDON:
+            notice = await self._notice(first, rationale)
+        return Prepared(first=first, decision=decision, maker=maker, rationale=rationale, notice=notice)
+
+    async def record(self, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
+        """Writes a signed decision into the log, and carries out what is carried out here.
+
+        Args:
+            document: of `Prepared.document`, with its maker's signature.
+            sealer: the maker, who vouches for the record's place in the log.
+            now: Unix seconds.
+
+        Raises:
+            KeyError, DecisionError: see `record_decision`; or the maker is no operator.
+        """
+        await self._require_role(document["decisionMaker"])
+        record = record_decision(self._letters, document, sealer, now)
+        if document["decisionType"] == Decision.REQUEUE:
+            self._open_again(record.event_id, document["rationale"])
+        return record
+
+    def _open_again(self, event_id: str, rationale: str) -> None:
+        try:
+            self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
+        except ForbiddenTransitionError:
+            pass  # it is on its way already
+        except KeyError as error:
+            raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
+
+    async def _decide(self, event_id: str, decision: Decision, rationale: str) -> LogRecord:
+        operator = self._require_operator()
+        prepared = await self.prepare(event_id, decision, rationale, operator.address)
+        if prepared.notice is None:
+            return await self._conclude(prepared)
+        client = Client(self._deployment, self._chains, operator)
+        sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
+        return await self._conclude(prepared, notice=f"0x{sent.message.id.hex()}")
+
+    async def _conclude(self, prepared: Prepared, notice: str | None = None, **further: Any) -> LogRecord:
+        operator, now = self._require_operator(), self._clock.now()
+        document = prepared.document(now, notice=notice, **further)
+        return await self.record(signed(document, operator), KeySealer(operator), now)
+
+    def _proposal(self, first: LogRecord, rationale: str) -> Notice:
+        """The message that puts a letter before governance."""
         if self._governance is None:
             raise DecisionError("nobody to escalate to: name governance's chain and address in [dlq.governance]")
         message = _message_of(_document(first))
         there = self._deployment.chain(self._governance.chain)
         source = next((chain for chain in self._deployment.chains if chain.chain_id != there.chain_id), there)
-        gmps = tuple(sorted(source.gmp_numbers & there.gmp_numbers))
         payload = encode(
             ["bytes32", "bytes32", "string", "string"], [message.id, first.hash, first.event_id, rationale]
         )
@@ -196,38 +288,49 @@ class Desk:
             destination=there.chain_id,
             recipient=self._governance.address,
             payload=payload,
-            gmps=gmps,
+            gmps=tuple(sorted(source.gmp_numbers & there.gmp_numbers)),
             quorum=1,
             ttl=_PROPOSAL_TTL,
             kind=Kind.GOVERNANCE_PROPOSAL,
         )
-        sent = await Client(self._deployment, self._chains, operator).route(source.chain_id, request)
-        proposal = f"0x{sent.message.id.hex()}"
-        return await self._decide(event_id, Decision.GOVERNANCE_ESCALATION, rationale, governanceMessageId=proposal)
+        return Notice(source_chain=source.chain_id, request=request)
 
-    async def _ready(self, event_id: str, rationale: str) -> LogRecord:
-        """The letter's first record, once it is sure that a decision about it could be recorded: before anything is sent."""
-        _, first = open_letter(self._letters, event_id)
-        require_rationale(rationale)
-        await self._require_operator()
-        return first
+    async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
+        """The message that tells the sender, back over the lane; None if it is no contract that could take one."""
+        message = _message_of(_document(first))
+        home = self._deployment.chain(message.source_chain)
+        try:
+            sender = from_bytes32(message.sender)
+        except AddressError:
+            return None
+        if not await _is_contract(self._chains[home.chain_id], sender):
+            return None
+        away = self._deployment.chain(message.destination_chain)
+        request = RouteRequest(
+            destination=home.chain_id,
+            recipient=sender,
+            payload=encode(
+                ["string", "bytes32", "bytes32", "string"], ["ABANDONED", message.id, first.hash, rationale]
+            ),
+            gmps=tuple(sorted(home.gmp_numbers & away.gmp_numbers)),
+            quorum=1,
+            gas_limit=_NOTICE_GAS,
+            ttl=_PROPOSAL_TTL,
+            kind=Kind.ACK,
+        )
+        return Notice(source_chain=away.chain_id, request=request)
 
-    async def _decide(self, event_id: str, decision: Decision, rationale: str, **further: Any) -> LogRecord:
-        _, first = open_letter(self._letters, event_id)
-        operator = await self._require_operator()
-        now = self._clock.now()
-        document = decision_document(first, decision, maker=operator.address, rationale=rationale, now=now, **further)
-        return record_decision(self._letters, signed(document, operator), KeySealer(operator), now)
-
-    async def _require_operator(self) -> LocalAccount:
+    def _require_operator(self) -> LocalAccount:
         if self._operator is None:
             raise DecisionError("a decision needs the operator's key: set WAYBILL_OPERATOR_KEY, or give --key")
-        if not await self._parameters.is_operator(self._operator.address):
+        return self._operator
+
+    async def _require_role(self, account: str) -> None:
+        if not await self._parameters.is_operator(account):
             raise DecisionError(
-                f"account {self._operator.address} is no operator on chain; governance grants that by the parameter"
+                f"account {account} is no operator on chain; governance grants that by the parameter"
                 " dlq.operator of the account"
             )
-        return self._operator
 
     async def _situation(self, message: Message) -> Situation:
         try:
@@ -258,32 +361,6 @@ class Desk:
         destination = self._deployment.chain(message.destination_chain)
         common = sorted(source.gmp_numbers & destination.gmp_numbers, key=lambda gmp: (gmp.label == failed, gmp))
         return common[: max(message.quorum, 1)]
-
-    async def _tell_sender(self, message: Message, record: LogRecord, rationale: str) -> str | None:
-        """Sends the sender a message about its own, back over the lane; None if it is no contract that could take one."""
-        operator = await self._require_operator()
-        home = self._deployment.chain(message.source_chain)
-        try:
-            sender = from_bytes32(message.sender)
-        except AddressError:
-            return None
-        if not await _is_contract(self._chains[home.chain_id], sender):
-            return None
-        away = self._deployment.chain(message.destination_chain)
-        request = RouteRequest(
-            destination=home.chain_id,
-            recipient=sender,
-            payload=encode(
-                ["string", "bytes32", "bytes32", "string"], ["ABANDONED", message.id, record.hash, rationale]
-            ),
-            gmps=tuple(sorted(home.gmp_numbers & away.gmp_numbers)),
-            quorum=1,
-            gas_limit=_NOTICE_GAS,
-            ttl=_PROPOSAL_TTL,
-            kind=Kind.ACK,
-        )
-        sent = await Client(self._deployment, self._chains, operator).route(away.chain_id, request)
-        return f"0x{sent.message.id.hex()}"
 
 
 def _document(record: LogRecord) -> Mapping[str, Any]:

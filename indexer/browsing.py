@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 
-from bridge.protocol.indexed import Carriage, EventRecord, Journey, MessagePage, Position, Wanted
+from bridge.protocol.indexed import Carriage, EventRecord, Journey, LaneCheckRecord, MessagePage, Position, Wanted
 from bridge.protocol.status import Status
 from indexer.reading import IndexReader, Row, message_of
 from indexer.sinks.shown import shown_status
@@ -122,23 +122,34 @@ class IndexBrowser(IndexReader):
         )
         return [Journey(**row) for row in rows]
 
-    def carriages(self, limit: int) -> list[Carriage]:
-        """What GMPs did for the newest messages of all lanes.
+    def carriages(self, limit: int, lane: tuple[int, int] | None = None) -> list[Carriage]:
+        """What GMPs did for the newest messages.
 
         Args:
             limit: messages looked at.
+            lane: source and destination chain; None for all lanes.
         """
+        source, destination = lane or (None, None)
+        chosen = f"where {_LANE[0]}" if lane else ""
         rows = self._rows(
             f"""
             select r.gmp, r.dispatches, r.dispatch_failures, r.received_time - m.source_time as seconds, r.duplicates,
               coalesce(r.received_block > m.executed_block or
                 (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
-            from (select * from messages order by {SEEN} desc, message_id desc limit :limit) m
+            from (select * from messages {chosen} order by {SEEN} desc, message_id desc limit :limit) m
             join receipts r on r.message_id = m.message_id
             """,  # noqa: S608  our own expression
             limit=limit,
+            source_chain=source,
+            destination_chain=destination,
         )
         return [Carriage(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
+
+    def lane_checks(self) -> list[LaneCheckRecord]:
+        """The last comparison of each lane with its routers' own totals."""
+        rows = self._rows("select * from lane_checks order by chain_id, direction, other_chain")
+        names = [field.name for field in fields(LaneCheckRecord)]
+        return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
 
 
 def _position(row: Row) -> Position:

@@ -10,13 +10,14 @@ import json
 import shutil
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from sphinx.cmd.build import main as sphinx
 
 from scripts import reference_pages
-from scripts.conformance import named_tests, requirements
+from scripts.conformance import named_tests, reasons, requirements
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "build" / "docs"
@@ -30,14 +31,18 @@ def conformance() -> str:
     for requirement, test in named_tests():
         proofs[requirement].append(test)
     known = requirements()
-    rows = [f"| {name} | {_cell(text)} | {_tests(proofs.get(name, []))} |" for name, text in known.items()]
+    explained = reasons()
+    rows = [
+        f"| {name} | {_cell(text)} | {_tests(proofs.get(name, []), explained.get(name, ''))} |"
+        for name, text in known.items()
+    ]
     proven = sum(name in proofs for name in known)
-    head = f"# Conformance\n\n{proven} of {len(known)} requirements are named by a test.\n\n| id | requirement | tests |\n|---|---|---|"
-    return "\n".join([head, *rows]) + "\n"
+    said = f"{proven} of {len(known)} requirements are named by a test; {len(explained.keys() - proofs)} have a reason instead."
+    return "\n".join([f"# Conformance\n\n{said}\n\n| id | requirement | tests |\n|---|---|---|", *rows]) + "\n"
 
 
-def _tests(names: list[str]) -> str:
-    return "<br>".join(f"`{name}`" for name in names) or "none"
+def _tests(names: list[str], reason: str) -> str:
+    return "<br>".join(f"`{name}`" for name in names) or (f"no test: {_cell(reason)}" if reason else "none")
 
 
 def _cell(text: str) -> str:
@@ -48,14 +53,28 @@ def benchmarks() -> str:
     """What the benches of this machine measured, file by file."""
     parts = ["# Benchmarks", "Measured on the machine that built this site; `make bench` measures again."]
     files = sorted(_BENCHES.glob("*.json"))
-    parts += [f"## {file.stem}\n\n```json\n{json.dumps(_read(file), indent=2)}\n```" for file in files]
+    parts += [f"## {file.stem}\n\n{_figures(json.loads(file.read_text()))}" for file in files]
     if not files:
         parts.append("Nothing has been measured here yet.")
     return "\n\n".join(parts) + "\n"
 
 
-def _read(file: Path) -> Any:
-    return json.loads(file.read_text())
+def _figures(value: Any) -> str:
+    """Figures as a table: a row for each, named by the way to it."""
+    rows = [f"| {_cell(' · '.join(path))} | {figure} |" for path, figure in _leaves(value, ())]
+    return "\n".join(["| what | figure |", "|---|---|", *rows])
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _leaves(inner, (*path, str(name).replace("_", " ")))
+        case list():
+            for number, inner in enumerate(value, 1):
+                yield from _leaves(inner, (*path, str(number)))
+        case _:
+            yield path, _cell(str(value))
 
 
 MADE: Final = reference_pages.PAGES | {"conformance.md": conformance, "benchmarks.md": benchmarks}

@@ -1,17 +1,20 @@
-"""The pages of the documentation that are made from the command, the ABIs, the alert rules and the code."""
+"""The pages of the documentation that are made from the command, the HTTP API, the ABIs, the alert rules and the code."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import typer
 import yaml
 from typer._click.core import Command, Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 
+from bridge.api import create_app
+from bridge.api.backend import Backend
 from bridge.cli.app import app
 from bridge.cli.output import ExitCode
 from bridge.protocol.events import load_abi
@@ -112,10 +115,75 @@ def runbooks() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def http_api() -> str:
+    """The relayer's HTTP API, from its OpenAPI document."""
+    # Nobody is asked anything: the document follows from the routes alone.
+    document = create_app(cast(Backend, None), token=None, version=version("waybill")).openapi()
+    parts, failures = ["# HTTP API", _HTTP], dict[str, str]()
+    for path, methods in document["paths"].items():
+        for method, route in methods.items():
+            parts.append(f"## {method.upper()} {path}\n\n{route['summary']}.")
+            fields = [_argument(field) for field in route.get("parameters", [])] + _body(route, document)
+            if fields:
+                parts.append("| name | in | type | needed |\n|---|---|---|---|\n" + "\n".join(fields))
+            answers = {code: _answer(answer) for code, answer in route["responses"].items()}
+            failures |= {code: what for code, what in answers.items() if what.endswith("`Failure`")}
+            own = [f"{code} {what}" for code, what in answers.items() if code not in failures]
+            parts.append(f"Answers {'; '.join(own)}.")
+    rows = [f"| {code} | {what} |" for code, what in sorted(failures.items())]
+    parts.append("## Failures\n\nOf everything below `/v1`.\n\n| answer | what |\n|---|---|\n" + "\n".join(rows))
+    for name, model in document["components"]["schemas"].items():
+        if "properties" in model and not name.endswith("ValidationError"):
+            fields = [f"| `{field}` | {_type(schema)} |" for field, schema in model["properties"].items()]
+            parts.append(f"## {name}\n\n| field | type |\n|---|---|\n" + "\n".join(fields))
+    return "\n\n".join(parts) + "\n"
+
+
+_HTTP: Final = (
+    "`waybill relayer run --http HOST:PORT` serves it beside a relayer, `waybill api` without one; the whole document is at"
+    " `/openapi.json`. Reading is open; what changes something takes `Authorization: Bearer` with `WAYBILL_API_TOKEN`."
+)
+
+
+def _argument(field: dict[str, Any]) -> str:
+    return f"| `{field['name']}` | {field['in']} | {_type(field['schema'])} | {'yes' if field['required'] else ''} |"
+
+
+def _body(route: dict[str, Any], document: dict[str, Any]) -> list[str]:
+    if "requestBody" not in route:
+        return []
+    name = route["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    model = document["components"]["schemas"][name]
+    needed = model.get("required", [])
+    return [
+        f"| `{field}` | body | {_type(schema)} | {'yes' if field in needed else ''} |"
+        for field, schema in model["properties"].items()
+    ]
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return f"`{schema['$ref'].rpartition('/')[2]}`"
+    kinds = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    shown = [_type(one) if "$ref" in one else str(one.get("type", "any")) for one in kinds]
+    limits = [f"{word} {kinds[0][word]}" for word in ("minimum", "maximum", "maxLength") if word in kinds[0]]
+    return ", ".join([" or ".join(shown), *limits])
+
+
+def _answer(answer: dict[str, Any]) -> str:
+    content: dict[str, Any] = next(iter(answer.get("content", {}).values()), {})
+    schema = content.get("schema", {})
+    of: dict[str, str] = schema.get("items", schema)
+    name = of["$ref"].rpartition("/")[2] if "$ref" in of else ""
+    said = str(answer["description"]).replace("Successful Response", "OK")
+    return said + (f": {'list of ' if 'items' in schema else ''}`{name}`" if name else "")
+
+
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/cli.md": cli,
     "reference/states.md": states,
     "reference/events.md": events,
+    "reference/http.md": http_api,
     "reference/errors.md": errors,
     "operate/runbooks.md": runbooks,
 }

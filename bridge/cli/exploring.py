@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import uvicorn
+from sqlalchemy import make_url
 
+from bridge.chains import open_chains
 from bridge.cli.output import CliError, UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.desk import Desk
+from bridge.dlq.decisions import DecisionError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Index
-from bridge.records import Store
-from bridge.store import open_store
+from bridge.records.dead_letters import DeadLetterLog
+from bridge.service import SystemClock
+from bridge.settings import Settings
+from bridge.store import open_dead_letters, open_store
+from bridge.undertaking import desk_governance, on_chain_parameters
 from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web.decisions import OpenDesk
 from bridge.web.payload import PayloadAbiError, read_abis
 from indexer.browsing import IndexBrowser
 from indexer.errors import IndexerError, StoreVersionError
@@ -25,6 +34,7 @@ _T = TypeVar("_T")
 def serve(
     workspace: Workspace,
     *,
+    config: Path | None,
     http: str,
     read_only: bool,
     public_rpc: Sequence[str],
@@ -38,6 +48,7 @@ def serve(
         CliError: an option can't be used, or the port can't be had.
     """
     deployment = workspace.deployment()
+    kept = workspace.settings(config)
     host, port = _place(http)
     settings = ExplorerSettings(
         public_rpc=_public_rpc(deployment, public_rpc),
@@ -48,10 +59,16 @@ def serve(
         payloads = read_abis(abis) if abis else ()
     except PayloadAbiError as error:
         raise UsageError(str(error)) from error
-    sources = Sources(deployment=deployment, index=_index(workspace), store=_store(workspace), payloads=payloads)
+    sources = Sources(
+        deployment=deployment,
+        index=_index(kept.index_store or f"sqlite:///{workspace.index_store}"),
+        store=_kept_open(kept.store, lambda: open_store(kept.store)),
+        letters=_letters(kept),
+        payloads=payloads,
+    )
     server = uvicorn.Server(
         uvicorn.Config(
-            create_app(sources, settings),
+            create_app(sources, settings, _desk(sources, kept)),
             host=host,
             port=port,
             log_level="warning",
@@ -61,10 +78,9 @@ def serve(
             timeout_graceful_shutdown=2,
         )
     )
-    config = server.config
-    config.load()
+    server.config.load()
     try:
-        socket = config.bind_socket()
+        socket = server.config.bind_socket()
     except SystemExit as error:  # uvicorn's way to say that it can't
         raise CliError(f"nothing can be served at {http}: the port is taken, or not ours to take") from error
     progress(f"the explorer is at http://{host}:{socket.getsockname()[1]}/")
@@ -92,13 +108,14 @@ def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, st
     return urls
 
 
-def _kept_open(path: Path, opened: Callable[[], _T]) -> Callable[[], _T | None]:
-    """Opens what is behind a path when it is there, and again when another file has taken its place."""
+def _kept_open(url: str, opened: Callable[[], _T]) -> Callable[[], _T | None]:
+    """Opens a database when it is there, and again when another file has taken a SQLite file's place."""
     kept: dict[int, _T] = {}
+    parsed = make_url(url)
 
     def get() -> _T | None:
         try:
-            file = path.stat().st_ino
+            file = Path(parsed.database or "").stat().st_ino if parsed.get_backend_name() == "sqlite" else 0
         except FileNotFoundError:
             return None
         if file not in kept:
@@ -110,8 +127,8 @@ def _kept_open(path: Path, opened: Callable[[], _T]) -> Callable[[], _T | None]:
     return get
 
 
-def _index(workspace: Workspace) -> Callable[[], Index | None]:
-    get = _kept_open(workspace.index_store, lambda: IndexBrowser(f"sqlite:///{workspace.index_store}"))
+def _index(url: str) -> Callable[[], Index | None]:
+    get = _kept_open(url, lambda: IndexBrowser(url))
 
     def ready() -> Index | None:
         try:
@@ -124,5 +141,28 @@ def _index(workspace: Workspace) -> Callable[[], Index | None]:
     return ready
 
 
-def _store(workspace: Workspace) -> Callable[[], Store | None]:
-    return _kept_open(workspace.bridge_store, lambda: open_store(f"sqlite:///{workspace.bridge_store}"))
+def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:
+    url = settings.dlq.url or settings.store
+    return _kept_open(url, lambda: open_dead_letters(url))
+
+
+def _desk(sources: Sources, settings: Settings) -> OpenDesk:
+    """A desk without a key: what is decided there is signed by the visitor's wallet."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Desk]:
+        store, log = sources.store(), sources.letters()
+        if store is None or log is None:
+            raise DecisionError("no relayer has run here yet, so there are no dead letters: waybill relayer run")
+        async with open_chains(sources.deployment) as chains:
+            yield Desk(
+                deployment=sources.deployment,
+                chains=chains,
+                store=store,
+                log=log,
+                parameters=on_chain_parameters(sources.deployment, chains, settings),
+                clock=SystemClock(),
+                governance=desk_governance(sources.deployment, settings),
+            )
+
+    return opened

@@ -42,10 +42,12 @@ def web(
         int, typer.Option(envvar="WAYBILL_REQUESTS_PER_MINUTE", help="Requests that one client may make.", min=10)
     ] = _REQUESTS_PER_MINUTE,
     network: options.Network = DEVNET,
+    config: options.Config = None,
 ) -> None:
     """Serve the explorer: every message, why it is where it is, and what to do about it.
 
-    Reads what relayer and indexer keep, which may run or not, and writes to none of it. Ctrl-C ends it.
+    Reads what relayer and indexer keep, which may run or not. The only thing it takes in are decisions about dead letters that an
+    operator's wallet has signed. Ctrl-C ends it.
 
     Example: waybill web --http 127.0.0.1:8080
     """
@@ -54,6 +56,7 @@ def web(
 
     serve(
         Workspace.of(network),
+        config=config,
         http=http,
         read_only=read_only,
         public_rpc=public_rpc or [],

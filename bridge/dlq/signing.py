@@ -53,6 +53,38 @@ class KeySealer:
         return bytes(self._account.unsafe_sign_hash(Hash32(digest)).signature)
 
 
+class UnsealedError(Exception):
+    """A record that its signer has still to seal, in the place that it would get now."""
+
+    def __init__(self, record: LogRecord) -> None:
+        super().__init__(f"record {record.sequence} of {record.event_id} is not sealed by {record.signer or 'anybody'}")
+        self.record = record
+
+
+class WalletSealer:
+    """A key somewhere else, whose signature is handed in. See `bridge.records.dead_letters.Sealer`."""
+
+    def __init__(self, address: str, seal: bytes = b"") -> None:
+        """`seal` is what the account signed; empty if it has not yet."""
+        self._address = address
+        self._seal = seal
+
+    @property
+    def address(self) -> str:
+        """See `Sealer.address`."""
+        return self._address
+
+    def seal(self, record: LogRecord) -> bytes:
+        """See `Sealer.seal`.
+
+        Raises:
+            UnsealedError: the signature is not this account's over this record, because another one took its place perhaps.
+        """
+        if _recover(_RECORD, _record(record), self._seal) != self._address:
+            raise UnsealedError(record)
+        return self._seal
+
+
 def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
     """The operator's signature over a decision's document, 65 bytes."""
     return _sign(account, _DECISION, decision_message(decision))
@@ -74,6 +106,12 @@ def decision_signer(decision: Mapping[str, Any]) -> str | None:
 def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:
     """The whole document that a wallet is given to sign (``eth_signTypedData_v4``)."""
     return _typed_data(_DECISION, decision_message(decision))
+
+
+def record_typed_data(record: LogRecord) -> dict[str, Any]:
+    """What a wallet is given to sign for a record's place in the log (``eth_signTypedData_v4``)."""
+    words = {name: f"0x{value.hex()}" for name, value in _record(record).items() if name != "sequence"}
+    return _typed_data(_RECORD, {"sequence": record.sequence, **words})
 
 
 def decision_message(decision: Mapping[str, Any]) -> dict[str, Any]:

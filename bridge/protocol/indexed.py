@@ -112,6 +112,21 @@ class DivergenceRecord:
     next_action: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneCheckRecord:
+    """The last comparison of one total of a router with the index's own events; `waybill index verify` makes it."""
+
+    chain_id: int  # of the router
+    direction: str  # sent or executed
+    other_chain: int
+    verdict: str  # equal, different or unverified
+    reason: str  # why it is not equal
+    block_number: int | None  # up to which
+    indexed_count: int | None
+    router_count: int | None
+    checked_at: float  # Unix seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """A place in the list of messages, which has the newest first."""
@@ -211,8 +226,11 @@ class Index(Protocol):
     def journeys(self, source_chain: int, destination_chain: int, limit: int) -> list[Journey]:
         """The newest messages of a lane, as far as they have come."""
 
-    def carriages(self, limit: int) -> list[Carriage]:
-        """What GMPs did for the newest messages of all lanes."""
+    def carriages(self, limit: int, lane: tuple[int, int] | None = None) -> list[Carriage]:
+        """What GMPs did for the newest messages of a lane (source and destination chain), or of all."""
+
+    def lane_checks(self) -> list[LaneCheckRecord]:
+        """The last comparison of each lane with its routers' own totals."""
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
         """Deliveries that changed nothing, the newest first."""

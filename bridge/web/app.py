@@ -18,9 +18,11 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord, MessagePage
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.records.outbox import OutboxState
+from bridge.records.dead_letters import LetterStatus
 from bridge.web import figures, listing
+from bridge.web.decisions import OpenDesk, add_decisions
 from bridge.web.guards import Guard, TooManyStreamsError, client_of
+from bridge.web.letters import listed, read_letter
 from bridge.web.live import changes, fingerprint
 from bridge.web.messages import ShownMessage, read_message
 from bridge.web.rendering import environment
@@ -45,6 +47,7 @@ class Explorer:
         """Reads nothing yet."""
         self.sources = sources
         self.settings = settings
+        self.can_decide = False
         self._templates = environment(
             sources,
             statuses=list(Status),
@@ -52,6 +55,7 @@ class Explorer:
             kinds=list(Kind),
             chains=sources.deployment.chains,
             read_only=settings.read_only,
+            public_rpc=settings.public_rpc,
             clock=sources.clock,
         )
         self.divergences: Remembered[list[DivergenceRecord]] = Remembered(
@@ -149,11 +153,24 @@ class Explorer:
         index = self.sources.index()
         return self.page("gmps.html", health=figures.gmps(self.sources, index) if index else [], sample=figures.SAMPLE)
 
-    def letters(self) -> Response:
-        """Deliveries that are given up."""
-        store = self.sources.store()
-        dead = store.outbox.listed(state=OutboxState.DEAD, limit=_ROWS) if store else []
-        return self.page("letters.html", dead=dead)
+    def letters(self, status: str = "") -> Response:
+        """Deliveries that were given up, those that wait for a decision first."""
+        try:
+            chosen = LetterStatus(status) if status else None
+        except ValueError:
+            raise listing.BadLinkError(f"status {status[:40]!r} is no state of a dead letter") from None
+        log = self.sources.letters()
+        found, without = listed(self.sources, chosen, _ROWS)
+        return self.page(
+            "letters.html", letters=found, without=without, chosen=chosen, counts=log.counts() if log else {}
+        )
+
+    def letter(self, event_id: str) -> Response:
+        """One dead letter: what happened, and what can be decided."""
+        shown = read_letter(self.sources, event_id)
+        if shown is None:
+            return self.problem(404, f"there is no dead letter {event_id[:200]!r}")
+        return self.page("letter.html", shown=shown, can_decide=self.can_decide)
 
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""
@@ -183,20 +200,26 @@ class Explorer:
         return Response(json.dumps(document), media_type="application/json")
 
 
-def create_app(sources: Sources, settings: ExplorerSettings | None = None) -> FastAPI:
+def create_app(
+    sources: Sources, settings: ExplorerSettings | None = None, open_desk: OpenDesk | None = None
+) -> FastAPI:
     """The explorer as an ASGI application, to be served alone or mounted beside an API.
 
     Args:
         sources: what pages are made of.
         settings: how it serves.
+        open_desk: where operators' signed decisions about dead letters are handed in; None takes none.
     """
     explorer = Explorer(sources, settings or ExplorerSettings())
+    explorer.can_decide = open_desk is not None and not explorer.settings.read_only
     app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None)
     guard = Guard(explorer.settings)
     app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
     _add_streams(app, explorer, guard)
+    if open_desk is not None and explorer.can_decide:
+        add_decisions(app, sources, open_desk)
 
     @app.exception_handler(listing.BadLinkError)
     def bad_link(_request: Request, error: listing.BadLinkError) -> Response:
@@ -226,10 +249,17 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
     def find(q: str = "") -> Response:
         return explorer.found(q) if q.strip() else RedirectResponse("/", 303)
 
+    @app.get("/dead-letters")
+    def letters(status: str = "") -> Response:
+        return explorer.letters(status)
+
+    @app.get("/dead-letters/{event_id:path}")
+    def letter(event_id: str) -> Response:
+        return explorer.letter(event_id)
+
     for path, page in {
         "/lanes": explorer.lanes,
         "/gmps": explorer.gmps,
-        "/dead-letters": explorer.letters,
         "/faults": explorer.faults,
         "/network.json": explorer.network,
     }.items():

@@ -13,7 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import Carriage, ChainRecord, Index, Journey
+from bridge.protocol.indexed import Carriage, ChainRecord, Index, Journey, LaneCheckRecord
 from bridge.records.outbox import QueueCount
 from bridge.web.plots import NARROW, Bar, bars, spread
 from bridge.web.sources import Sources
@@ -39,6 +39,10 @@ class Lane:
     throughput: Markup
     latency: Markup
     waiting: int  # deliveries of the lane that the relayer has not finished
+    deliveries: int  # by GMPs, of the sample
+    late: int  # of these, how many came when the message had been executed: what redundancy cost
+    repeated: int  # deliveries that changed nothing at all
+    checks: tuple[LaneCheckRecord, ...]  # of its totals on the source and on the destination
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,25 +68,26 @@ class Health:
 def lanes(sources: Sources, index: Index) -> list[Lane]:
     """Every lane that has had a message."""
     chains = [chain.chain_id for chain in sources.deployment.chains]
-    queue = _queue(sources)
-    found = []
-    for source, destination in itertools.permutations(chains, 2):
-        size = index.lane_size(source, destination)
-        if size:
-            journeys = index.journeys(source, destination, SAMPLE)
-            waiting = sum(
-                count.count
-                for count in queue
-                if (count.source_chain, count.destination_chain) == (source, destination)
-                and count.state in ("PENDING", "CLAIMED")
-            )
-            found.append(_lane(sources, (source, destination), size, journeys, waiting))
-    return found
+    queue, checks = _queue(sources), index.lane_checks()
+    found = (_lane(sources, index, ends, queue, checks) for ends in itertools.permutations(chains, 2))
+    return [lane for lane in found if lane is not None]
 
 
-def _lane(sources: Sources, ends: tuple[int, int], size: int, journeys: Sequence[Journey], waiting: int) -> Lane:
+def _lane(
+    sources: Sources,
+    index: Index,
+    ends: tuple[int, int],
+    queue: Sequence[QueueCount],
+    checks: Sequence[LaneCheckRecord],
+) -> Lane | None:
+    """One lane, or None if it has never had a message."""
     source, destination = ends
+    size = index.lane_size(source, destination)
+    if not size:
+        return None
     name = f"{sources.chain_name(source)} → {sources.chain_name(destination)}"
+    journeys, carried = index.journeys(source, destination, SAMPLE), index.carriages(SAMPLE, ends)
+    totals = {(source, "sent", destination), (destination, "executed", source)}
     seconds = sorted(item.executed_time - item.source_time for item in journeys if item.executed_time is not None)
     marks = percentiles(seconds)
     return Lane(
@@ -95,7 +100,15 @@ def _lane(sources: Sources, ends: tuple[int, int], size: int, journeys: Sequence
         percentiles=marks,
         throughput=_throughput(name, journeys),
         latency=spread(f"Seconds from creation to execution, {name}", seconds, marks),
-        waiting=waiting,
+        waiting=sum(
+            count.count
+            for count in queue
+            if (count.source_chain, count.destination_chain) == ends and count.state in ("PENDING", "CLAIMED")
+        ),
+        deliveries=sum(item.seconds is not None for item in carried),
+        late=sum(item.was_late for item in carried),
+        repeated=sum(item.duplicates for item in carried),
+        checks=tuple(one for one in checks if (one.chain_id, one.direction, one.other_chain) in totals),
     )
 
 

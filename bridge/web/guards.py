@@ -16,6 +16,9 @@ from starlette.responses import PlainTextResponse
 
 from bridge.web.settings import ExplorerSettings
 
+_MOST_BYTES: Final = 20_000
+"""Of what a request may bring along; a decision is far less."""
+
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 Next = Callable[[Request], Awaitable[Response]]
@@ -46,6 +49,9 @@ class Guard:
     def _refusal(self, request: Request) -> Response | None:
         if request.method not in _SAFE_METHODS and not is_same_origin(request):
             return PlainTextResponse("requests that change something must come from this site's own pages\n", 403)
+        length = request.headers.get("content-length", "0" if request.method in _SAFE_METHODS else "")
+        if not length.isdigit() or int(length) > _MOST_BYTES:
+            return PlainTextResponse(f"say how long the request is; more than {_MOST_BYTES} bytes are refused\n", 413)
         if not self._limiter.hit(self._limit, client_of(request)):
             text = f"more than {self._limit.amount} requests in a minute; wait a little\n"
             return PlainTextResponse(text, 429, {"retry-after": "10"})

@@ -16,7 +16,7 @@ from bridge.records.retries import RetryJob
 from bridge.web.payload import Decoded, decode_payload
 from bridge.web.rendering import account
 from bridge.web.sources import Sources
-from bridge.web.timeline import Step, gmp_name, timeline
+from bridge.web.timeline import Step, Transaction, gmp_name, timeline, transactions
 
 _NO_RECEIPT = (Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.UNKNOWN)
 
@@ -34,6 +34,7 @@ class GmpRow:
     transaction_hash: bytes | None
     chain_id: int | None
     tries: int  # of the relayer, that failed
+    letter: str  # the id of its dead letter, or ""
     last_error: str
     duplicates: int
 
@@ -66,6 +67,7 @@ class ShownMessage:
     payload: Decoded | None
     gmps: tuple[GmpRow, ...]
     steps: tuple[Step, ...]
+    transactions: tuple[Transaction, ...]
     attempts: int
     quorum: int | None
     receipts: int
@@ -82,6 +84,7 @@ class _Facts:
     receipts: Sequence[ReceiptRecord]
     entries: Sequence[OutboxEntry]
     jobs: Sequence[RetryJob]
+    letters: frozenset[str]  # ids of its dead letters
     message: Message | None
 
 
@@ -95,6 +98,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     status = record.status if record else explanation.status if explanation else Status.UNKNOWN
     source = record.source_chain if record else message.source_chain if message else None
     destination = record.destination_chain if record else message.destination_chain if message else None
+    steps = tuple(timeline(facts.events, facts.jobs))
     return ShownMessage(
         message_id=message_id,
         status=status,
@@ -109,7 +113,8 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         preimage=_preimage(message) if message else (),
         payload=decode_payload(message, sources.payloads) if message else None,
         gmps=_gmp_rows(facts),
-        steps=tuple(timeline(facts.events, facts.jobs)),
+        steps=steps,
+        transactions=transactions(steps),
         attempts=(record.attempts or 0) if record else max((entry.attempt for entry in facts.entries), default=0),
         quorum=(record.quorum if record else None) or (message.quorum if message else None),
         receipts=record.receipts if record else len(_delivered(facts.entries)),
@@ -119,7 +124,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
 
 
 def _gather(sources: Sources, message_id: bytes) -> _Facts:
-    index, store = sources.index(), sources.store()
+    index, store, log = sources.index(), sources.store(), sources.letters()
     events = index.events(message_id) if index else []
     observed = store.observations.message(message_id) if store else None
     envelope = observed.envelope if observed else next((event.envelope for event in events if event.envelope), None)
@@ -129,6 +134,7 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         receipts=index.receipts(message_id) if index else [],
         entries=store.outbox.entries(message_id) if store else [],
         jobs=store.retries.jobs(message_id) if store else [],
+        letters=frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset(),
         message=_message(envelope),
     )
 
@@ -213,6 +219,7 @@ def _gmp_row(number: int, receipt: ReceiptRecord | None, facts: _Facts) -> GmpRo
         transaction_hash=receipt.received_transaction if receipt else None,
         chain_id=receipt.received_chain if receipt else None,
         tries=sum(entry.attempts for entry in entries),
+        letter=newest.event_id if newest and newest.event_id in facts.letters else "",
         last_error=(newest.last_error or "") if newest and state != "received" else "",
         duplicates=receipt.duplicates if receipt else 0,
     )
@@ -238,26 +245,27 @@ def _acts(sources: Sources, message: Message | None, status: Status, record: Mes
     """What fits the state, the most fitting first; who may do it is for the router to judge."""
     if message is None:
         return ()
-    command = f"waybill message {{}} 0x{message.id.hex()}"
-    if sources.deployment.network != "devnet":
-        command += f" --network {sources.deployment.network}"
+
+    def command(verb: str, options: str = "") -> str:
+        return sources.command(f"message {verb} 0x{message.id.hex()}{options}")
+
     retry = Act(
         kind="retry",
         title="Retry over other GMPs",
         why="Sends the same message again. Only its sender, or the retrier it appointed, may; receipts it has still count.",
-        command=command.format("retry") + _unused(sources, message, record),
+        command=command("retry", _unused(sources, message, record)),
     )
     cancel = Act(
         kind="cancel",
         title="Cancel",
         why="Asks the destination never to execute it. Only its sender may, and it may come too late.",
-        command=command.format("cancel"),
+        command=command("cancel"),
     )
     execute = Act(
         kind="execute",
         title="Execute",
         why="Calls the recipient again. Anyone may, once its quorum is reached.",
-        command=command.format("execute"),
+        command=command("execute"),
     )
     match status:
         case Status.EXECUTION_FAILED | Status.EXECUTION_DEFERRED:
@@ -267,7 +275,7 @@ def _acts(sources: Sources, message: Message | None, status: Status, record: Mes
                 kind="dispatch",
                 title="Pay for its dispatch",
                 why="Hands it to the GMPs that its sender chose. Anyone may pay.",
-                command=command.format("dispatch"),
+                command=command("dispatch"),
             )
             return (pay, cancel)
         case Status.EXPIRED:
@@ -275,7 +283,7 @@ def _acts(sources: Sources, message: Message | None, status: Status, record: Mes
                 kind="expire",
                 title="Mark as expired",
                 why="Makes its end final on the destination, so that it can be reported. Anyone may.",
-                command=command.format("expire"),
+                command=command("expire"),
             )
             return (mark,)
         case _ if status in _NO_RECEIPT and (record is None or record.retriable):

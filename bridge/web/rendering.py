@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.status import Status
+from bridge.records.dead_letters import LetterStatus
 from bridge.web.sources import Sources
 
 _TONES: Final = {
@@ -26,6 +27,13 @@ _TONES: Final = {
     Status.EXECUTION_FAILED: "bad",
     Status.DEAD: "bad",
     Status.DIVERGED: "bad",
+}
+
+_LETTER_TONES: Final = {
+    LetterStatus.PENDING_REVIEW: "warn",
+    LetterStatus.RETRY_QUEUED: "plain",
+    LetterStatus.ABANDONED: "quiet",
+    LetterStatus.RECOVERED: "good",
 }
 
 
@@ -45,7 +53,7 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "moment": moment,
         "clock": clock,
         "duration": duration,
-        "tone": lambda status: _TONES[status],
+        "tone": lambda status: _TONES.get(status) or _LETTER_TONES[status],
         "words": words,
         "count": lambda number: f"{number:,}".replace(",", " "),
         "harmless": harmless,

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index
 from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog
 from bridge.web.payload import PayloadAbi
 
 _T = TypeVar("_T")
@@ -74,6 +75,7 @@ class Sources:
     deployment: Deployment
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
+    letters: Callable[[], DeadLetterLog | None] = lambda: None
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
     chain_names: Mapping[int, str] = field(init=False)
@@ -82,6 +84,11 @@ class Sources:
         """Looks the chains' names up once."""
         names = {chain.chain_id: chain.name for chain in self.deployment.chains}
         object.__setattr__(self, "chain_names", names)
+
+    def command(self, words: str) -> str:
+        """A command line for this network."""
+        network = self.deployment.network
+        return f"waybill {words}" if network == "devnet" else f"waybill {words} --network {network}"
 
     def chain_name(self, chain_id: int | None) -> str:
         """A chain's name, or its id where the deployments file does not know it."""

@@ -25,6 +25,24 @@ class Step:
     transaction_hash: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction that did something for a message."""
+
+    chain_id: int
+    hash: bytes
+    steps: tuple[str, ...]  # what it did
+
+
+def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
+    """The transactions behind the steps, each once, in the order of time."""
+    found: dict[tuple[int, bytes], list[str]] = {}
+    for step in steps:
+        if step.chain_id is not None and step.transaction_hash is not None:
+            found.setdefault((step.chain_id, step.transaction_hash), []).append(step.title)
+    return tuple(Transaction(chain, digest, tuple(titles)) for (chain, digest), titles in found.items())
+
+
 def gmp_name(number: int | None) -> str:
     """A GMP's name, also of one that this version does not know."""
     if number is None:

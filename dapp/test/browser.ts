@@ -61,6 +61,8 @@ export class TestWallet {
       case "wallet_switchEthereumChain":
         this.#chain = this.#known(Number(params![0].chainId));
         return null;
+      case "eth_signTypedData_v4":
+        return this.#account.signTypedData!(JSON.parse((params as unknown as readonly string[])[1]!));
       case "eth_sendTransaction":
         return this.#send(params![0]);
       default:

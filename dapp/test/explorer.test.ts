@@ -8,6 +8,7 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { createWalletClient, type Hex, http, stringToHex } from "viem";
 
 import { Deployment, type Gmp, inboxAbi, localWallet, type Sent, Waybill } from "@waybill/dapp";
+import { ether } from "../example/format.ts";
 import { launchChromium, observe, type Observed, TestWallet } from "./browser.ts";
 import { type Devnet, startDevnet } from "./devnet.ts";
 import { testAccount } from "./network.ts";
@@ -51,7 +52,9 @@ interface Opened {
   readonly observed: Observed;
 }
 
-async function open(path: string, options: Parameters<Browser["newContext"]>[0] = {}): Promise<Opened> {
+type ContextOptions = Parameters<Browser["newContext"]>[0];
+
+async function open(path: string, options: ContextOptions = {}): Promise<Opened> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE);
   const urls = new Map(deployment.chains.map(({ chainId, rpcUrls }) => [chainId, rpcUrls[0]!]));
@@ -98,16 +101,21 @@ let executed: Hex;
 
 test("a message appears in the open list by itself, and its page follows it to its execution", async () => {
   const { page, context, observed } = await open("/");
-  const { id } = await send("Hello, beta", ["hyperlane", "wormhole"]);
+  const { id, fee, receipt } = await send("Hello, beta", ["hyperlane", "wormhole"]);
   await page.locator(`a[href="/message/${id}"]`).click();
   await state(page, "EXECUTED");
   await page.locator(".timeline").getByText("Executed by the recipient").waitFor();
   await page.getByText("Hello, beta").waitFor();
   await page.locator("summary").click();
   await page.getByText("keccak256(payload)").waitFor();
+  const route = page.locator(`table.costs tr[data-hash="${receipt.transactionHash}"]`);
+  await route.locator(".gas").getByText(receipt.gasUsed.toLocaleString("en").replace(",", " "), { exact: true }).waitFor();
+  await route.locator(".paid").getByText(ether(receipt.gasUsed * receipt.effectiveGasPrice), { exact: true }).waitFor();
+  await route.locator(".value").getByText(fee > 0n ? ether(fee) : "–", { exact: true }).waitFor();
   await assertUsable(page);
   await shot(page, "message");
-  assert.deepEqual([...observed.origins], [url]);
+  const allowed = [url, ...deployment.chains.map(({ rpcUrls }) => new URL(rpcUrls[0]!).origin)];
+  assert.deepEqual([...observed.origins].filter((origin) => !allowed.includes(origin)), []);
   assert.deepEqual(observed.errors, []);
   await context.close();
   executed = id;

@@ -127,9 +127,9 @@ def deployed(chain_id: int, name: str) -> dict[str, object]:
 class Office:
     """A desk with a dead letter on it, and chains around it."""
 
-    def __init__(self, operator: object = OPERATOR) -> None:
+    def __init__(self, operator: object = OPERATOR, undertaking: Undertaking | None = None) -> None:
         self.chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
-        self.undertaking = Undertaking()
+        self.undertaking = undertaking or Undertaking()
         self.original = message(sender=to_bytes32(SENDER.address), kind=Kind.PLAIN)
         document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
         chains = {chain_id: cast(Chain, chain) for chain_id, chain in self.chains.items()}

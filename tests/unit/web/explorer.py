@@ -57,9 +57,9 @@ class Client:
         """What it answers; redirects are not followed."""
         return asyncio.run(self._request("GET", path, params=params))
 
-    def post(self, path: str, headers: dict[str, str]) -> Response:
+    def post(self, path: str, headers: dict[str, str] | None = None, json: Any = None) -> Response:
         """What it answers."""
-        return asyncio.run(self._request("POST", path, headers=headers))
+        return asyncio.run(self._request("POST", path, headers=headers, json=json))
 
     async def _request(self, method: str, path: str, **arguments: Any) -> Response:
         async with AsyncClient(transport=ASGITransport(self.app), base_url="http://explorer") as client:

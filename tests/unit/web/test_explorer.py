@@ -20,6 +20,8 @@ from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.web import ExplorerSettings
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
 from indexer.browsing import SCANNED
+from indexer.jobs.verify import LaneCheck, Verdict, keep
+from indexer.transforms.lanes import Direction, LaneTotal
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import absorbed, executed, expired, failed, received, retried, routed, sent_message
 from tests.unit.web.explorer import World
@@ -256,6 +258,28 @@ def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None
     assert "5 executed of the newest 5" in text_of(lanes)
     assert lanes.count("<svg") == 2
     assert "p95 to execution" in lanes
+    shown = text_of(lanes)
+    assert (
+        "5 of 10 deliveries came when the message had been executed already (50 % of what GMPs were paid for)" in shown
+    )
+    assert "not compared yet" in shown
+    compared = LaneCheck(
+        chain_id=ALPHA,
+        direction=Direction.SENT,
+        other_chain=BETA,
+        block=9,
+        block_hash=bytes(32),
+        indexed=LaneTotal(5, 1),
+        router=LaneTotal(6, 2),
+        verdict=Verdict.DIFFERENT,
+        reason="blocks 1…2: 1 logs missing, 0 too many",
+    )
+    executed_on_beta = replace(compared, chain_id=BETA, direction=Direction.EXECUTED, other_chain=ALPHA)
+    equal = replace(executed_on_beta, verdict=Verdict.EQUAL, reason="")
+    keep(world.store.engine, [compared, equal], world.now)
+    shown = text_of(explorer.get("/lanes").text)
+    assert "sent on alpha: different blocks 1…2: 1 logs missing, 0 too many; index 5, router 6" in shown
+    assert "executed on beta: equal 5 messages, up to block 9" in shown
     gmps = text_of(explorer.get("/gmps").text)
     assert re.search(r"axelar 100.0 % delivered took 5 delivered 5 too late to matter 5", gmps)
     assert re.search(r"hyperlane 100.0 % delivered took 5 delivered 5 too late to matter 0", gmps)

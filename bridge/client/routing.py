@@ -1,24 +1,16 @@
-"""For dApps and scripts in Python: route a message, retry it, execute it, follow it to its end.
-
-Example:
-    ::
-
-        client = Client(deployment, chains, account)
-        request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.HYPERLANE,))
-        sent = await client.route("alpha", request)
-        progress = await client.wait(sent.message, timeout=60)
-"""
+"""The client: speaks to the routers of one network as one account."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 
 from eth_account.signers.local import LocalAccount
-from eth_utils.address import to_canonical_address
 
+from bridge.client.requests import FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
+from bridge.client.transactions import transact
 from bridge.ports import Call, CallRevertedError, Chain, Receipt
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, explain_revert, message_tuple
@@ -29,50 +21,7 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.routers import Progress, RouterReader
 
 _POLL_SECONDS = 0.2
-_GAS_MARGIN = 1.2
-_INCLUSION_SECONDS = 180
 _LOG_RANGE = 5_000  # blocks
-
-
-class RefusedError(Exception):
-    """A contract refused what was asked; the text says which rule."""
-
-
-class NotIncludedError(Exception):
-    """A transaction was handed to the chain, and no block includes it yet."""
-
-
-class UnknownMessageError(LookupError):
-    """No chain of the network has created a message with that id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteRequest:
-    """A message to send, and how."""
-
-    destination: int | str  # chain id or name
-    recipient: str
-    payload: bytes
-    gmps: tuple[Gmp, ...]
-    quorum: int | None = None  # None: every GMP named
-    gas_limit: int = 200_000  # gas
-    ttl: int = 0  # seconds; 0 = never expires
-    kind: Kind = Kind.PLAIN
-    retriable: bool = True
-    min_dispatched: int = 0  # 0: the quorum
-    replaces: bytes = bytes(32)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
-    """A message that a chain has taken, or taken again."""
-
-    message: Message
-    attempt: int
-    gmps: frozenset[Gmp]  # those that took it
-    failed: frozenset[Gmp]  # those that were asked and did not
-    fee: int  # wei
-    receipt: Receipt
 
 
 class Client:
@@ -103,17 +52,28 @@ class Client:
                 raise RefusedError(f"{gmp.label} gives no quote: {explain_revert(error.data)}") from error
         return fees
 
+    async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
+        """What each GMP asks for carrying such a message now, in wei. See `quote`."""
+        origin = self._deployment.chain(source)
+        return await self.quote(origin, self._draft(origin, request), request.gmps)
+
+    async def quote_retry(self, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
+        """What each GMP asks for carrying that message again now, in wei. See `quote`."""
+        return await self.quote(self._deployment.chain(message.source_chain), message, gmps)
+
     async def route(self, source: int | str, request: RouteRequest) -> Sent:
         """Sends a new message and waits until its transaction is included.
 
         Raises:
+            FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
             RefusedError: the router refused.
             DeploymentError: a chain or adapter that the network does not have.
         """
         origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
-        draft = self._draft(origin, destination, request)
+        draft = self._draft(origin, request)
         fees = await self.quote(origin, draft, request.gmps)
+        _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
             "route",
             (
@@ -134,14 +94,24 @@ class Client:
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(request.gmps), sum(fees.values()), None)
 
-    async def retry(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
+    async def retry(
+        self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1, max_fee: int | None = None
+    ) -> Sent:
         """Sends a message again over those GMPs.
 
+        Args:
+            message: the message, unchanged.
+            gmps: any; receipts that it has already still count.
+            min_dispatched: how many GMPs must take it for the call to succeed.
+            max_fee: the most that it may cost, in wei; None is whatever the GMPs ask for.
+
         Raises:
+            FeeCapError: the GMPs ask for more than `max_fee`; nothing was sent.
             RefusedError: the router refused: not the sender, not retriable, or the message differs from the original.
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, message, gmps)
+        _check_cap(fees, max_fee)
         account = self._require_account().address
         call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
         receipt = await self._transact(origin, call, sum(fees.values()))
@@ -204,11 +174,23 @@ class Client:
 
     async def wait(self, message: Message, timeout: float) -> Progress:  # noqa: ASYNC109  # the user's own limit
         """Waits until the message is executed, at most `timeout` seconds; the progress then says which of the two it was."""
+        progress = Progress(frozenset(), executed=False, ended=False)
+        async for progress in self.watch(message, timeout):
+            if progress.executed:
+                break
+        return progress
+
+    async def watch(self, message: Message, timeout: float) -> AsyncIterator[Progress]:  # noqa: ASYNC109  as `wait`
+        """How far the message is now, and again whenever that changes, until it has ended or `timeout` seconds are over."""
         deadline = time.monotonic() + timeout
+        before = None
         while True:
             progress = await self.progress(message)
-            if progress.executed or time.monotonic() >= deadline:
-                return progress
+            if progress != before:
+                yield progress
+            before = progress
+            if progress.ended or time.monotonic() >= deadline:
+                return
             await asyncio.sleep(_POLL_SECONDS)
 
     async def find(self, message_id: bytes) -> Message:
@@ -236,8 +218,9 @@ class Client:
                     return decode_envelope(event.envelope).message
         return None
 
-    def _draft(self, origin: ChainDeployment, destination: ChainDeployment, request: RouteRequest) -> Message:
+    def _draft(self, origin: ChainDeployment, request: RouteRequest) -> Message:
         """The message as the router will create it, but for nonce and time: good for a quote."""
+        destination = self._deployment.chain(request.destination)
         return Message(
             source_chain=origin.chain_id,
             source_router=to_bytes32(origin.router),
@@ -265,56 +248,6 @@ class Client:
         return await transact(self._chains[where.chain_id], self._require_account(), call)
 
 
-async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
-    """Sends one transaction and waits until a block includes it.
-
-    For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.sending`).
-
-    Raises:
-        RefusedError: the contract refuses.
-        NotIncludedError: no block includes it in time.
-    """
-    try:
-        gas = int(await chain.estimate_gas(call, account.address) * _GAS_MARGIN)
-    except CallRevertedError as error:
-        raise RefusedError(f"{call.to} on chain {chain.chain_id} refuses: {explain_revert(error.data)}") from error
-    fees = await chain.fees()
-    signed = account.sign_transaction(
-        {
-            "type": 2,
-            "chainId": chain.chain_id,
-            "nonce": await chain.transaction_count(account.address),
-            "to": to_canonical_address(call.to),
-            "value": call.value,
-            "data": call.data,
-            "gas": gas,
-            "maxFeePerGas": fees.max_fee,
-            "maxPriorityFeePerGas": fees.priority_fee,
-        }
-    )
-    await chain.broadcast(bytes(signed.raw_transaction))
-    receipt = await _included(chain, bytes(signed.hash))
-    if not receipt.succeeded:
-        raise RefusedError(
-            f"transaction 0x{receipt.transaction_hash.hex()} on chain {chain.chain_id} reverted after its estimate did"
-            " not: the state changed in between; try again"
-        )
-    return receipt
-
-
-async def _included(chain: Chain, transaction_hash: bytes) -> Receipt:
-    deadline = time.monotonic() + _INCLUSION_SECONDS
-    while time.monotonic() < deadline:
-        receipt = await chain.receipt(transaction_hash)
-        if receipt is not None:
-            return receipt
-        await asyncio.sleep(_POLL_SECONDS)
-    raise NotIncludedError(
-        f"transaction 0x{transaction_hash.hex()} is on its way but in no block after {_INCLUSION_SECONDS} s;"
-        " look it up before sending again"
-    )
-
-
 def cancellation_of(message: Message) -> Message:
     """What the router sends when a message is cancelled, but for nonce and time: good for a quote."""
     payload = (
@@ -331,6 +264,13 @@ def cancellation_of(message: Message) -> Message:
         replaces=message.id,
         payload=payload,
     )
+
+
+def _check_cap(fees: Mapping[Gmp, int], cap: int | None) -> None:
+    asked = sum(fees.values())
+    if cap is not None and asked > cap:
+        each = ", ".join(f"{gmp.label} {fee}" for gmp, fee in fees.items())
+        raise FeeCapError(f"the GMPs ask for {asked} wei ({each}), above the cap of {cap}; nothing was sent")
 
 
 def _named(fees: Mapping[Gmp, int]) -> list[tuple[int, int]]:

@@ -1,0 +1,119 @@
+"""Decisions about dead letters, signed by an operator's own wallet: the explorer holds no key, and writes nothing unsigned.
+
+The page asks three times, with the same form and more of it each time: what is to be sent and signed, what the record's place in
+the log is, and to record it. Each answer is made anew from the form, so that nothing is remembered between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated, Any, Final
+
+from eth_utils.address import to_checksum_address
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from bridge.client import RouteRequest
+from bridge.desk import Desk, Notice, Prepared
+from bridge.dlq.decisions import DecisionError
+from bridge.dlq.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
+from bridge.ports import TransientError
+from bridge.records.dead_letters import Decision
+from bridge.web.sources import Sources
+
+OpenDesk = Callable[[], AbstractAsyncContextManager[Desk]]
+"""A desk without an operator's key."""
+
+OFFERED: Final = (Decision.REQUEUE, Decision.ABANDON, Decision.GOVERNANCE_ESCALATION)
+"""A re-issue is signed by the message's sender too, and is left to the command."""
+
+_FRESH: Final = 600.0
+"""Seconds within which a decision is to be signed and recorded."""
+
+_Word = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{64}$")]
+_Signature = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
+
+
+class DecisionForm(BaseModel):
+    """A decision, as far as it has come."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
+
+    event_id: str = Field(max_length=200)
+    decision: Decision
+    rationale: str = Field(max_length=4_000)
+    maker: Annotated[str, Field(pattern="^0x[0-9a-fA-F]{40}$")]
+    at: float | None = None  # Unix seconds; as the first answer said
+    notice: _Word | None = None  # id of the message that the first answer asked for
+    signature: _Signature | None = None  # over what the first answer said
+    seal: _Signature | None = None  # over what the second answer said
+
+
+def add_decisions(app: FastAPI, sources: Sources, open_desk: OpenDesk) -> None:
+    """Adds the one place where the explorer takes something in."""
+
+    @app.post("/dead-letters/decisions")
+    async def decide(form: DecisionForm) -> dict[str, Any]:
+        if form.decision not in OFFERED:
+            raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
+        maker = to_checksum_address(form.maker)
+        async with open_desk() as desk:
+            prepared = await desk.prepare(form.event_id, form.decision, form.rationale, maker)
+            now = sources.clock()
+            if form.signature is None:
+                return _to_sign(prepared, round(now, 3))
+            if form.at is None or abs(now - form.at) > _FRESH:
+                raise DecisionError(f"a decision is signed and recorded within {_FRESH:.0f} s; decide again")
+            document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
+            sealer = WalletSealer(maker, bytes.fromhex(form.seal.removeprefix("0x")) if form.seal else b"")
+            try:
+                record = await desk.record(document, sealer, form.at)
+            except UnsealedError as error:
+                return {"seal": record_typed_data(error.record)}
+            return {"recorded": record.sequence}
+
+    @app.exception_handler(DecisionError)
+    def refused(_request: Request, error: DecisionError) -> Response:
+        return JSONResponse({"problem": str(error)}, 422)
+
+    @app.exception_handler(KeyError)
+    def unknown(_request: Request, error: KeyError) -> Response:
+        return JSONResponse({"problem": f"there is no dead letter {error.args[0]}"}, 404)
+
+    @app.exception_handler(TransientError)
+    def later(_request: Request, error: TransientError) -> Response:
+        return JSONResponse({"problem": f"{error}; try again"}, 503)
+
+    @app.exception_handler(RequestValidationError)
+    def malformed(_request: Request, error: RequestValidationError) -> Response:
+        found = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
+        return JSONResponse({"problem": "; ".join(found)}, 422)
+
+
+def _to_sign(prepared: Prepared, at: float) -> dict[str, Any]:
+    placeholder = f"0x{bytes(32).hex()}" if prepared.notice else None
+    return {
+        "at": at,
+        "notice": _notice(prepared.notice) if prepared.notice else None,
+        "sign": decision_typed_data(prepared.document(at, notice=placeholder)),
+    }
+
+
+def _notice(notice: Notice) -> dict[str, Any]:
+    """The message to be sent, as the dApp kit takes it; 64-bit numbers as text."""
+    request: RouteRequest = notice.request
+    return {
+        "source": notice.source_chain,
+        "destination": request.destination,
+        "recipient": request.recipient,
+        "payload": f"0x{request.payload.hex()}",
+        "gmps": [gmp.label for gmp in request.gmps],
+        "quorum": request.quorum,
+        "gasLimit": str(request.gas_limit),
+        "ttl": request.ttl,
+        "kind": int(request.kind),
+    }

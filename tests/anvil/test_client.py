@@ -1,0 +1,101 @@
+"""The Python kit against real chains and real GMPs: blocking and not, it quotes, caps, routes, retries, follows and finds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.chains import open_chains
+from bridge.chains.evm import EvmChain
+from bridge.client import BlockingClient, Client, FeeCapError, RefusedError, RouteRequest, UnknownMessageError
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DAPP_KEY
+from bridge.protocol.gmps import Gmp
+from tests.anvil import recipes
+from tests.anvil.traffic import DAPP, RELAYER, World
+
+PATIENCE = 60.0
+
+
+def deliver(devnet: Devnet, gmp: Gmp) -> None:
+    """Delivers what a GMP took on alpha, as a relayer would."""
+
+    async def work() -> None:
+        async with open_chains(devnet.deployment) as chains:
+            world = World(devnet.deployment, chains)
+            for dispatch in await world.dispatches(gmp):
+                await world.deliver(gmp, dispatch)
+
+    asyncio.run(work())
+
+
+def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_the_end(devnet: Devnet) -> None:
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    with BlockingClient(devnet.deployment, open_chains, DAPP) as client:
+        gmps = (Gmp.HYPERLANE, Gmp.LAYERZERO)
+        fees = client.quote_route(
+            "alpha", RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=gmps)
+        )
+        total = sum(fees.values())
+        assert set(fees) == set(gmps)
+        with pytest.raises(FeeCapError, match=f"ask for {total} wei .* above the cap of {total - 1}; nothing was sent"):
+            recipes.send_for_at_most(devnet.deployment, DAPP_KEY, total - 1)
+        sent = recipes.send_for_at_most(devnet.deployment, DAPP_KEY, total)
+        assert (sent.fee, sent.gmps, sent.message.nonce) == (total, frozenset(gmps), 1)
+        assert client.find(sent.message.id) == sent.message
+        with pytest.raises(UnknownMessageError):
+            client.find(bytes(32))
+        steps = client.watch(sent.message, timeout=PATIENCE)
+        assert next(steps).receipts == frozenset()
+        deliver(devnet, Gmp.HYPERLANE)
+        assert next(steps).receipts == {Gmp.HYPERLANE}
+        assert sum(client.quote_retry(sent.message, [Gmp.WORMHOLE]).values()) >= 0
+        assert client.retry(sent.message, [Gmp.WORMHOLE]).attempt == 1
+        deliver(devnet, Gmp.WORMHOLE)
+        assert [step.executed for step in steps] == [True]
+        assert recipes.follow(client, sent.message)
+        with pytest.raises(RefusedError, match="AlreadyExecuted"):
+            client.execute(sent.message)
+    with pytest.raises(RuntimeError, match="context manager"):
+        client.progress(sent.message)
+
+
+def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> None:
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
+    with BlockingClient(devnet.deployment, open_chains, DAPP) as client:
+        sent = client.route("alpha", request)
+        assert client.appoint_retrier("alpha", RELAYER.address).succeeded
+        with BlockingClient(devnet.deployment, open_chains, RELAYER) as other:
+            assert other.retry(sent.message, [Gmp.WORMHOLE]).attempt == 1
+        cancellation = client.cancel(sent.message, [Gmp.HYPERLANE])
+        with pytest.raises(RefusedError):
+            client.expire(sent.message)
+        deliver(devnet, Gmp.HYPERLANE)
+        ended = client.wait(cancellation.message, PATIENCE)
+        assert ended.executed
+        assert client.progress(sent.message).ended
+        assert not client.wait(sent.message, PATIENCE).executed
+    with BlockingClient(devnet.deployment, open_chains) as reader:
+        assert reader.find(sent.message.id) == sent.message
+        with pytest.raises(RefusedError, match="needs a key"):
+            reader.execute(sent.message)
+
+
+async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(
+    devnet: Devnet, chains: dict[int, EvmChain]
+) -> None:
+    world = World(devnet.deployment, chains)
+
+    async def bring(gmp: Gmp, so_many: int) -> None:
+        while len(found := await world.dispatches(gmp)) < so_many:  # noqa: ASYNC110  chains tell nobody
+            await asyncio.sleep(0.05)
+        await world.deliver(gmp, found[-1])
+
+    said, _ = await asyncio.gather(recipes.hello(devnet.deployment, DAPP_KEY), bring(Gmp.WORMHOLE, 1))
+    assert said
+    sent = await world.send(Gmp.AXELAR)
+    insisting = recipes.insist(Client(devnet.deployment, chains, DAPP), sent.message, 5)
+    executed, _ = await asyncio.gather(insisting, bring(Gmp.WORMHOLE, 2))
+    assert executed

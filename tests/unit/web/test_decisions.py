@@ -1,0 +1,193 @@
+"""Decisions about dead letters from a browser: an operator's wallet signs twice, and nothing else changes anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_account.messages import encode_typed_data
+from eth_account.signers.local import LocalAccount
+
+from bridge.desk import Desk
+from bridge.dlq.integrity import verify
+from bridge.dlq.signing import KeySealer
+from bridge.protocol.addresses import to_bytes32
+from bridge.records.dead_letters import Decision, LetterStatus
+from bridge.records.outbox import OutboxState
+from bridge.store import open_dead_letters, open_store
+from bridge.web import ExplorerSettings, Sources, create_app
+from tests.builders import ALPHA, message
+from tests.unit.dlq.test_desk import SENDER, Office
+from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, Undertaking, entered
+from tests.unit.web.explorer import Client, deployment
+
+PLACE = "/dead-letters/decisions"
+
+
+class Browser:
+    """An explorer of one dead letter, in real SQLite files, and whoever visits it."""
+
+    def __init__(self, home: Path, *, read_only: bool = False) -> None:
+        self.store = open_store(f"sqlite:///{home / 'bridge.db'}")
+        self.log = open_dead_letters(f"sqlite:///{home / 'letters.db'}")
+        self.office = Office(None, Undertaking(store=self.store, letters=self.log))
+        self.clock = self.office.undertaking.clock
+        original = message(sender=to_bytes32(SENDER.address))
+        self.event_id = asyncio.run(self.office.undertaking.die(original, error="<script>alert(1)</script>"))
+        sources = Sources(
+            deployment=deployment(),
+            index=lambda: None,
+            store=lambda: self.store,
+            letters=lambda: self.log,
+            clock=self.clock.now,
+        )
+        self.client = Client(create_app(sources, ExplorerSettings(read_only=read_only), self._desk))
+
+    @asynccontextmanager
+    async def _desk(self) -> AsyncIterator[Desk]:
+        yield self.office.desk
+
+    def form(self, decision: Decision, maker: LocalAccount = OPERATOR) -> dict[str, Any]:
+        return {
+            "eventId": self.event_id,
+            "decision": decision.value,
+            "maker": maker.address,
+            "rationale": "the gateway is back",
+        }
+
+    def post(self, form: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        answer = self.client.post(PLACE, json=form)
+        return answer.status_code, answer.json()
+
+    def signed(self, decision: Decision) -> dict[str, Any]:
+        """The form with the operator's signature, and all that the explorer asked for before."""
+        form = self.form(decision)
+        code, asked = self.post(form)
+        assert code == 200, asked
+        notice = {"notice": f"0x{'ab' * 32}"} if asked["notice"] else {}
+        return form | notice | {"at": asked["at"], "signature": sign(OPERATOR, asked["sign"])}
+
+    def status(self) -> LetterStatus:
+        letter = self.log.letter(self.event_id)
+        assert letter is not None
+        return letter.status
+
+
+def sign(account: LocalAccount, typed: dict[str, Any]) -> str:
+    return f"0x{bytes(account.sign_message(encode_typed_data(full_message=typed)).signature).hex()}"
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    made = Browser(tmp_path)
+    yield made
+    made.store.close()
+    made.log.close()
+
+
+@pytest.mark.requirement("OIP-127", "OIP-128")
+@pytest.mark.parametrize(
+    ("decision", "status"),
+    [
+        (Decision.REQUEUE, LetterStatus.RETRY_QUEUED),
+        (Decision.ABANDON, LetterStatus.ABANDONED),
+        (Decision.GOVERNANCE_ESCALATION, LetterStatus.PENDING_REVIEW),
+    ],
+)
+def test_a_decision_that_an_operators_wallet_signed_is_recorded_and_verifies(
+    browser: Browser, decision: Decision, status: LetterStatus
+) -> None:
+    form = browser.signed(decision)
+    code, answer = browser.post(form)
+    assert (code, list(answer)) == (200, ["seal"])
+    assert len(browser.log.history(browser.event_id)) == 1
+    code, answer = browser.post(form | {"seal": sign(OPERATOR, answer["seal"])})
+    assert (code, answer) == (200, {"recorded": 2})
+    assert browser.status() is status
+    assert verify(browser.log, trusted=frozenset({SEALER.address, OPERATOR.address}), head=None).violations == ()
+    entry = browser.store.outbox.entry(browser.event_id)
+    assert entry is not None
+    assert entry.state is (OutboxState.PENDING if decision is Decision.REQUEUE else OutboxState.DEAD)
+    page = browser.client.get(f"/dead-letters/{browser.event_id}").text
+    assert "the gateway is back" in page
+    assert "<script>alert" not in page
+
+
+def test_a_place_in_the_log_that_another_record_took_is_signed_for_again(browser: Browser) -> None:
+    form = browser.signed(Decision.ABANDON)
+    _, first = browser.post(form)
+    browser.log.append(entered("another"), KeySealer(SEALER))
+    _, second = browser.post(form | {"seal": sign(OPERATOR, first["seal"])})
+    assert second["seal"]["message"]["sequence"] == first["seal"]["message"]["sequence"] + 1
+    assert browser.status() is LetterStatus.PENDING_REVIEW
+    assert browser.post(form | {"seal": sign(OPERATOR, second["seal"])}) == (200, {"recorded": 3})
+
+
+@pytest.mark.requirement("OIP-127")
+def test_what_nobody_signed_who_may_decide_changes_nothing(browser: Browser) -> None:
+    form = browser.signed(Decision.ABANDON)
+    _, answer = browser.post(form)
+    seal = sign(OPERATOR, answer["seal"])
+    wrong: list[dict[str, Any]] = [
+        browser.form(Decision.ABANDON, STRANGER),
+        form | {"maker": STRANGER.address, "seal": seal},
+        form | {"signature": sign(STRANGER, {**answer["seal"]}), "seal": seal},
+        form | {"rationale": "another reason", "seal": seal},
+        form | {"decision": "REQUEUE", "seal": seal},
+        form | {"at": form["at"] - 1, "seal": seal},
+        form | {"at": form["at"] - 601, "seal": seal},
+        browser.form(Decision.ABANDON) | {"rationale": "  "},
+        browser.form(Decision.RETRY),
+        browser.form(Decision.ABANDON) | {"eventId": "0x12/axelar/0"},
+        browser.form(Decision.ABANDON) | {"colour": "red"},
+        form | {"signature": "0x12"},
+    ]
+    for tried in wrong:
+        code, said = browser.post(tried)
+        assert code in (404, 422), tried
+        assert said["problem"], tried
+    _, unsealed = browser.post(form | {"seal": sign(STRANGER, answer["seal"])})
+    assert list(unsealed) == ["seal"]
+    assert len(browser.log.records()) == 1
+    assert browser.status() is LetterStatus.PENDING_REVIEW
+
+
+def test_an_escalation_names_the_message_that_carries_it(browser: Browser) -> None:
+    form = browser.signed(Decision.GOVERNANCE_ESCALATION)
+    _, asked = browser.post(browser.form(Decision.GOVERNANCE_ESCALATION))
+    assert asked["notice"]["source"] == ALPHA
+    assert asked["notice"]["gmps"] == ["hyperlane"]
+    code, said = browser.post({name: value for name, value in form.items() if name != "notice"})
+    assert (code, "needs the id of the message" in said["problem"]) == (422, True)
+
+
+def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser: Browser, tmp_path: Path) -> None:
+    form = browser.form(Decision.ABANDON)
+    assert browser.client.post(PLACE, json=form, headers={"origin": "https://evil.example"}).status_code == 403
+    assert browser.client.post(PLACE, json=form | {"rationale": "x" * 30_000}).status_code == 413
+    (tmp_path / "other").mkdir()
+    reading = Browser(tmp_path / "other", read_only=True)
+    assert reading.client.post(PLACE, json=form).status_code == 405
+    page = reading.client.get(f"/dead-letters/{reading.event_id}").text
+    assert "data-act" not in page
+    assert "data-letter" not in page
+    reading.store.close()
+    reading.log.close()
+
+
+def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser) -> None:
+    body = browser.client.get("/dead-letters").text
+    assert f'href="/dead-letters/{browser.event_id}"' in body
+    assert browser.event_id not in browser.client.get("/dead-letters?status=ABANDONED").text
+    assert browser.client.get("/dead-letters?status=nice").status_code == 400
+    assert browser.client.get("/dead-letters/0x12/axelar/0").status_code == 404
+    shown = browser.client.get(f"/dead-letters/{browser.event_id}").text
+    for verb in ("requeue", "retry", "abandon", "escalate"):
+        assert f"waybill dlq {verb} {browser.event_id}" in shown
+    assert "Before you decide" in shown
+    message_id = browser.event_id.partition("/")[0]
+    assert "its dead letter" in browser.client.get(f"/message/{message_id}").text
