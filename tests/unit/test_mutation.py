@@ -101,6 +101,16 @@ def test_what_runs_on_chain_is_mutated_and_interfaces_are_not() -> None:
     found = sources()
     assert {"contracts/Router.sol", "contracts/types/Receipts.sol", "contracts/adapters/CcipAdapter.sol"} <= set(found)
     assert "contracts/client/IRouterClient.sol" not in found
+    folders = {source.split("/")[1] for source in found if source.count("/") == 2}
+    assert {folder.name for folder in (ROOT / "contracts").iterdir() if folder.is_dir()} - folders == {
+        "interfaces",
+        "testing",
+    }
+
+
+@pytest.mark.parametrize("source", sources())
+def test_every_source_has_test_files_of_its_own(source: str) -> None:
+    assert first_files(source) != []
 
 
 @pytest.mark.parametrize("name", sorted({name for names in FIRST_TESTS.values() for name in names}))

@@ -5,7 +5,7 @@ import {Kind, Message} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
 import {World} from "./World.sol";
 
-/// @dev What must never be seen to happen. An action or an event that shows it counts it; {RouterInvariants} wants none.
+/// @dev What must never be seen to happen. An action or an event that shows it counts it; {Campaign} wants none.
 enum Rule {
     ID_REUSED,
     NONCE_SKIPPED,

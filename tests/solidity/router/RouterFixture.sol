@@ -5,8 +5,9 @@ import {Test} from "forge-std/Test.sol";
 
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
-import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/Receipts.sol";
 import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
@@ -152,6 +153,12 @@ abstract contract RouterFixture is Test {
     function deliver(Gmp gmp, Message memory message) internal {
         onDestination();
         inbound[gmp].deliver(destination, HERE, envelopeOf(message));
+    }
+
+    function assertReceipts(Message memory message, uint16 expected, Execution execution) internal view {
+        (GmpSet receipts, Execution found) = destination.receiptsOf(MessageLibrary.id(message));
+        assertEq(GmpSet.unwrap(receipts), expected);
+        assertEq(uint8(found), uint8(execution));
     }
 
     /// @dev A genuine message to the recipient, as if alice had sent it.

@@ -2,11 +2,8 @@
 pragma solidity ^0.8.28;
 
 import {TimelockController} from "@openzeppelin/contracts/governance/TimelockController.sol";
-import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
-import {Parameters} from "../../../contracts/governance/Parameters.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
-import {IParameters} from "../../../contracts/interfaces/IParameters.sol";
 import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
@@ -179,72 +176,6 @@ contract RolesTest is RouterFixture {
         (GmpSet receipts, Execution execution) = destination.receiptsOf(MessageLibrary.id(honest));
         assertEq(GmpSet.unwrap(receipts), 7);
         assertEq(uint8(execution), uint8(Execution.EXECUTED));
-    }
-
-    // ---- parameters
-
-    function parameters() internal returns (Parameters) {
-        bytes memory governor = InteroperableAddress.formatEvmV1(HERE, alice);
-        onDestination();
-        return new Parameters(address(timelock), destination, governor, HERE, 2, GmpSet.wrap(7));
-    }
-
-    function one(bytes32 name, uint256 value) internal pure returns (bytes32[] memory names, uint256[] memory values) {
-        (names, values) = (new bytes32[](1), new uint256[](1));
-        (names[0], values[0]) = (name, value);
-    }
-
-    function testFuzz_ParametersObeyTheTimelock(bytes32 name, uint256 value) public {
-        Parameters target = parameters();
-        (bytes32[] memory names, uint256[] memory values) = one(name, value);
-        vm.expectRevert(abi.encodeWithSelector(IParameters.UnknownParameter.selector, name));
-        target.valueOf(name);
-        vm.prank(address(timelock));
-        target.set(names, values);
-        assertEq(target.valueOf(name), value);
-    }
-
-    function testFuzz_ParametersObeyNobodyElse(address caller) public {
-        vm.assume(caller != address(timelock));
-        Parameters target = parameters();
-        (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 1);
-        vm.expectRevert(abi.encodeWithSelector(IParameters.NotGovernance.selector, caller));
-        vm.prank(caller);
-        target.set(names, values);
-        if (caller == address(destination)) return;
-        vm.expectRevert(abi.encodeWithSelector(IParameters.NotGovernance.selector, caller));
-        vm.prank(caller);
-        target.receiveMessage(0, "", "");
-    }
-
-    function testFuzz_ParametersObeyOnlyGovernanceExecutionsOfTheGovernor(uint8 kind, address sender) public {
-        Parameters target = parameters();
-        Message memory message = arrivingFor(address(target), 1);
-        message.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
-        if (kind % 2 == 0) message.kind = Kind.GOVERNANCE_EXECUTE;
-        if (kind % 3 == 0) message.sender = sender.toBytes32();
-        (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 7);
-        message.payload = abi.encode(names, values);
-        deliver(HYPERLANE, message);
-        deliver(AXELAR, message);
-        (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
-        bool obeyed = message.kind == Kind.GOVERNANCE_EXECUTE && message.sender == alice.toBytes32();
-        assertEq(execution == Execution.EXECUTED, obeyed);
-        if (obeyed) assertEq(target.valueOf("dlq.alertThreshold"), 7);
-    }
-
-    function test_Revert_When_NamesAndValuesDifferInNumber() public {
-        Parameters target = parameters();
-        vm.expectRevert(abi.encodeWithSelector(IParameters.LengthsDiffer.selector, 1, 2));
-        vm.prank(address(timelock));
-        target.set(new bytes32[](1), new uint256[](2));
-    }
-
-    function test_AGovernanceMessageNeedsThePolicysQuorum() public {
-        Parameters target = parameters();
-        (uint8 quorum, GmpSet gmps) = destination.policyOf(address(target), HERE);
-        assertEq(quorum, 2);
-        assertEq(GmpSet.unwrap(gmps), 7);
     }
 
     function test_TheFormerOwnerIsNotTheOwner() public {
