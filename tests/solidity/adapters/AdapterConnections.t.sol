@@ -43,12 +43,16 @@ abstract contract AdapterConnections is TwoRouters {
     function test_StillHearsAReplacedRemoteAdapter() external {
         (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
         BaseAdapter successor = BaseAdapter(address(network.deployAdapter(ALPHA, alphaRouter)));
+        vm.expectEmit(address(betaAdapter));
+        emit IAdapter.Connected(ALPHA, _word(address(alphaRouter)), _word(address(successor)));
         _connect(betaAdapter, ALPHA, alphaRouter, address(successor));
         assertEq(betaAdapter.remoteAdapterOf(ALPHA, _word(address(alphaRouter))), _word(address(successor)));
 
         assertTrue(network.deliver(parcel), "consumed by the GMP");
         assertTrue(_isReceived(message), "receipt");
 
+        vm.expectEmit(address(betaAdapter));
+        emit IAdapter.Disconnected(ALPHA, _word(address(alphaRouter)), _word(address(alphaAdapter)));
         vm.prank(owner);
         betaAdapter.disconnect(ALPHA, _word(address(alphaAdapter)));
         assertEq(

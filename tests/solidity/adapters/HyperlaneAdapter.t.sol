@@ -17,6 +17,10 @@ contract HyperlaneAdapterTest is AdapterBehaviour {
         return new HyperlaneNetwork();
     }
 
+    function _gmpChecksTheFee() internal pure override returns (bool) {
+        return true;
+    }
+
     function _isGmp(address caller) internal view override returns (bool) {
         return caller == address(_hyperlane().mailboxes(BETA));
     }

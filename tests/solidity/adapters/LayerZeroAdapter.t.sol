@@ -15,6 +15,10 @@ contract LayerZeroAdapterTest is LimitedPayload {
         return new LayerZeroNetwork();
     }
 
+    function _gmpChecksTheFee() internal pure override returns (bool) {
+        return true;
+    }
+
     function _isGmp(address caller) internal view override returns (bool) {
         return caller == address(_layerZero().endpointOn(BETA));
     }

@@ -35,7 +35,8 @@ contract GuardsTest is Test {
         bytes32 declared = guard.currentStateHash(subject);
         guard.requireState(subject, declared);
         guard.setState(subject, b);
-        vm.expectRevert();
+        bytes32 actual = guard.currentStateHash(subject);
+        vm.expectRevert(abi.encodeWithSelector(StateHashGuard.StateHashMismatch.selector, subject, declared, actual));
         guard.requireState(subject, declared);
     }
 
@@ -83,6 +84,8 @@ contract GuardsTest is Test {
         external
     {
         vm.assume(id != 0 && first != 0);
+        vm.expectEmit(address(guard));
+        emit AttestationGuard.AttestationUsed(id, first);
         guard.useAttestation(id, first);
         assertEq(guard.messageOfTransaction(id), first);
         vm.expectRevert(abi.encodeWithSelector(AttestationGuard.AttestationReplayed.selector, id, first));
@@ -140,7 +143,9 @@ contract GuardsTest is Test {
                 abi.encodeWithSelector(ExpiringLocks.LockHeld.selector, bytes32("asset"), address(1), until)
             );
             guard.takeLock("asset", address(2), lockTtl);
-            vm.expectRevert();
+            vm.expectRevert(
+                abi.encodeWithSelector(ExpiringLocks.LockHeld.selector, bytes32("asset"), address(1), until)
+            );
             guard.requireUnlocked("asset", address(2));
             guard.requireUnlocked("asset", address(1));
         } else {
@@ -173,7 +178,7 @@ contract GuardsTest is Test {
         vm.warp(block.timestamp + LEAST);
         vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockNotHeld.selector, bytes32("asset"), address(1)));
         guard.releaseLock("asset", address(1));
-        vm.expectRevert();
+        vm.expectRevert(abi.encodeWithSelector(ExpiringLocks.LockNotHeld.selector, bytes32("asset"), address(0)));
         guard.releaseLock("asset", address(0));
     }
 

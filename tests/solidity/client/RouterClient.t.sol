@@ -7,6 +7,7 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 
 import {IRouterClient} from "../../../contracts/client/IRouterClient.sol";
 import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
+import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Message} from "../../../contracts/types/Message.sol";
@@ -156,7 +157,8 @@ contract RouterClientTest is CourierChains {
         Message memory message = _send(alphaClient, address(betaClient), 1, "forged");
         _bring(message, 1);
         assertFalse(_isExecuted(message), "executed by the client on one GMP's word");
-        vm.expectRevert();
+        bytes memory reason = abi.encodeWithSelector(IRouterClient.TooFewTrustedReceipts.selector, message.id(), 1, 2);
+        vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.ExecutionReverted.selector, message.id(), reason));
         _execute(message);
 
         _bring(message, 2);

@@ -1,161 +1,16 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
-
+import {AttestationGuard} from "../../../contracts/client/AttestationGuard.sol";
 import {ExpiringLocks} from "../../../contracts/client/ExpiringLocks.sol";
+import {StateHashGuard} from "../../../contracts/client/StateHashGuard.sol";
 import {Action, Instruction} from "../../../contracts/examples/AssetInstruction.sol";
 import {AssetRegistry} from "../../../contracts/examples/AssetRegistry.sol";
-import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {CourierChains} from "../client/CourierChains.sol";
+import {Message} from "../../../contracts/types/Message.sol";
+import {AssetRegistryFixture} from "./AssetRegistryFixture.sol";
 import {HashlessRegistry, ReplayableRegistry, UnorderedRegistry} from "./doubles/VulnerableRegistries.sol";
 
-contract AssetRegistryTest is CourierChains {
-    bytes32 private constant HOUSE = "house";
-    uint64 private constant LOCK_TTL = 1 days + 5 * 60;
-
-    address private immutable operator = makeAddr("operator");
-    address private immutable ann = makeAddr("ann");
-    address private immutable bob = makeAddr("bob");
-    address private immutable eve = makeAddr("eve");
-
-    AssetRegistry private alpha;
-    AssetRegistry private beta;
-
-    function setUp() public override {
-        super.setUp();
-        alpha = new AssetRegistry(routers[ALPHA], owner, _window());
-        beta = new AssetRegistry(routers[BETA], owner, _window());
-        vm.deal(operator, 100 ether);
-        _prepare(beta);
-    }
-
-    /// @dev Makes `target` the registry on beta that alpha's registry speaks to.
-    function _prepare(AssetRegistry target) private {
-        vm.startPrank(owner);
-        alpha.setOperator(operator, true);
-        alpha.setLane(_lane(BETA, address(target)));
-        target.allowRoute(ALPHA, address(alpha), 2, ALL);
-        for (uint8 action; action <= uint8(type(Action).max); ++action) {
-            target.setPermission(ALPHA, address(alpha), Action(action), true);
-        }
-        target.create(HOUSE, ann, 100);
-        vm.stopPrank();
-        beta = target;
-    }
-
-    function _window() private pure returns (ExpiringLocks.RetryWindow memory) {
-        return ExpiringLocks.RetryWindow({messageTtl: 1 days, maxRetries: 5, maxBackoff: 60});
-    }
-
-    function _make(Action action, address account, uint128 units) private view returns (Instruction memory made) {
-        made.action = action;
-        made.asset = HOUSE;
-        made.stateHash = beta.currentStateHash(HOUSE);
-        made.account = account;
-        made.units = units;
-    }
-
-    function _makeLock(Action action, address holder, uint64 sequence) private pure returns (Instruction memory made) {
-        made.action = action;
-        made.asset = HOUSE;
-        made.sequence = sequence;
-        made.account = holder;
-        made.lockTtl = action == Action.LOCK ? LOCK_TTL : 0;
-    }
-
-    function _instruct(Instruction memory made) private returns (Message memory) {
-        vm.chainId(ALPHA);
-        vm.recordLogs();
-        vm.prank(operator);
-        alpha.instruct{value: 1 ether}(BETA, made);
-        return _routed()[0];
-    }
-
-    /// @dev Whether the instruction, sent and delivered at once, was applied.
-    function _apply(Instruction memory made) private returns (bool) {
-        Message memory message = _instruct(made);
-        _deliver(message);
-        return _isExecuted(message);
-    }
-
-    function _ownerOf() private view returns (address) {
-        return beta.assetOf(HOUSE).owner;
-    }
-
-    // ---------------------------------------------------------------- configuration
-
-    function testFuzz_RevertWhen_SomebodyElseThanTheOwnerConfigures(address caller) external {
-        vm.assume(caller != owner);
-        bytes memory expected = abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, caller);
-        vm.startPrank(caller);
-        vm.expectRevert(expected);
-        beta.create("boat", caller, 1);
-        vm.expectRevert(expected);
-        beta.setPermission(ALPHA, caller, Action.SYNC, true);
-        vm.expectRevert(expected);
-        beta.setOperator(caller, true);
-        vm.expectRevert(expected);
-        beta.setLane(_lane(ALPHA, caller));
-        vm.expectRevert(expected);
-        beta.setLeastTtl(HOUSE, 1);
-        vm.expectRevert(expected);
-        beta.setRetryWindow(_window());
-        vm.expectRevert(expected);
-        beta.skip(HOUSE, 1);
-    }
-
-    function test_RevertWhen_TheAssetExistsOrHasNoOwner() external {
-        vm.startPrank(owner);
-        vm.expectRevert(abi.encodeWithSelector(AssetRegistry.AssetExists.selector, HOUSE));
-        beta.create(HOUSE, bob, 1);
-        vm.expectRevert(AssetRegistry.ZeroOwner.selector);
-        beta.create("boat", address(0), 1);
-    }
-
-    function test_TheOwnerChangesTheRetryWindow() external {
-        vm.prank(owner);
-        beta.setRetryWindow(ExpiringLocks.RetryWindow({messageTtl: 1, maxRetries: 2, maxBackoff: 3}));
-        assertEq(beta.leastLockTtl(), 7);
-    }
-
-    // ---------------------------------------------------------------- instruct
-
-    function testFuzz_RevertWhen_TheCallerIsNoOperator(address caller) external {
-        vm.assume(caller != operator);
-        Instruction memory made = _make(Action.SYNC, bob, 1);
-        vm.expectRevert(abi.encodeWithSelector(AssetRegistry.NotOperator.selector, caller));
-        vm.prank(caller);
-        alpha.instruct(BETA, made);
-    }
-
-    function test_SendsTheKindOfTheAction() external {
-        Kind[9] memory kinds = [
-            Kind.STATE_SYNC,
-            Kind.REGULATORY_ACTION_CRITICAL,
-            Kind.REGULATORY_ACTION,
-            Kind.REGULATORY_ACTION_CRITICAL,
-            Kind.LOCK_MANAGEMENT,
-            Kind.LOCK_MANAGEMENT,
-            Kind.STATE_SYNC,
-            Kind.STATE_SYNC,
-            Kind.STATE_SYNC
-        ];
-        for (uint8 action; action <= uint8(type(Action).max); ++action) {
-            Message memory message = _instruct(_make(Action(action), bob, 1));
-            assertEq(uint8(message.kind), uint8(kinds[action]));
-        }
-    }
-
-    /// @custom:requirement OIP-18, OIP-33, OIP-34
-    function testFuzz_MessagesLiveAtLeastAsLongAsTheAssetAsksFor(uint32 leastTtl) external {
-        vm.prank(owner);
-        alpha.setLeastTtl(HOUSE, leastTtl);
-        assertEq(_instruct(_make(Action.SYNC, bob, 1)).ttl, leastTtl > 1 days ? leastTtl : 1 days);
-        assertEq(alpha.resolveTtl(HOUSE, 0), 0, "for ever stays for ever");
-    }
-
+contract AssetRegistryTest is AssetRegistryFixture {
     // ---------------------------------------------------------------- any instruction
 
     /// @custom:requirement OIP-115, OIP-128
@@ -163,19 +18,15 @@ contract AssetRegistryTest is CourierChains {
         Action action = Action(bound(index, 0, uint8(type(Action).max)));
         vm.prank(owner);
         beta.setPermission(ALPHA, address(alpha), action, false);
-        Message memory message = _instruct(_make(action, bob, 1));
-        _deliver(message);
-        assertFalse(_isExecuted(message));
         bytes memory reason = abi.encodeWithSelector(AssetRegistry.NotPermitted.selector, ALPHA, address(alpha), action);
-        vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.ExecutionReverted.selector, message.id(), reason));
-        _execute(message);
+        _assertRefused(_make(action, bob, 1), reason);
     }
 
     function test_RefusesAnUnknownAsset() external {
         Instruction memory made = _make(Action.SYNC, bob, 1);
         made.asset = "boat";
         made.stateHash = beta.currentStateHash("boat");
-        assertFalse(_apply(made));
+        _assertRefused(made, abi.encodeWithSelector(AssetRegistry.UnknownAsset.selector, bytes32("boat")));
     }
 
     /// @custom:requirement OIP-152
@@ -184,16 +35,20 @@ contract AssetRegistryTest is CourierChains {
         Message memory sync = _instruct(_make(Action.SYNC, bob, 5));
         _deliver(sync);
         assertFalse(_isExecuted(sync), "applied during the rollback");
-        assertFalse(_apply(_makeLock(Action.LOCK, bob, 1)), "locked during the rollback");
+        bytes memory reason = abi.encodeWithSelector(AssetRegistry.RollbackIncomplete.selector, HOUSE);
+        _assertRefused(_makeLock(Action.LOCK, bob, 1), reason);
+        _assertRefused(_make(Action.BEGIN_ROLLBACK, address(0), 0), reason);
 
         assertTrue(_apply(_make(Action.COMPLETE_ROLLBACK, eve, 7)));
         assertEq(_ownerOf(), eve, "set back");
         assertEq(beta.assetOf(HOUSE).units, 7, "set back");
+        assertEq(beta.assetOf(HOUSE).version, 3, "begun and completed");
         assertTrue(_apply(_make(Action.SYNC, bob, 5)), "applied after the rollback");
     }
 
     function test_RefusesToCompleteARollbackThatNeverBegan() external {
-        assertFalse(_apply(_make(Action.COMPLETE_ROLLBACK, eve, 7)));
+        bytes memory reason = abi.encodeWithSelector(AssetRegistry.NoRollback.selector, HOUSE);
+        _assertRefused(_make(Action.COMPLETE_ROLLBACK, eve, 7), reason);
         assertEq(_ownerOf(), ann);
     }
 
@@ -201,14 +56,18 @@ contract AssetRegistryTest is CourierChains {
 
     function testFuzz_AppliesASyncMadeForThePresentState(address newOwner, uint128 units) external {
         vm.assume(newOwner != address(0));
-        assertTrue(_apply(_make(Action.SYNC, newOwner, units)));
+        Message memory message = _instruct(_make(Action.SYNC, newOwner, units));
+        bytes32 state = keccak256(abi.encode(HOUSE, newOwner, uint64(2), false, units));
+        vm.expectEmit(address(beta));
+        emit AssetRegistry.AssetChanged(HOUSE, Action.SYNC, state, message.id());
+        _deliver(message);
         assertEq(_ownerOf(), newOwner);
         assertEq(beta.assetOf(HOUSE).units, units);
         assertEq(beta.assetOf(HOUSE).version, 2);
     }
 
     function test_RefusesASyncWithoutAnOwner() external {
-        assertFalse(_apply(_make(Action.SYNC, address(0), 5)));
+        _assertRefused(_make(Action.SYNC, address(0), 5), abi.encodeWithSelector(AssetRegistry.ZeroOwner.selector));
     }
 
     /// @custom:requirement OIP-12, OIP-155
@@ -241,7 +100,7 @@ contract AssetRegistryTest is CourierChains {
 
     function test_AFrozenAssetDoesNotMove() external {
         assertTrue(_apply(_make(Action.FREEZE, address(0), 0)));
-        assertFalse(_apply(_make(Action.SYNC, bob, 1)));
+        _assertRefused(_make(Action.SYNC, bob, 1), abi.encodeWithSelector(AssetRegistry.AssetFrozen.selector, HOUSE));
         assertTrue(_apply(_make(Action.UNFREEZE, address(0), 0)));
         assertTrue(_apply(_make(Action.SYNC, bob, 1)));
     }
@@ -249,16 +108,16 @@ contract AssetRegistryTest is CourierChains {
     function test_ALockedAssetMovesUnderItsFenceOnly() external {
         assertTrue(_apply(_makeLock(Action.LOCK, bob, 1)));
         Instruction memory made = _make(Action.SYNC, bob, 1);
-        assertFalse(_apply(made), "without a fence");
+        _assertRefused(made, abi.encodeWithSelector(AssetRegistry.StaleFence.selector, HOUSE, 0, 1));
         made.fence = 2;
-        assertFalse(_apply(made), "with a fence of no lock");
+        _assertRefused(made, abi.encodeWithSelector(AssetRegistry.StaleFence.selector, HOUSE, 2, 1));
         made.fence = 1;
         assertTrue(_apply(made), "with the lock's fence");
 
         vm.warp(block.timestamp + LOCK_TTL);
         made = _make(Action.SYNC, eve, 1);
         made.fence = 1;
-        assertFalse(_apply(made), "under a lock that has ended");
+        _assertRefused(made, abi.encodeWithSelector(AssetRegistry.StaleFence.selector, HOUSE, 1, 0));
         made.fence = 0;
         assertTrue(_apply(made), "free again");
     }
@@ -268,8 +127,11 @@ contract AssetRegistryTest is CourierChains {
     function testFuzz_RegulatoryActionsAreForOneState(uint8 index, bytes32 stateHash) external {
         Instruction memory made = _make(Action(bound(index, 1, 3)), bob, 1);
         vm.assume(stateHash != made.stateHash);
+        bytes32 actual = made.stateHash;
         made.stateHash = stateHash;
-        assertFalse(_apply(made));
+        _assertRefused(
+            made, abi.encodeWithSelector(StateHashGuard.StateHashMismatch.selector, HOUSE, stateHash, actual)
+        );
         assertEq(_ownerOf(), ann);
         assertFalse(beta.assetOf(HOUSE).frozen);
     }
@@ -339,7 +201,8 @@ contract AssetRegistryTest is CourierChains {
     function testFuzz_RefusesALockShorterThanTheRetryWindow(uint64 lockTtl) external {
         Instruction memory made = _makeLock(Action.LOCK, bob, 1);
         made.lockTtl = uint64(bound(lockTtl, 0, beta.leastLockTtl() - 1));
-        assertFalse(_apply(made));
+        uint64 least = beta.leastLockTtl();
+        _assertRefused(made, abi.encodeWithSelector(ExpiringLocks.LockTtlTooShort.selector, made.lockTtl, least));
         made.lockTtl = beta.leastLockTtl();
         assertTrue(_apply(made));
     }
@@ -380,6 +243,7 @@ contract AssetRegistryTest is CourierChains {
     }
 
     function test_RefusesAnAttestationWithoutATransaction() external {
-        assertFalse(_apply(_make(Action.ATTEST, eve, 1)));
+        bytes memory reason = abi.encodeWithSelector(AttestationGuard.ZeroTransactionId.selector);
+        _assertRefused(_make(Action.ATTEST, eve, 1), reason);
     }
 }

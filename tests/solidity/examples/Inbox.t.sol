@@ -3,10 +3,13 @@ pragma solidity ^0.8.28;
 
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 import {ERC7786Recipient} from "@openzeppelin/contracts/crosschain/ERC7786Recipient.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
 import {Inbox} from "../../../contracts/examples/Inbox.sol";
 import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
+import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
+import {Message} from "../../../contracts/types/Message.sol";
 import {Route} from "../../../contracts/types/Route.sol";
 
 contract InboxTest is WaybillFixture {
@@ -34,6 +37,8 @@ contract InboxTest is WaybillFixture {
 
     function testFuzz_KeepsThePayloadAndCountsTheMessage(bytes calldata payload) external {
         bytes32 id = _sent(payload);
+        vm.expectEmit(address(inbox));
+        emit Inbox.Received(id, InteroperableAddress.formatEvmV1(SOURCE_CHAIN, address(this)), payload);
         deliver(id, HYPERLANE);
         assertExecuted(id);
         assertEq(inbox.lastPayload(), payload);
@@ -42,17 +47,24 @@ contract InboxTest is WaybillFixture {
     }
 
     function test_RefusesWhileClosedAndTakesTheMessageAfterOpening() external {
+        vm.expectEmit(address(inbox));
+        emit Inbox.ClosedSet(true);
         vm.prank(owner);
         inbox.setClosed(true);
         bytes32 id = _sent("hello");
         deliver(id, HYPERLANE);
         assertNotExecuted(id);
         assertEq(inbox.received(), 0);
+        Message memory message = messageOf(id);
+        onDestination();
+        bytes memory reason = abi.encodeWithSelector(Inbox.Closed.selector);
+        vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.ExecutionReverted.selector, id, reason));
+        destinationRouter.execute(message);
 
         vm.prank(owner);
         inbox.setClosed(false);
         onDestination();
-        destinationRouter.execute(messageOf(id));
+        destinationRouter.execute(message);
         assertEq(inbox.timesReceived(id), 1);
     }
 

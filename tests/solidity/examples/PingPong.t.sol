@@ -40,6 +40,10 @@ contract PingPongTest is CourierChains {
         vm.expectRevert(abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, caller));
         vm.prank(caller);
         alpha.setLane(_lane(BETA, caller));
+        vm.expectEmit(address(alpha));
+        emit PingPong.LaneSet(BETA, caller);
+        vm.prank(owner);
+        alpha.setLane(_lane(BETA, caller));
     }
 
     function testFuzz_RevertWhen_TheGameIsTooLong(uint8 returns_) external {
@@ -58,6 +62,8 @@ contract PingPongTest is CourierChains {
         returns_ = uint8(bound(returns_, 0, alpha.MOST_RETURNS()));
         vm.deal(address(alpha), 1 ether);
         vm.deal(address(beta), 1 ether);
+        vm.expectEmit(true, false, false, false, address(alpha));
+        emit PingPong.BallPlayed(BETA, returns_, 0);
         Message memory ball = _serve(returns_);
         for (uint256 played; played < returns_; ++played) {
             vm.recordLogs();
@@ -66,6 +72,8 @@ contract PingPongTest is CourierChains {
             ball = _routed()[0];
         }
         vm.recordLogs();
+        vm.expectEmit(returns_ % 2 == 0 ? address(beta) : address(alpha));
+        emit PingPong.BallReceived(returns_ % 2 == 0 ? ALPHA : BETA, 0, ball.id());
         _deliver(ball);
         assertTrue(_isExecuted(ball), "received");
         assertEq(_routed().length, 0, "the game is over");

@@ -209,6 +209,8 @@ contract GatewayTest is RouterFixture {
         Profile memory profile = usualProfile();
         (profile.quorum, profile.gasLimit) = (1, 7);
         IProfiles profiles = source.profiles();
+        vm.expectEmit(address(profiles));
+        emit IProfiles.ProfileSet(alice, THERE, profile);
         vm.startPrank(alice);
         profiles.setProfile(THERE, profile);
         assertEq(source.sendMessage(to, "", none), MessageLibrary.id(expectedBefore(profile)));

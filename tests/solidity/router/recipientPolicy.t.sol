@@ -72,6 +72,8 @@ contract RecipientPolicyTest is RouterFixture {
     function testFuzz_TheRevokerMayRaiseAFloorButNotLowerIt(uint8 floor, uint8 lower) public {
         floor = uint8(bound(floor, 1, 16));
         lower = uint8(bound(lower, 0, floor - 1));
+        vm.expectEmit(address(destination));
+        emit IRecipientPolicy.FloorSet(HERE, floor);
         vm.startPrank(revoker);
         destination.setFloor(HERE, floor);
         assertEq(destination.floorOf(HERE), floor);

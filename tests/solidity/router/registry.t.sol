@@ -162,6 +162,8 @@ contract RegistryTest is RouterFixture {
         bytes32 previous = address(destination).toBytes32();
         vm.startPrank(owner);
         source.setPeer(THERE, next);
+        vm.expectEmit(address(source));
+        emit IGmpRegistry.PeerRevoked(THERE, previous);
         source.revokePeer(THERE, previous);
         assertFalse(source.isPeer(THERE, previous));
         assertEq(source.peerOf(THERE), next);
@@ -183,9 +185,14 @@ contract RegistryTest is RouterFixture {
     }
 
     function test_ANewOwnerDecidesNothingBeforeItAccepts() public {
+        vm.expectEmit(address(source));
+        emit IOwnable.OwnershipTransferStarted(owner, alice);
         vm.prank(owner);
         source.transferOwnership(alice);
         assertEq(source.owner(), owner);
+        assertEq(source.pendingOwner(), alice);
+        vm.expectEmit(address(source));
+        emit IOwnable.OwnershipTransferred(owner, alice);
         vm.prank(alice);
         source.acceptOwnership();
         assertEq(source.owner(), alice);

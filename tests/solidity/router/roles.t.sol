@@ -128,8 +128,14 @@ contract RolesTest is RouterFixture {
     }
 
     function test_ARoleThatIsTakenAwayCanDoNothingMore() public {
+        assertEq(source.revoker(), revoker);
+        assertEq(source.guardian(), guardian);
         vm.startPrank(address(timelock));
+        vm.expectEmit(address(source));
+        emit IRoles.RevokerSet(address(0));
         source.setRevoker(address(0));
+        vm.expectEmit(address(source));
+        emit IRoles.GuardianSet(address(0));
         source.setGuardian(address(0));
         vm.stopPrank();
         assertEq(source.revoker(), address(0));
