@@ -113,6 +113,13 @@ SUITES = (
         budget=180,
         counts=pytest_counts,
     ),
+    Suite(
+        name="twins",
+        title="routers that lack a check, a sample",
+        command=(sys.executable, "-m", "scripts.twins", "--sample", "3"),
+        budget=90,
+        counts=pytest_counts,
+    ),
     pytest_suite("unit", "Python, without chains or Spark", 300),
     pytest_suite("anvil", "Python, against real anvil chains", 420),
     pytest_suite("spark", "Python, on a real Spark session", 360),
@@ -270,7 +277,10 @@ def main() -> int:
     """Run the suites named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "suites", nargs="*", metavar="SUITE", help="lint, solidity, proofs, unit, anvil, spark, web (default: all)"
+        "suites",
+        nargs="*",
+        metavar="SUITE",
+        help="lint, solidity, proofs, twins, unit, anvil, spark, web (default: all)",
     )
     known = ["lint", *(suite.name for suite in SUITES)]
     chosen = parser.parse_args().suites or known

@@ -98,3 +98,42 @@ def test_every_public_function_of_the_router_stands_in_a_tree_that_tests_follow(
     assert len(functions) > 40
     missing = {name for name in functions if not any(re.search(rf"\b{name}\b", tree) for tree in trees.values())}
     assert missing == set()
+
+
+def own_functions(source: Path) -> set[str]:
+    """Name the external functions of a contract, without those of interfaces that stand before it in its file."""
+    text = source.read_text()
+    begin = re.search(r"^(abstract )?contract ", text, re.MULTILINE)
+    body = text[begin.start() :] if begin else ""
+    return set(re.findall(r"^    function (\w+)\([^)]*\)[^{;]*?\b(?:external|public)\b", body, re.MULTILINE))
+
+
+@pytest.mark.parametrize("folder", ["adapters", "client", "examples", "governance"])
+def test_every_public_function_beside_the_router_stands_in_a_tree_that_tests_follow(folder: str) -> None:
+    trees = {tree: tree.read_text() for tree in (TESTS / folder).glob("*.tree")}
+    assert [tree.name for tree in trees if not tree.with_suffix(".t.sol").exists()] == []
+    functions = {name for source in (ROOT / "contracts" / folder).glob("*.sol") for name in own_functions(source)}
+    assert functions
+    assert {name for name in functions if not any(re.search(rf"\b{name}\b", tree) for tree in trees.values())} == set()
+
+
+OPEN_TO_ALL = {
+    *("route", "retryRoute", "sendMessage", "dispatch", "cancel", "report"),
+    *("receiveMessage", "execute", "expire", "withdraw"),
+    *("setPolicy", "appointRetrier", "acceptOwnership"),
+}
+"""What changes a router for whoever calls it, each with checks of its own: for the caller's own messages, money or demands."""
+
+
+def test_every_function_that_changes_a_router_is_in_the_matrix_of_roles_or_open_to_all() -> None:
+    parents = set(re.findall(r'import \{(I\w+)\} from "\./', (INTERFACES / "IRouter.sol").read_text()))
+    declared = re.compile(r"^    function (\w+)\(([^;]*);", re.MULTILINE | re.DOTALL)
+    changing = {
+        name
+        for parent in parents
+        for name, rest in declared.findall((INTERFACES / f"{parent}.sol").read_text())
+        if not re.search(r"\b(view|pure)\b", rest)
+    }
+    assert len(changing) > 20
+    matrix = set(re.findall(r"abi\.encodeCall\(source\.(\w+),", (TREES / "roles.t.sol").read_text()))
+    assert {*changing, "sendMessage"} == matrix | OPEN_TO_ALL

@@ -81,11 +81,11 @@ contract GasHungryAdapter is RecordingAdapter {
     }
 }
 
-/// @dev Fails with a megabyte of reason.
+/// @dev Fails with as many bytes of reason as half of an adapter's gas buys; with none left it would fail without a reason.
 contract ReturnBombAdapter is RecordingAdapter {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
         assembly ("memory-safe") {
-            revert(0, 1000000)
+            revert(0, 400000)
         }
     }
 }
