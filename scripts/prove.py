@@ -106,7 +106,7 @@ def contracts(pattern: str) -> list[str]:
 
 
 def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
-    """Run halmos on one contract; what it prints goes to a log.
+    """Run halmos on one contract and print what it found; what it prints itself goes to a log.
 
     Raises:
         SystemExit: halmos ended without a report.
@@ -120,7 +120,11 @@ def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
         done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=output, stderr=output, check=False)
     if not report.exists():
         raise SystemExit(f"halmos ended with exit code {done.returncode}: see {log}")
-    return list(answers(json.loads(report.read_text())["test_results"]))
+    found = list(answers(json.loads(report.read_text())["test_results"]))
+    for answer in found:
+        mark = "FAILED" if answer.fault else "ok    "
+        print(f"  {mark} {answer.contract}.{answer.function} ({answer.seconds:.1f} s) {answer.fault}".rstrip(), flush=True)
+    return found
 
 
 def environment() -> dict[str, str]:
@@ -154,9 +158,6 @@ def main() -> int:
     if not names:
         parser.error(f"no contract of proofs has {given.contract!r} in its name; there are {', '.join(contracts(''))}")
     found = prove(names, DEEP if given.deep else QUICK)
-    for answer in found:
-        mark = "FAILED" if answer.fault else "ok    "
-        print(f"  {mark} {answer.contract}.{answer.function} ({answer.seconds:.1f} s) {answer.fault}".rstrip())
     lonely = list(unpaired(found))
     print("".join(f"  FAILED {line}\n" for line in lonely), end="")
     missing = set(names) - {answer.contract for answer in found}
