@@ -58,9 +58,10 @@ contract AssetRegistryTest is AssetRegistryFixture {
         vm.assume(newOwner != address(0));
         Message memory message = _instruct(_make(Action.SYNC, newOwner, units));
         bytes32 state = keccak256(abi.encode(HOUSE, newOwner, uint64(2), false, units));
+        _bring(message, 1);
         vm.expectEmit(address(beta));
         emit AssetRegistry.AssetChanged(HOUSE, Action.SYNC, state, message.id());
-        _deliver(message);
+        _bring(message, 2);
         assertEq(_ownerOf(), newOwner);
         assertEq(beta.assetOf(HOUSE).units, units);
         assertEq(beta.assetOf(HOUSE).version, 2);

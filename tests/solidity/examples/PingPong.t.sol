@@ -72,9 +72,10 @@ contract PingPongTest is CourierChains {
             ball = _routed()[0];
         }
         vm.recordLogs();
+        _bring(ball, 1);
         vm.expectEmit(returns_ % 2 == 0 ? address(beta) : address(alpha));
         emit PingPong.BallReceived(returns_ % 2 == 0 ? ALPHA : BETA, 0, ball.id());
-        _deliver(ball);
+        _bring(ball, 2);
         assertTrue(_isExecuted(ball), "received");
         assertEq(_routed().length, 0, "the game is over");
         assertEq(beta.received(ALPHA) + alpha.received(BETA), uint256(returns_) + 1);
