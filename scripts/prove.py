@@ -123,7 +123,9 @@ def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
     found = list(answers(json.loads(report.read_text())["test_results"]))
     for answer in found:
         mark = "FAILED" if answer.fault else "ok    "
-        print(f"  {mark} {answer.contract}.{answer.function} ({answer.seconds:.1f} s) {answer.fault}".rstrip(), flush=True)
+        print(
+            f"  {mark} {answer.contract}.{answer.function} ({answer.seconds:.1f} s) {answer.fault}".rstrip(), flush=True
+        )
     return found
 
 

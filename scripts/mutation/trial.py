@@ -212,7 +212,7 @@ def _apart(name: str) -> dict[str, str]:
 def _is_equivalent() -> bool:
     """Whether the optimizer makes the same code of the mutant as without the fault."""
     _forge(COPY, "build", "contracts", "--ast", "--quiet").check_returncode()
-    return bytecodes() == json.loads(PRISTINE.read_text())
+    return json.dumps(bytecodes()) == PRISTINE.read_text()
 
 
 def _forge(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
