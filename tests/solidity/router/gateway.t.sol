@@ -284,8 +284,10 @@ contract GatewayTest is RouterFixture {
         source.dispatch{value: fee}(request);
         assertEq(outbound[HYPERLANE].lastValue(), fee);
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(message));
+        vm.deal(payer, fee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
-        source.dispatch(request);
+        vm.prank(payer);
+        source.dispatch{value: fee}(request);
     }
 
     function test_ARetriableMessageMayBeRetriedOnceItWasDispatched() public {

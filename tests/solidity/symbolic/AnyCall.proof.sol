@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IERC7786GatewaySource} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
+
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
@@ -8,7 +11,8 @@ import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Kind, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Profile} from "../../../contracts/types/Profile.sol";
 import {RouterWorld} from "./RouterWorld.sol";
 import {UncheckedRouter} from "./UncheckedRouter.sol";
 
@@ -30,11 +34,62 @@ contract AnyCallProofs is RouterWorld {
         _assertTrustKept(caller, "IBackdoors");
     }
 
-    function _assertTrustKept(address caller, string memory contractName) private {
-        // Nobody calls from zero, which is also the pending owner while there is none.
+    function check_WhoSendsThroughTheGatewayChangesNothingElse(
+        address caller,
+        bytes calldata payload,
+        bytes4 attribute,
+        uint256 value
+    ) public {
+        bytes32 sendId = _sendAnything(caller, payload, attribute, value);
+        (address sender,) = router.sentMessage(sendId);
+        assert(sender == caller);
+    }
+
+    /// @dev Of the messages that anybody sends, alice is not the sender.
+    function control_WhoSendsThroughTheGatewayChangesNothingElse(
+        address caller,
+        bytes calldata payload,
+        bytes4 attribute,
+        uint256 value
+    ) public {
+        bytes32 sendId = _sendAnything(caller, payload, attribute, value);
+        (address sender,) = router.sentMessage(sendId);
+        assert(sender == ALICE);
+    }
+
+    /// @dev Any payload with any attribute, known or not, with any argument; what is configured stays as it is.
+    function _sendAnything(address caller, bytes calldata payload, bytes4 attribute, uint256 value)
+        private
+        returns (bytes32)
+    {
+        _assumeNobody(caller);
+        vm.startPrank(OWNER);
+        router.profiles().setDefaultProfile(THERE, Profile(GmpSet.wrap(3), 2, 100_000, 7 days, Kind.PLAIN, false));
+        vm.stopPrank();
+        bytes memory to = InteroperableAddress.formatEvmV1(THERE, ALICE);
+        bytes[] memory attributes = new bytes[](1);
+        attributes[0] = abi.encodeWithSelector(attribute, value);
+        uint256[13] memory before = _trust(0);
+        vm.prank(caller);
+        (bool success, bytes memory answer) =
+            address(router).call(abi.encodeCall(IERC7786GatewaySource.sendMessage, (to, payload, attributes)));
+        vm.assume(success);
+        uint256[13] memory afterwards = _trust(0);
+        for (uint256 index; index < before.length; ++index) {
+            assert(afterwards[index] == before[index]);
+        }
+        return abi.decode(answer, (bytes32));
+    }
+
+    /// @dev Somebody without a role. Nobody calls from zero, which is also the pending owner while there is none.
+    function _assumeNobody(address caller) private view {
         vm.assume(caller != address(0));
         vm.assume(caller != OWNER && caller != REVOKER && caller != GUARDIAN && caller != ALICE && caller != recipient);
         vm.assume(caller != address(router) && Gmp.unwrap(router.gmpOf(caller)) == 0);
+    }
+
+    function _assertTrustKept(address caller, string memory contractName) private {
+        _assumeNobody(caller);
         bytes32 messageId = MessageLibrary.id(arriving(2));
         assert(tryDeliver(Gmp.wrap(1), arriving(2)));
         uint256[13] memory before = _trust(messageId);
