@@ -145,4 +145,11 @@ contract ExecuteTest is RouterFixture {
         vm.prank(address(destination));
         assertFalse(RecipientCall(address(destination)).callFrame{gas: 900_000}(address(reverting), gasLimit, ""));
     }
+
+    /// @dev With less than the frame keeps for itself, nothing is left for a recipient, however little its message asks for.
+    function test_TheFrameCallsNobodyWithoutGasForItself() public {
+        vm.expectCall(address(reverting), "", 0);
+        vm.prank(address(destination));
+        assertFalse(RecipientCall(address(destination)).callFrame{gas: 5_000}(address(reverting), 0, ""));
+    }
 }
