@@ -113,6 +113,11 @@ abstract contract AdapterBehaviour is AdapterConnections {
         assertEq(recipient.lastPayloadHash(), keccak256(payload), "payload");
     }
 
+    function test_AsksForTheRecipientsGasATwelfthMoreAndWhatADeliveryOfThatLengthTakes() external view {
+        assertEq(alphaAdapter.deliveryGas(1000, 120_000), 120_000 + 10_000 + 250_000 + 16_000);
+        assertEq(alphaAdapter.deliveryGas(0, 0), 250_000);
+    }
+
     function testFuzz_TheGasAskedForIsEnoughToExecute(uint16 length, uint32 gasLimit) external {
         _executesWithTheGasAskedFor(bound(length, 0, 9_000), uint64(bound(gasLimit, 30_000, 6_000_000)));
     }
