@@ -65,6 +65,10 @@ class Explorer:
             lambda: self._ask(lambda index: index.by_status(), {}), lasts=_COUNTS_LAST
         )
 
+        self.sizes: Remembered[dict[figures.Ends, int]] = Remembered(
+            lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST
+        )
+
     def _ask(self, question: Callable[[Any], Any], without: Any) -> Any:
         index = self.sources.index()
         return question(index) if index else without
@@ -143,7 +147,7 @@ class Explorer:
         index = self.sources.index()
         return self.page(
             "lanes.html",
-            lanes=figures.lanes(self.sources, index) if index else [],
+            lanes=figures.lanes(self.sources, index, self.sizes.look(_PATIENCE)) if index else [],
             chains_read=index.chains() if index else [],
             behind=figures.behind,
         )
@@ -162,7 +166,12 @@ class Explorer:
         log = self.sources.letters()
         found, without = listed(self.sources, chosen, _ROWS)
         return self.page(
-            "letters.html", letters=found, without=without, chosen=chosen, counts=log.counts() if log else {}
+            "letters.html",
+            letters=found,
+            without=without,
+            chosen=chosen,
+            counts=log.counts() if log else {},
+            states=LetterStatus,
         )
 
     def letter(self, event_id: str) -> Response:

@@ -6,8 +6,8 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from markupsafe import Markup
@@ -25,6 +25,10 @@ SAMPLE: Final = 1_000
 _BARS: Final = 48
 
 
+Ends = tuple[int, int]
+"""Source and destination chain."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """One lane in figures."""
@@ -32,17 +36,22 @@ class Lane:
     name: str
     source_chain: int
     destination_chain: int
-    size: int  # messages that the index knows
     sample: int  # messages that the figures are of
     executed: int  # of the sample
     percentiles: tuple[tuple[str, float], ...]  # seconds of block time, from creation to execution
     throughput: Markup
     latency: Markup
-    waiting: int  # deliveries of the lane that the relayer has not finished
     deliveries: int  # by GMPs, of the sample
     late: int  # of these, how many came when the message had been executed: what redundancy cost
     repeated: int  # deliveries that changed nothing at all
     checks: tuple[LaneCheckRecord, ...]  # of its totals on the source and on the destination
+    waiting: int = 0  # deliveries of the lane that the relayer has not finished
+    size: int | None = None  # messages that the index knows; None while they are being counted
+
+    @property
+    def ends(self) -> Ends:
+        """Source and destination chain."""
+        return self.source_chain, self.destination_chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,28 +74,49 @@ class Health:
         return self.delivered / self.taken if self.taken else 0.0
 
 
-def lanes(sources: Sources, index: Index) -> list[Lane]:
-    """Every lane that has had a message."""
-    chains = [chain.chain_id for chain in sources.deployment.chains]
+def lane_sizes(sources: Sources) -> dict[Ends, int]:
+    """How many messages the index knows of each lane. Takes as long as there are messages."""
+    index = sources.index()
+    return {ends: index.lane_size(*ends) for ends in _lanes_of(sources)} if index else {}
+
+
+def lanes(sources: Sources, index: Index, sizes: Mapping[Ends, int] | None) -> list[Lane]:
+    """Every lane that has had a message.
+
+    Args:
+        sources: where to look.
+        index: the index there.
+        sizes: messages by lane, None while they are being counted.
+    """
     queue, checks = _queue(sources), index.lane_checks()
-    found = (_lane(sources, index, ends, queue, checks) for ends in itertools.permutations(chains, 2))
-    return [lane for lane in found if lane is not None]
+    found = []
+    for ends in _lanes_of(sources):
+        journeys = index.journeys(*ends, SAMPLE)
+        if journeys:
+            found.append(_lane(sources, journeys, ends, index.carriages(SAMPLE, ends), checks))
+    waiting = Counter[Ends]()
+    for count in queue:
+        if count.state in ("PENDING", "CLAIMED"):
+            waiting[count.source_chain, count.destination_chain] += count.count
+    return [
+        replace(lane, waiting=waiting[lane.ends], size=None if sizes is None else sizes.get(lane.ends))
+        for lane in found
+    ]
+
+
+def _lanes_of(sources: Sources) -> Iterator[Ends]:
+    return itertools.permutations((chain.chain_id for chain in sources.deployment.chains), 2)
 
 
 def _lane(
     sources: Sources,
-    index: Index,
-    ends: tuple[int, int],
-    queue: Sequence[QueueCount],
+    journeys: Sequence[Journey],
+    ends: Ends,
+    carried: Sequence[Carriage],
     checks: Sequence[LaneCheckRecord],
-) -> Lane | None:
-    """One lane, or None if it has never had a message."""
+) -> Lane:
     source, destination = ends
-    size = index.lane_size(source, destination)
-    if not size:
-        return None
     name = f"{sources.chain_name(source)} → {sources.chain_name(destination)}"
-    journeys, carried = index.journeys(source, destination, SAMPLE), index.carriages(SAMPLE, ends)
     totals = {(source, "sent", destination), (destination, "executed", source)}
     seconds = sorted(item.executed_time - item.source_time for item in journeys if item.executed_time is not None)
     marks = percentiles(seconds)
@@ -94,17 +124,11 @@ def _lane(
         name=name,
         source_chain=source,
         destination_chain=destination,
-        size=size,
         sample=len(journeys),
         executed=len(seconds),
         percentiles=marks,
         throughput=_throughput(name, journeys),
         latency=spread(f"Seconds from creation to execution, {name}", seconds, marks),
-        waiting=sum(
-            count.count
-            for count in queue
-            if (count.source_chain, count.destination_chain) == ends and count.state in ("PENDING", "CLAIMED")
-        ),
         deliveries=sum(item.seconds is not None for item in carried),
         late=sum(item.was_late for item in carried),
         repeated=sum(item.duplicates for item in carried),

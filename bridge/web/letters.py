@@ -11,6 +11,7 @@ from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
 from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.web.rendering import words as said
 from bridge.web.sources import Sources
 
 _HOUR: Final = 3600.0
@@ -121,7 +122,7 @@ def _step(record: LogRecord) -> LetterStep:
         case RecordKind.RECOVERED:
             words = f"delivered in block {document.get('block')}"
         case _:
-            words = str(document.get("reason", "archived"))
+            words = f"Given up: {said(str(document.get('reason', 'archived')))}"
     return LetterStep(sequence=record.sequence, at=record.at, what=record.kind, who=record.signer, words=words)
 
 

@@ -1,7 +1,8 @@
-"""The README's commands, typed as they stand there."""
+"""A first-time reader's path: the README's commands, typed as they stand there, with the explorer open beside them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib import request
 
 import pytest
 
@@ -35,10 +37,12 @@ class Terminal:
 
     def __init__(self, home: Path) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
+        chains, _, explorer = free_ports(3)
+        self._explorer = f"127.0.0.1:{explorer}"
         self._environment = inherited | {
             "WAYBILL_HOME": str(home),
-            "WAYBILL_PORT": str(free_ports(2)[0]),
-            "WAYBILL_WEB_HTTP": "127.0.0.1:0",
+            "WAYBILL_PORT": str(chains),
+            "WAYBILL_WEB_HTTP": self._explorer,
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -52,6 +56,17 @@ class Terminal:
         self._running[command] = subprocess.Popen(
             self._arguments(command), env=self._environment, stdin=quiet, stdout=quiet, stderr=quiet
         )
+
+    def see_in_the_explorer(self, message_id: str, *said: str) -> None:
+        """Looks at the message's page until it says all that; it follows the index, and may just have been started."""
+        deadline = time.monotonic() + ENOUGH
+        page = ""
+        while not all(words in page for words in said):
+            if time.monotonic() > deadline:
+                pytest.fail(f"the explorer does not say {said} of {message_id}\n{page}")
+            time.sleep(0.3)
+            with contextlib.suppress(OSError):
+                page = request.urlopen(f"http://{self._explorer}/message/{message_id}", timeout=10).read().decode()
 
     @property
     def ended(self) -> list[str]:
@@ -93,6 +108,11 @@ def test_the_commands_of_the_readme_do_what_it_says(terminal: Terminal) -> None:
             message_id = found.group()
         if command.startswith("waybill message explain"):
             assert "axelar took it" in ended.stdout
+            terminal.see_in_the_explorer(message_id, "Sent over axelar", "Id recomputed")
+        if command.startswith("waybill message show"):
+            terminal.see_in_the_explorer(
+                message_id, 'data-state="EXECUTED"', "Retry 1 over", "Executed by the recipient"
+            )
     assert message_id
 
 
