@@ -1,0 +1,143 @@
+"""Follows real chains into store and lake with the index's own steps, in one process and without Spark between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+import httpx
+import pyarrow as pa
+
+from indexer import schemas
+from indexer.reading import IndexReader
+from indexer.settings import SourceLimits, StallPolicy
+from indexer.sinks import tables
+from indexer.sinks.blocks import Batch
+from indexer.sinks.history import History
+from indexer.sinks.lake import Lake
+from indexer.sinks.promotion import promote
+from indexer.sinks.retries import request_retries
+from indexer.sinks.store import Store
+from indexer.sources.chain import ChainReader
+from indexer.sources.options import chain_config
+from indexer.sources.position import ChainPosition
+from indexer.sources.tail import ChainTail
+from tests.spark.chain import AnvilChain
+from tests.spark.story import World
+
+LIMITS: Final = SourceLimits(rollback_patience=0.05, poll_interval=0.02)
+POLICY: Final = StallPolicy(stall_after=60, max_lag=10_000_000, requests_per_lane_minute=1_000_000)
+PATIENCE: Final = 60.0  # seconds until index and chains must agree
+
+
+class Follower:
+    """What `indexer.jobs.stream` does with every batch."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chains = [chain_config(chain) for chain in world.deployment.chains]
+        self.open()
+
+    def open(self) -> None:
+        """Begins where store and lake are."""
+        world = self._world
+        self.lake = Lake(world.settings().folder.lake)
+        self.store = Store(world.settings().folder.store_url, archive=self.lake.events_of)
+        self.tail = ChainTail(self._chains, LIMITS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.tail.close()
+        self.store.close()
+
+    def step(self) -> None:
+        start = {chain.chain_id: ChainPosition.before(chain.start_block) for chain in self._chains}
+        _, batches = self.tail.read(start | self.store.positions())
+        if batches:
+            batch = Batch.from_source(pa.Table.from_batches(batches, schemas.SOURCE))
+            assert batch.halted == {}
+            self.store.apply(batch.events, batch.ranges)
+            promote(self.store, self.lake, {chain.chain_id: chain.start_block for chain in self._chains})
+        request_retries(self.store.engine, POLICY, time.time())
+
+    def follow(self) -> None:
+        """Until the index has the heads, and exactly the logs, that the chains have."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.agrees():
+            assert time.monotonic() < deadline, f"after {PATIENCE} s index and chains still differ"
+            self.step()
+
+    def agrees(self) -> bool:
+        positions = self.store.positions()
+        for chain in (self._world.alpha, self._world.beta):
+            head = chain.head()
+            position = positions.get(chain.chain_id)
+            if position is None or position.block != int(head["number"], 16):
+                return False
+            if position.hash_at(position.block) != bytes.fromhex(head["hash"][2:])[:16]:
+                return False
+        return self._world.equals_chains() and self._lake_agrees()
+
+    def _lake_agrees(self) -> bool:
+        """Lake ∪ store, which is what is served, are the store's events: nothing final was ever taken back."""
+        return not list(History(self.store.engine, self.lake).disagreements())
+
+    def interrupt(self, chain: AnvilChain, request: int, action: Callable[[], None]) -> None:
+        """Does something right before one of the next requests to a chain is sent."""
+        config = next(one for one in self._chains if one.chain_id == chain.chain_id)
+        self.tail._readers[chain.chain_id].close()
+        self.tail._readers[chain.chain_id] = ChainReader(config, LIMITS, transport=_Interrupting(request, action))
+
+    def wrong_requests(self) -> list[str]:
+        """Stalled messages without exactly one standing request for what the chain has now."""
+        self.step()
+        requests: dict[tuple[bytes, int, bytes], int] = {}
+        with self.store.engine.connect() as connection:
+            closed = set(connection.scalars(tables.retry_closures.select()))
+        with IndexReader(self._world.settings().folder.store_url, POLICY) as reader:
+            for one in reader.retry_requests():
+                if one.sequence not in closed:
+                    key = one.message_id, one.attempt, one.cause_hash
+                    requests[key] = requests.get(key, 0) + 1
+            stalled = [one for one in reader.messages(limit=1_000_000) if one.status == "STALLED"]
+        hashes = self._attempted_hashes()
+        found = {
+            one.message_id.hex(): requests.get((one.message_id, (one.attempts or 0) + 1, hashes[one.message_id]), 0)
+            for one in stalled
+        }
+        return [f"0x{message_id} has {count} requests" for message_id, count in found.items() if count != 1]
+
+    def _attempted_hashes(self) -> dict[bytes, bytes]:
+        message = tables.messages.c
+        with self.store.engine.connect() as connection:
+            return {
+                row.message_id: row.attempted_hash
+                for row in connection.execute(tables.messages.select().where(message.attempted_hash.is_not(None)))
+            }
+
+
+class _Interrupting(httpx.BaseTransport):
+    """The network, and something that happens before one request."""
+
+    def __init__(self, request: int, action: Callable[[], None]) -> None:
+        self._network = httpx.HTTPTransport()
+        self._left = request
+        self._action = action
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self._left -= 1
+        if self._left == 0:
+            self._action()
+        return self._network.handle_request(request)
+
+    def close(self) -> None:
+        self._network.close()

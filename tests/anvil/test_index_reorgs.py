@@ -1,0 +1,181 @@
+"""Reorgs of every depth that finality allows, on real chains, whatever the index is doing: it has the chains' own logs after."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.sources import tail
+from tests.anvil.index_follower import Follower
+from tests.spark.chain import AnvilChain, anvil_chain
+from tests.spark.story import FACTS, World
+from tests.unit.index_world import contents
+
+ROOT = Path(__file__).resolve().parents[2]
+DEEPEST = 64  # blocks: anvil calls final what has 64 above it
+
+
+@pytest.fixture(scope="module")
+def chains() -> Iterator[tuple[AnvilChain, AnvilChain]]:
+    with anvil_chain(31337) as alpha, anvil_chain(31338) as beta:
+        yield alpha, beta
+
+
+@pytest.fixture
+def world(chains: tuple[AnvilChain, AnvilChain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Two chains that go back to where they were at the end."""
+    monkeypatch.setattr(tail, "_RETRY_AFTER", 0.05)
+    before = [chain.rpc("evm_snapshot") for chain in chains]
+    yield World(*chains, tmp_path / "index")
+    for chain, snapshot in zip(chains, before, strict=True):
+        assert chain.rpc("evm_revert", snapshot)
+
+
+def lay(world: World, depth: int) -> None:
+    """At least `depth` blocks on both chains, with messages in some of them, of which the last is never delivered."""
+    places = min(depth, 4)
+    for place in range(places):
+        sent, silent = world.new_message(), world.new_message()
+        world.send(sent, silent)
+        world.deliver(sent)
+        empty = depth // places - 1
+        if place == 0:
+            empty += depth % places
+        if empty:
+            for chain in (world.alpha, world.beta):
+                chain.mine(empty)
+
+
+def replace(*chains: AnvilChain, depth: int) -> None:
+    """Other blocks in the place of the newest, up to the same height."""
+    for chain in chains:
+        chain.rpc("evm_increaseTime", 1)  # or they would be the same blocks again
+        chain.rpc("anvil_reorg", depth, [])
+
+
+def at_the_same_height(world: World, index: Follower, depth: int) -> None:
+    lay(world, depth)
+    index.follow()
+    replace(world.alpha, depth=depth)
+
+
+def to_a_lower_head(world: World, index: Follower, depth: int) -> None:
+    lay(world, depth)
+    index.follow()
+    world.beta.rpc("anvil_rollback", depth)
+    index.follow()
+    world.beta.rpc("evm_increaseTime", 1)
+
+
+def during_a_read(world: World, index: Follower, depth: int) -> None:
+    lay(world, depth)
+    index.follow()
+    world.send(world.new_message())
+    for request in range(1, 5):
+        index.interrupt(world.alpha, request, lambda: replace(world.alpha, depth=depth))
+        for _ in range(3):
+            index.step()
+        world.send(world.new_message())
+
+
+def across_a_restart(world: World, index: Follower, depth: int) -> None:
+    lay(world, depth)
+    index.follow()
+    index.close()
+    replace(world.beta, depth=depth)
+    index.open()
+
+
+def on_both_chains_at_once(world: World, index: Follower, depth: int) -> None:
+    lay(world, depth)
+    index.follow()
+    replace(world.alpha, world.beta, depth=depth)
+
+
+def with_requests_pending(world: World, index: Follower, depth: int) -> None:
+    lay(world, max(1, depth - 1))
+    for chain in (world.alpha, world.beta):
+        chain.let_pass(120)
+    index.follow()
+    assert index.wrong_requests() == []
+    with world.reader() as reader:
+        assert len(reader.retry_requests()) >= min(depth, 4)
+    replace(world.alpha, depth=depth)
+
+
+WAYS: dict[str, Callable[[World, Follower, int], None]] = {
+    way.__name__: way
+    for way in (
+        at_the_same_height,
+        to_a_lower_head,
+        during_a_read,
+        across_a_restart,
+        on_both_chains_at_once,
+        with_requests_pending,
+    )
+}
+
+
+def reorganise(world: World, index: Follower, way: str, depth: int) -> None:
+    WAYS[way](world, index, depth)
+    index.follow()
+    world.send(world.new_message())
+    index.follow()
+    for chain in (world.alpha, world.beta):
+        chain.let_pass(120)
+    index.follow()
+    assert index.wrong_requests() == []
+
+
+def check_against_a_new_index(world: World, index: Follower) -> None:
+    """Every table that follows from the chains is as if it had been read once, from the chains of now."""
+    fresh = World(world.alpha, world.beta, world.folder.parent / "fresh")
+    with Follower(fresh) as second:
+        second.follow()
+        assert contents(index.store, *FACTS) == contents(second.store, *FACTS)
+
+
+def sample() -> list[tuple[str, int]]:
+    """Other ways and depths with every commit, the same ones for the same commit."""
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    dice = random.Random(f"reorg {git.stdout.strip()}")
+    return [(way, dice.randint(1, DEEPEST)) for way in dice.sample(sorted(WAYS), 3)]
+
+
+def test_after_reorgs_of_this_commits_sample_the_index_is_the_chains_own_logs(world: World) -> None:
+    with Follower(world) as index:
+        for way, depth in sample():
+            reorganise(world, index, way, depth)
+        check_against_a_new_index(world, index)
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[Counter[str]]:
+    """Counts what the sweep has done, for `build/reorg-sweep.json`."""
+    done: Counter[str] = Counter()
+    started = time.monotonic()
+    yield done
+    result = ROOT / "build" / "reorg-sweep.json"
+    result.parent.mkdir(exist_ok=True)
+    result.write_text(json.dumps(done | {"seconds": round(time.monotonic() - started)}, indent=2) + "\n")
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("depth", range(1, DEEPEST + 1))
+def test_after_reorgs_of_every_depth_in_every_way_the_index_is_the_chains_own_logs(
+    world: World, depth: int, figures: Counter[str]
+) -> None:
+    with Follower(world) as index:
+        for way in WAYS:
+            reorganise(world, index, way, depth)
+            figures[way] += 1
+        check_against_a_new_index(world, index)
+        figures["events compared"] += len(contents(index.store)["events"])
