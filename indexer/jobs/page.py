@@ -23,6 +23,13 @@ padding:.5rem .9rem}.facts b{display:block;font-size:1.3rem}.facts span{color:va
 svg{max-width:100%;height:auto}svg text{fill:var(--ink);font:12px system-ui,sans-serif}.bad b{color:#dc2626}
 """
 
+_HEAD: Final = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Waybill report</title>'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+    f"<style>{_STYLE}</style></head><body>"
+)
+
 _BAR: Final = 22  # pixels from one bar to the next
 _LEFT: Final = 130
 _WIDTH: Final = 640
@@ -64,39 +71,16 @@ def report_page(report: Report, chain: Named, now: float) -> str:
             "Duplicates absorbed",
             "Deliveries that one GMP repeated: by GMP, lane and day.",
             "",
-            _table(
-                ["GMP", "lane", "day", "duplicates"],
-                [
-                    [_gmp(gmp), f"{chain(lane[0])} → {chain(lane[1])}", day, str(count)]
-                    for (gmp, lane, day), count in sorted(report.duplicates_by_day.items())
-                ],
-            ),
+            _duplicate_table(report, chain),
         ),
         _section(
             "Divergences",
             "Facts on the chains that contradict one another.",
             "",
-            _table(
-                ["kind", "severity", "message", "evidence", "next"],
-                [
-                    [
-                        item.kind,
-                        item.severity,
-                        f"0x{item.message_id.hex()}" if item.message_id else "the lane",
-                        item.evidence,
-                        item.next_action,
-                    ]
-                    for item in report.divergences
-                ],
-            ),
+            _divergence_table(report),
         ),
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Waybill report</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
-    )
+    return _HEAD + "".join(parts) + "</body></html>\n"
 
 
 def _facts(report: Report) -> str:
@@ -190,6 +174,28 @@ def _alternative_table(alternatives: Sequence[Alternative]) -> str:
     return _table(
         ["GMPs", "quorum", "messages", "reach quorum", "p50 s", "p95 s", "deliveries", "deliveries saved"], rows
     )
+
+
+def _duplicate_table(report: Report, chain: Named) -> str:
+    rows = [
+        [_gmp(gmp), f"{chain(lane[0])} → {chain(lane[1])}", day, str(count)]
+        for (gmp, lane, day), count in sorted(report.duplicates_by_day.items())
+    ]
+    return _table(["GMP", "lane", "day", "duplicates"], rows)
+
+
+def _divergence_table(report: Report) -> str:
+    rows = [
+        [
+            item.kind,
+            item.severity,
+            f"0x{item.message_id.hex()}" if item.message_id else "the lane",
+            item.evidence,
+            item.next_action,
+        ]
+        for item in report.divergences
+    ]
+    return _table(["kind", "severity", "message", "evidence", "next"], rows)
 
 
 def _lane(stage: Stage, chain: Named) -> str:
