@@ -4,6 +4,7 @@ IndexerError
 ├── SettingsError           a setting that makes no sense
 ├── RpcError                an endpoint's answer (`indexer.sources.answers`)
 ├── FinalityViolatedError   a chain took back what it had called final
+├── NoIndexError            there is no store to read
 ├── StoreVersionError       the store was written by a newer or an older Waybill
 ├── LakeVersionError        the lake was written by a newer Waybill
 └── RangeGapError           a block range that does not follow what is stored
@@ -22,6 +23,10 @@ class SettingsError(IndexerError, ValueError):
 
 class FinalityViolatedError(IndexerError):
     """A chain no longer has a block that it had called final."""
+
+
+class NoIndexError(IndexerError):
+    """No index has run yet: there is nothing to read."""
 
 
 class StoreVersionError(IndexerError):

@@ -17,12 +17,8 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.driver.memory": "1g",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     # Times are integers, Unix seconds; nothing depends on it, but a report must not differ between machines.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Micro-batches are small and the checkpoint is made new at every start: nothing in it is worth keeping.
     "spark.sql.streaming.minBatchesToRetain": "2",
@@ -30,18 +26,40 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "2",
 }
 
+_ON_THIS_MACHINE = {
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+_LOCAL = "local[2]"
+
 
 @contextmanager
-def spark_session(master: str = "local[2]") -> Iterator[SparkSession]:
+def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     """Starts Spark with the `evm` source and the `waybill_lake` sink, and stops it at the end.
+
+    Args:
+        master: of a cluster, such as ``spark://host:7077``. None is what `spark-submit` was told if it started this process,
+            else two threads on this machine. On a cluster, memory, cores and hosts are what the cluster's own settings or
+            `PYSPARK_SUBMIT_ARGS` say, and executors run `PYSPARK_PYTHON`, by default the path of this Python.
 
     Raises:
         JavaNotFound: there is no Java to run it.
     """
-    os.environ["JAVA_HOME"] = str(java_home())
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master).appName("waybill-index")
-    for name, value in _SETTINGS.items():
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_local = master is None and not submitted
+    if not submitted:
+        os.environ["JAVA_HOME"] = str(java_home())
+    if is_local:
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("waybill-index")
+    if told := _LOCAL if is_local else master:
+        builder = builder.master(told)
+    for name, value in (_SETTINGS | (_ON_THIS_MACHINE if is_local else {})).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.dataSource.register(EvmDataSource)

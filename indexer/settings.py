@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from bridge.protocol.message import Kind
 from indexer.errors import SettingsError
+
+BACKFILL_BLOCKS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +59,27 @@ class SourceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFolder:
-    """Where the index keeps its files."""
+    """Where the index keeps what it keeps.
+
+    Attributes:
+        path: the folder of everything that is not somewhere else.
+        store: URL of the operational store, such as ``postgresql://user@host/database``; a SQLite file in `path` if None.
+        shared_lake: folder of the Delta tables, which all executors of a cluster reach by the same name; one in `path` if None.
+    """
 
     path: Path
+    store: str | None = None
+    shared_lake: Path | None = None
 
     @property
     def store_url(self) -> str:
         """The operational store."""
-        return f"sqlite:///{self.path / 'index.db'}"
+        return self.store or f"sqlite:///{self.path / 'index.db'}"
 
     @property
     def lake(self) -> Path:
         """The Delta tables."""
-        return self.path / "lake"
+        return self.shared_lake or self.path / "lake"
 
     @property
     def checkpoint(self) -> Path:
@@ -88,4 +99,6 @@ class IndexSettings:
     keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all
     keep_versions: int = 168  # hours for which the lake's earlier versions can be read
     verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
-    backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake
+    backfill_blocks: int = (
+        BACKFILL_BLOCKS  # final blocks behind from which Spark reads them in parallel, straight to the lake
+    )

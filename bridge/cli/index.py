@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import index_divergence, index_maintain, index_proof, index_repair, options
+from bridge.cli import index_divergence, index_history, index_maintain, index_proof, index_repair, options
 from bridge.cli.output import facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
-from indexer.settings import IndexFolder, IndexSettings, StallPolicy
+from indexer.settings import BACKFILL_BLOCKS, IndexSettings, StallPolicy
 
 if TYPE_CHECKING:
     from indexer.records import Report
@@ -27,6 +27,8 @@ app.command("verify")(index_proof.verify)
 app.command("divergence")(index_divergence.divergence)
 app.command("repair")(index_repair.repair)
 app.command("maintain")(index_maintain.maintain)
+app.command("rebuild")(index_history.rebuild)
+app.command("as-of")(index_history.as_of)
 
 
 @app.command()
@@ -45,6 +47,18 @@ def run(
             "--learn-deadlines", help="Take each lane's --stall-after from its own latencies, once it has some."
         ),
     ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            envvar="WAYBILL_SPARK_MASTER",
+            help="Where Spark works, such as spark://HOST:7077. By default two threads of this process.",
+            show_default=False,
+        ),
+    ] = None,
+    backfill_blocks: Annotated[
+        int,
+        typer.Option("--backfill-blocks", help="Final blocks behind from which Spark reads them in parallel.", min=1),
+    ] = BACKFILL_BLOCKS,
     network: options.Network = DEVNET,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -60,13 +74,15 @@ def run(
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
     settings = IndexSettings(
-        folder=IndexFolder(path=workspace.state), stall=StallPolicy(stall_after=stall_after, learn=learn)
+        folder=workspace.index_folder,
+        stall=StallPolicy(stall_after=stall_after, learn=learn),
+        backfill_blocks=backfill_blocks,
     )
     configure_logging(as_json=as_json)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    run_index(deployment, settings, once=once, stop=stop)
+    run_index(deployment, settings, once=once, stop=stop, master=master)
 
 
 @app.command()

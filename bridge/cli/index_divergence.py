@@ -31,7 +31,7 @@ def divergence(
     workspace = Workspace.of(network)
     with open_index(workspace) as index:
         found = index.divergences()
-        engine = reading_engine(f"sqlite:///{workspace.index_store}")
+        engine = reading_engine(workspace.index_url)
         try:
             found += History(engine, Lake(workspace.lake)).disagreements()
         finally:

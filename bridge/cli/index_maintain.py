@@ -32,12 +32,10 @@ def maintain(
     Example: waybill index maintain
     """
     from indexer.jobs.maintain import maintain as run  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
-    from indexer.settings import IndexFolder, IndexSettings  # noqa: PLC0415
+    from indexer.settings import IndexSettings  # noqa: PLC0415
 
     workspace = Workspace.of(network)
-    settings = IndexSettings(
-        folder=IndexFolder(path=workspace.state), keep_ended=keep_days * 86_400, keep_versions=keep_hours
-    )
+    settings = IndexSettings(folder=workspace.index_folder, keep_ended=keep_days * 86_400, keep_versions=keep_hours)
     with open_for_writing(workspace) as (store, lake):
         done = asdict(run(store, lake, settings, time.time(), least_files=2))
     pairs = {

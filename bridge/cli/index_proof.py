@@ -13,6 +13,7 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.output import CliError, progress, result, table
+from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
 if TYPE_CHECKING:
@@ -71,10 +72,10 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     from indexer.sinks.lake import Lake  # noqa: PLC0415  as above
     from indexer.sinks.store import Store  # noqa: PLC0415
 
-    if not workspace.index_store.exists():
-        raise CliError(f"network {workspace.network!r} has no index yet", next_step="waybill index run --once")
+    with open_index(workspace):
+        pass  # opened for writing, a store is made where none is
     lake = Lake(workspace.lake)
-    store = Store(f"sqlite:///{workspace.index_store}", archive=lake.events_of)
+    store = Store(workspace.index_url, archive=lake.events_of)
     try:
         yield store, lake
     finally:

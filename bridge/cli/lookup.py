@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from bridge.chains import open_chains
-from bridge.cli.reading import open_bridge_store, open_index
+from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client
 from bridge.explanation import Explanation, IndexView, explain
@@ -57,10 +57,8 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> tuple[Message | No
 
 
 def _from_index(workspace: Workspace, message_id: bytes) -> IndexView | None:
-    if not workspace.index_store.exists():
-        return None
-    with open_index(workspace) as index:
-        record = index.message(message_id)
+    with index_if_any(workspace) as index:
+        record = index.message(message_id) if index else None
     if record is None:
         return None
     return IndexView(

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from bridge.chains import EvmChain
-from bridge.cli.reading import open_bridge_store, open_index
+from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -29,10 +29,8 @@ async def overview(workspace: Workspace) -> dict[str, Any]:
 
 
 def _indexed(workspace: Workspace) -> dict[int, int]:
-    if not workspace.index_store.exists():
-        return {}
-    with open_index(workspace) as index:
-        return {chain.chain_id: chain.block for chain in index.chains()}
+    with index_if_any(workspace) as index:
+        return {chain.chain_id: chain.block for chain in index.chains()} if index else {}
 
 
 async def _chains(deployment: Deployment, indexed: dict[int, int]) -> list[dict[str, Any]]:
@@ -107,10 +105,8 @@ def _retries(workspace: Workspace) -> dict[str, int]:
 
 
 def _messages(workspace: Workspace) -> dict[str, int]:
-    if not workspace.index_store.exists():
-        return {}
-    with open_index(workspace) as index:
-        return {state.value: count for state, count in index.counts_by_status().items()}
+    with index_if_any(workspace) as index:
+        return {state.value: count for state, count in index.counts_by_status().items()} if index else {}
 
 
 def chain_name(deployment: Deployment, chain_id: int) -> str:

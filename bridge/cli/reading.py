@@ -22,25 +22,32 @@ def open_index(workspace: Workspace) -> Iterator[IndexReader]:
     Raises:
         CliError: no index has run yet.
     """
-    from indexer.reading import IndexReader  # noqa: PLC0415  pyarrow is slow to import, and most commands do without
-
-    if not workspace.index_store.exists():
-        raise CliError(
-            f"network {workspace.network!r} has no index yet: there is no {workspace.index_store}",
-            next_step="waybill index run",
-        )
-    with IndexReader(f"sqlite:///{workspace.index_store}") as reader:
-        yield reader
+    with index_if_any(workspace) as index:
+        if index is None:
+            raise CliError(f"network {workspace.network!r} has no index yet", next_step="waybill index run")
+        yield index
 
 
 @contextmanager
 def index_if_any(workspace: Workspace) -> Iterator[IndexReader | None]:
     """The index of a network, or None if no index has run yet."""
-    if not workspace.index_store.exists():
-        yield None
-        return
-    with open_index(workspace) as reader:
-        yield reader
+    url = workspace.index_url
+    index = _index_at(url) if may_exist(url) else None
+    try:
+        yield index
+    finally:
+        if index is not None:
+            index.close()
+
+
+def _index_at(url: str) -> IndexReader | None:
+    from indexer.errors import NoIndexError  # noqa: PLC0415  pyarrow is slow to import, and most commands do without
+    from indexer.reading import IndexReader  # noqa: PLC0415
+
+    try:
+        return IndexReader(url)
+    except NoIndexError:
+        return None
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from bridge.cli.lookup import look_up
 from bridge.cli.message import message_value, record_value
 from bridge.cli.output import plain
 from bridge.cli.overview import lane_name, overview
-from bridge.cli.reading import index_if_any, open_index
+from bridge.cli.reading import index_if_any
 from bridge.cli.workspace import Workspace
 from bridge.client import UnknownMessageError
 from bridge.metrics import Monitor
@@ -101,11 +101,11 @@ class WorkspaceBackend:
 
     async def messages(self, status: Status | None, limit: int) -> list[dict[str, Any]]:
         """See `Backend.messages`."""
-        if not self._workspace.index_store.exists():
-            raise BackendError(ErrorCode.UNAVAILABLE, "there is no index yet", "waybill index run")
 
         def read() -> list[dict[str, Any]]:
-            with open_index(self._workspace) as index:
+            with index_if_any(self._workspace) as index:
+                if index is None:
+                    raise BackendError(ErrorCode.UNAVAILABLE, "there is no index yet", "waybill index run")
                 found = index.messages(status=status, limit=limit)
             return [record_value(record, self._deployment) for record in found]
 

@@ -14,6 +14,7 @@ from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
 from bridge.settings import FILE_NAME, Settings
+from indexer.settings import IndexFolder
 
 DEVNET = "devnet"
 
@@ -49,13 +50,24 @@ class Workspace:
 
     @property
     def index_store(self) -> Path:
-        """The indexer's store."""
+        """The indexer's store, unless the settings name another one (`index_folder`)."""
         return self.state / "index.db"
+
+    @property
+    def index_folder(self) -> IndexFolder:
+        """Where the index keeps what it keeps, as the settings say."""
+        settings = self.settings()
+        return IndexFolder(path=self.state, store=settings.index_store, shared_lake=settings.index_lake)
+
+    @property
+    def index_url(self) -> str:
+        """The indexer's store."""
+        return self.index_folder.store_url
 
     @property
     def lake(self) -> Path:
         """The Delta lake with finalised events."""
-        return self.state / "lake"
+        return self.index_folder.lake
 
     def deployment(self) -> Deployment:
         """Reads the deployments file.

@@ -50,7 +50,8 @@ class Settings(BaseSettings):
     retry_keys: Keys = Field(default=(), description="message senders, or retriers that they appointed")
     signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
-    index_store: str | None = Field(default=None, description="the indexer's store, for its retry requests")
+    index_store: str | None = Field(default=None, description="the indexer's store, as a SQLAlchemy URL")
+    index_lake: Path | None = Field(default=None, description="folder of the indexer's lake, where a cluster shares it")
 
     gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
     paused_gmps: Gmps = Field(default=frozenset(), description="GMPs not to deliver over for now")

@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 _BLOCKS_IN_A_COMMIT: Final = 200_000
 _BLOCKS_IN_A_TASK: Final = 10_000
+_FEWEST_IN_A_TASK: Final = 1_000
+_TASKS_PER_CORE: Final = 2
 _BLOCKS_IN_A_FILL: Final = 50_000
 
 
@@ -48,12 +50,19 @@ def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: Index
                 log.info("read final blocks", chain=chain.chain_id, block=last, of=final.number)
 
 
+def blocks_in_a_task(blocks: int, cores: int) -> int:
+    """How many of these blocks one task reads, so that every core has something to do and no task is worth nothing."""
+    shared = -(-blocks // (_TASKS_PER_CORE * max(1, cores)))
+    return min(_BLOCKS_IN_A_TASK, max(_FEWEST_IN_A_TASK, shared))
+
+
 def _read_into_lake(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
 ) -> None:
+    step = blocks_in_a_task(blocks.last - blocks.first + 1, spark.sparkContext.defaultParallelism)
     ranges = [
-        (chain.chain_id, start, min(start + _BLOCKS_IN_A_TASK - 1, blocks.last))
-        for start in range(blocks.first, blocks.last + 1, _BLOCKS_IN_A_TASK)
+        (chain.chain_id, start, min(start + step - 1, blocks.last))
+        for start in range(blocks.first, blocks.last + 1, step)
     ]
     events = (
         spark.read.format(evm.FORMAT)

@@ -119,7 +119,12 @@ def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
 
 
 def run_index(
-    deployment: Deployment, settings: IndexSettings, *, once: bool = False, stop: threading.Event | None = None
+    deployment: Deployment,
+    settings: IndexSettings,
+    *,
+    once: bool = False,
+    stop: threading.Event | None = None,
+    master: str | None = None,
 ) -> None:
     """Runs the index in a Spark session of its own.
 
@@ -128,13 +133,14 @@ def run_index(
         settings: how to run.
         once: stop at the chains' heads.
         stop: ends it; without one it runs for ever.
+        master: of a Spark cluster; see `spark_session`.
 
     Raises:
         IndexerError: the index can't start or go on.
     """
     check_chains(deployment, settings)
     log.info("starting Spark", folder=str(settings.folder.path))
-    with spark_session() as spark:
+    with spark_session(master) as spark:
         index = Index(deployment, settings, spark)
         try:
             if once:

@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FinalityViolatedError, IndexerError, RangeGapError
 from indexer.jobs.maintain import maintain
@@ -37,6 +38,7 @@ log = structlog.get_logger(__name__)
 _TICK: Final = 1.0  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
 _LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
 _MOST_RESTARTS: Final = 5  # in a row without a batch in between
+_LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
 
 
 class Stream:
@@ -64,6 +66,7 @@ class Stream:
         self._limits_at = float("-inf")
         self._failure: IndexerError | None = None
         self._restarts = 0
+        self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
 
     def follow(self, stop: threading.Event) -> None:
@@ -71,19 +74,33 @@ class Stream:
 
         Raises:
             IndexerError: the index can't go on.
+            OperationalError: the store does not answer at the start.
         """
         query = self._start()
         watch = Watch(self._chains, self._settings, store=self._store, lake=self._lake, clock=self._clock)
         try:
             while not stop.wait(_TICK):
-                request_retries(self._store.engine, self._settings.stall, self._clock())
-                watch.look_now_and_then()
-                self._maintain_now_and_then()
-                self._set_limits_now_and_then()
-                if not query.isActive:
-                    query = self._restarted(query)
+                try:
+                    request_retries(self._store.engine, self._settings.stall, self._clock())
+                    watch.look_now_and_then()
+                    self._maintain_now_and_then()
+                    self._set_limits_now_and_then()
+                    if not query.isActive:
+                        query = self._restarted(query)
+                    self._store_gone_since = None
+                except OperationalError as error:
+                    self._wait_for_store(error)
         finally:
             query.stop()
+
+    def _wait_for_store(self, error: OperationalError) -> None:
+        """A database that is locked or restarting comes back; one that does not, somebody has to look at."""
+        now = time.monotonic()
+        self._store_gone_since = self._store_gone_since or now
+        reason = " ".join(str(error.orig).split())
+        if now - self._store_gone_since > _LONGEST_OUTAGE:
+            raise IndexerError(f"the index's store has not answered for {_LONGEST_OUTAGE:.0f} s: {reason}") from error
+        log.warning("the index's store does not answer; trying again", reason=reason)
 
     def run_to_heads(self) -> None:
         """Runs until the blocks that are the chains' heads now have been read.
@@ -127,6 +144,7 @@ class Stream:
         failure = self._failure or _told_by_source(query.exception()) or query.exception()
         if isinstance(failure, IndexerError) and not isinstance(failure, RangeGapError):
             raise failure
+        self._store.positions()  # as long as the store is away, no start is counted
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS:
             raise IndexerError(f"the stream failed {self._restarts} times in a row, at last with: {failure}")

@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, in
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
 
-from indexer.errors import IndexerError, StoreVersionError
+from indexer.errors import IndexerError, NoIndexError, StoreVersionError
 from indexer.sinks import tables
 
 _BUSY_TIMEOUT: Final = 30.0  # seconds to wait for another connection's transaction
@@ -58,12 +58,13 @@ def reading_engine(url: str) -> Engine:
     """The store for those who only read; the writer may be at work.
 
     Raises:
+        NoIndexError: it is not there.
         StoreVersionError: a newer Waybill wrote it.
-        IndexerError: it is not there, or no store at all.
+        IndexerError: it can't be read.
     """
     parsed = _parsed(url)
     if not may_exist(url):
-        raise IndexerError(f"there is no index at {parsed.database}; `waybill index run` makes it")
+        raise NoIndexError(f"there is no index at {parsed.database}; `waybill index run` makes it")
     engine = _engine(parsed, writes=False)
     with _kept_if_usable(engine, "read"), engine.connect() as connection:
         _check_is_index(connection)
@@ -183,7 +184,9 @@ def _prepare(connection: Connection) -> None:
 
 def _check_is_index(connection: Connection) -> None:
     if not inspect(connection).has_table(tables.facts.name):
-        raise IndexerError(f"{_shown(connection.engine.url)} is not the store of an index")
+        raise NoIndexError(
+            f"{_shown(connection.engine.url)} is not the store of an index; `waybill index run` makes one"
+        )
 
 
 def _complete(connection: Connection) -> None:

@@ -19,6 +19,7 @@ from indexer.jobs.index import Index
 from indexer.reading import IndexReader
 from indexer.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
 from indexer.sinks import tables
+from indexer.sinks.engine import may_exist
 from tests.spark.chain import AnvilChain, Log, network
 from tests.unit.index_logs import message, topics_and_data
 from tests.unit.index_world import absorbed, executed, failed, received, retried, routed
@@ -33,6 +34,7 @@ class World:
     beta: AnvilChain
     folder: Path
     nonce: int = 0
+    store: str | None = None  # URL; SQLite in the folder if None
 
     @property
     def deployment(self) -> Deployment:
@@ -40,7 +42,7 @@ class World:
 
     def settings(self, **changes: Any) -> IndexSettings:
         values: dict[str, Any] = {
-            "folder": IndexFolder(path=self.folder),
+            "folder": IndexFolder(path=self.folder, store=self.store),
             # Anvil's clock moves when the tests move it, so a chain may be far ahead of the wall, or behind.
             "stall": StallPolicy(stall_after=60, max_lag=100_000),
             "limits": SourceLimits(rollback_patience=0.5, poll_interval=0.05),
@@ -155,7 +157,7 @@ class World:
         raise AssertionError(f"after {seconds} s still not: {what}")
 
     def store_is_there(self) -> bool:
-        if not (self.folder / "index.db").exists():
+        if not may_exist(self.settings().folder.store_url):
             return False
         engine = create_engine(self.settings().folder.store_url)
         try:

@@ -1,0 +1,152 @@
+"""Makes the messages anew, from the lake alone or from the chains alone, and compares them with what is served."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from sqlalchemy import Engine, exists, select
+
+from indexer import schemas
+from indexer.sinks import tables
+from indexer.sinks.blocks import BlockRange
+from indexer.sinks.history import History, places
+from indexer.sinks.lake import Lake
+from indexer.sinks.retention import ENDED
+from indexer.sinks.store import Store
+from indexer.sources.chain import ChainReader
+from indexer.sources.position import ChainPosition
+from indexer.transforms.bucketed import lifecycle_of
+
+_ENDED: Final = frozenset(status.value for status in ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """How what was made anew compares with what is served.
+
+    Attributes:
+        events: that were read for it.
+        messages: that were compared, field by field.
+        let_go: messages that the store has let go of, all of which have ended.
+        too_new: served messages to which something has happened behind the blocks that were read.
+        different: ids of messages that differ, or that only one of the two has.
+        different_events: events that only one of the two has.
+    """
+
+    events: int
+    messages: int
+    let_go: int
+    too_new: int
+    different: tuple[bytes, ...]
+    different_events: int = 0
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.different and not self.different_events
+
+
+def from_lake(engine: Engine, lake: Lake) -> Rebuilt:
+    """From the lake's files alone: what of it is still to come, messages with events behind the lake, is left out.
+
+    Args:
+        engine: the store's, for reading.
+        lake: the lake.
+    """
+    with engine.connect() as connection:
+        chains = list(connection.scalars(select(tables.chains.c.chain_id)))
+    last = {chain: lake.last_block(chain) for chain in chains}
+    files = lake.files()
+    rebuilt = lifecycle_of(files) if files else schemas.MESSAGES.empty_table()
+    events = sum(
+        len(lake.events(chain, 0, block, ["message_id"])) for chain, block in last.items() if block is not None
+    )
+    return _compared(engine, rebuilt, {chain: -1 if block is None else block for chain, block in last.items()}, events)
+
+
+def from_chains(
+    readers: Sequence[ChainReader], history: History, engine: Engine, progress: Callable[[str], None] = lambda _: None
+) -> Rebuilt:
+    """From the chains alone, read again from their first block to the last that the index has.
+
+    Args:
+        readers: of the chains.
+        history: lake and store, as they are served.
+        engine: the store's, for reading.
+        progress: told what is being done.
+
+    Raises:
+        RpcError: a chain can't be read, or has changed meanwhile: try again.
+    """
+    positions = history.positions()
+    events = different = 0
+    with tempfile.TemporaryDirectory(prefix="waybill-rebuild-") as folder:
+        fresh = Store(f"sqlite:///{Path(folder) / 'index.db'}")
+        try:
+            for reader in readers:
+                chain = reader.config.chain_id
+                if chain not in positions:
+                    continue
+                last = positions[chain].block
+                progress(f"chain {chain}: reading blocks {reader.config.start_block}…{last} again")
+                read = _read_into(fresh, reader, last)
+                events += len(read)
+                different += len(places(read) ^ places(history.events(chain, reader.config.start_block, last)))
+            with fresh.engine.connect() as connection:
+                rows = [dict(row) for row in connection.execute(select(tables.messages)).mappings()]
+        finally:
+            fresh.close()
+    rebuilt = pa.Table.from_pylist(rows, schema=schemas.MESSAGES)
+    compared = _compared(engine, rebuilt, {chain: position.block for chain, position in positions.items()}, events)
+    return Rebuilt(
+        events=events,
+        messages=compared.messages,
+        let_go=compared.let_go,
+        too_new=compared.too_new,
+        different=compared.different,
+        different_events=different,
+    )
+
+
+def _read_into(store: Store, reader: ChainReader, last: int) -> pa.Table:
+    first = reader.config.start_block
+    header = reader.header(last)
+    position = ChainPosition(block=last, final_block=first - 1)
+    range_ = BlockRange(first=first, position=position, block_hash=header.hash, block_time=header.time, head_block=last)
+    parts = list(reader.read_final(first, last)) if first <= last else []
+    events = pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table()
+    store.apply(events, {reader.config.chain_id: range_})
+    return events
+
+
+def _compared(engine: Engine, rebuilt: pa.Table, last: Mapping[int, int], events: int) -> Rebuilt:
+    """Compares with the store's rows, but for messages to which something has happened behind `last`."""
+    place = tables.events.c
+    behind = [(place.chain_id == chain) & (place.block_number > block) for chain, block in last.items()]
+    marked = exists().where(
+        tables.marks.c.message_id == tables.messages.c.message_id, tables.marks.c.repaired_at.is_(None)
+    )
+    with engine.connect() as connection:
+        new = set[bytes]()
+        for condition in behind:
+            new |= set(connection.scalars(select(place.message_id).where(condition, place.message_id.is_not(None))))
+        served = {row["message_id"]: dict(row) for row in connection.execute(select(tables.messages)).mappings()}
+        new |= set(connection.scalars(select(tables.messages.c.message_id).where(marked)))
+        pruned = sum(connection.scalars(select(tables.pruned_lanes.c.messages)))
+    made: dict[bytes, dict[str, Any]] = {row["message_id"]: row for row in rebuilt.to_pylist()}
+    let_go = {one for one, row in made.items() if one not in served and one not in new and row["status"] in _ENDED}
+    let_go = let_go if len(let_go) <= pruned else set()
+    judged = (served.keys() | made.keys()) - new - let_go
+    different = sorted(one for one in judged if served.get(one) != made.get(one))
+    return Rebuilt(
+        events=events,
+        messages=len(judged),
+        let_go=len(let_go),
+        too_new=len(new & served.keys()),
+        different=tuple(different),
+    )

@@ -1,0 +1,107 @@
+"""A Spark standalone cluster of one's own: a master and workers, each a process of PySpark's wheel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from indexer.java import java_home
+from tests.anvil.rpc import free_ports
+
+SPARK_HOME = Path(pyspark.__file__).parent
+PATIENCE = 60  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running cluster.
+
+    Attributes:
+        master: its URL.
+        workers: by worker, the folder in which each of its executors has one of its own.
+    """
+
+    master: str
+    workers: list[Path]
+
+    def executors(self) -> list[list[Path]]:
+        """By worker, the logs of the executors that it has run."""
+        return [sorted(folder.glob("app-*/*/stderr")) for folder in self.workers]
+
+
+@contextmanager
+def standalone_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+    """Starts it, and ends all of it with the block."""
+    (port,) = free_ports(1)
+    url = f"spark://127.0.0.1:{port}"
+    folders = [folder / f"worker-{number}" for number in range(workers)]
+    with ExitStack() as stack:
+        master = [
+            "org.apache.spark.deploy.master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--webui-port",
+            "0",
+        ]
+        stack.enter_context(_running(master, folder / "master.log"))
+        _wait_for(folder / "master.log", "I have been elected leader")
+        for place in folders:
+            place.mkdir(parents=True)
+            worker = [
+                "org.apache.spark.deploy.worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--webui-port",
+                "0",
+                "--cores",
+                "1",
+            ]
+            worker += ["--memory", "1g", "--work-dir", str(place), url]
+            stack.enter_context(_running(worker, place / "log"))
+            _wait_for(place / "log", "Successfully registered with master")
+        yield Cluster(url, folders)
+
+
+@contextmanager
+def _running(command: list[str], log: Path) -> Iterator[None]:
+    environment = os.environ | {
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(SPARK_HOME / "bin" / "spark-class"), *command],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield
+    finally:
+        process.terminate()  # a worker takes its executors with it
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for(log: Path, text: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while text not in log.read_text(errors="replace"):
+        assert time.monotonic() < deadline, log.read_text(errors="replace")[-2_000:]
+        time.sleep(0.1)

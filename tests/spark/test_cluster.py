@@ -1,0 +1,111 @@
+"""The same index on a Spark cluster, with PostgreSQL as its store and the lake in a folder that all share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from indexer.sinks.lake import Lake
+from tests.postgresql import Server, running_postgresql
+from tests.spark.chain import AnvilChain
+from tests.spark.cluster import standalone_cluster
+from tests.spark.story import World
+
+pytestmark = [pytest.mark.sweep, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCKS = 4_200  # of history: several tasks of each chain, for two executors
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running_postgresql() as started:
+        yield started
+
+
+def run_once(home: Path, deployment: str, environment: dict[str, str]) -> None:
+    """`waybill index run --once`, as an operator types it."""
+    file = home / "deployments" / "cluster.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(deployment)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("WAYBILL_", "PYSPARK_"))}
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "bridge.cli",
+            "index",
+            "run",
+            "--once",
+            "--network",
+            "cluster",
+            "--backfill-blocks",
+            "1000",
+        ],
+        env=inherited | {"WAYBILL_HOME": str(home)} | environment,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-4_000:]
+
+
+def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_sqlite_has(
+    alpha: AnvilChain, beta: AnvilChain, server: Server, tmp_path: Path
+) -> None:
+    clustered = World(alpha, beta, tmp_path / "clustered" / ".waybill" / "cluster", store=server.new_url())
+    for _ in range(3):
+        clustered.tell_a_story(12)
+        for chain in (alpha, beta):
+            for _ in range(BLOCKS // 3 // 100):
+                chain.mine(100)
+    clustered.tell_a_story()
+    assert clustered.store is not None
+    deployment = clustered.deployment.to_json()
+    with standalone_cluster(tmp_path / "spark", workers=2) as cluster:
+        environment = {
+            "WAYBILL_SPARK_MASTER": cluster.master,
+            "WAYBILL_INDEX_STORE": clustered.store,
+            "WAYBILL_INDEX_LAKE": str(tmp_path / "shared"),
+            "PYSPARK_SUBMIT_ARGS": "--conf spark.driver.host=127.0.0.1 --conf spark.executor.memory=512m pyspark-shell",
+        }
+        run_once(tmp_path / "clustered", deployment, environment)
+        assert all(cluster.executors()), "each of the workers has run an executor"
+    assert clustered.equals_chains()
+    assert not (clustered.folder / "index.db").exists()
+
+    alone = World(alpha, beta, tmp_path / "alone" / ".waybill" / "cluster")
+    run_once(tmp_path / "alone", deployment, {})
+    assert clustered.contents() == alone.contents()
+    lakes = [Lake(tmp_path / "shared"), Lake(alone.settings().folder.lake)]
+    for chain in (alpha, beta):
+        events = [lake.events(chain.chain_id, 0, 10 * BLOCKS) for lake in lakes]
+        assert events[0] == events[1]
+        assert len(events[0]) > 10
+        assert len({lake.last_block(chain.chain_id) for lake in lakes}) == 1
+    assert len(lakes[0].files()) > 2  # several tasks wrote
+
+
+def test_a_stream_outlives_a_restart_of_its_postgresql(
+    spark: SparkSession, alpha: AnvilChain, beta: AnvilChain, server: Server, tmp_path: Path
+) -> None:
+    world = World(alpha, beta, tmp_path / "index", store=server.new_url())
+    with world.indexing(spark):
+        world.tell_a_story()
+        world.until(world.equals_chains, "the index has caught up", seconds=60)
+        server.stop()
+        world.tell_a_story()
+        server.start()
+        world.until(world.equals_chains, "the index has caught up after the restart", seconds=60)
+    never_restarted = World(alpha, beta, tmp_path / "never restarted")
+    never_restarted.index_once(spark)
+    assert world.contents() == never_restarted.contents()
