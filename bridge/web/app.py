@@ -14,11 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
+from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord, MessagePage
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
+from bridge.records.errors import StoreError
 from bridge.web import figures, listing
 from bridge.web.decisions import OpenDesk, add_decisions
 from bridge.web.guards import Guard, TooManyStreamsError, client_of
@@ -233,6 +235,11 @@ def create_app(
     @app.exception_handler(listing.BadLinkError)
     def bad_link(_request: Request, error: listing.BadLinkError) -> Response:
         return explorer.problem(400, str(error))
+
+    @app.exception_handler(StoreError)
+    @app.exception_handler(TransientError)
+    def away(_request: Request, error: Exception) -> Response:
+        return explorer.problem(503, f"a store can't be read now: {error}")
 
     @app.exception_handler(HTTPException)
     def refused(_request: Request, error: HTTPException) -> Response:

@@ -56,42 +56,45 @@ class DecisionForm(BaseModel):
 def add_decisions(app: FastAPI, sources: Sources, open_desk: OpenDesk) -> None:
     """Adds the one place where the explorer takes something in."""
 
-    @app.post("/dead-letters/decisions")
-    async def decide(form: DecisionForm) -> dict[str, Any]:
-        if form.decision not in OFFERED:
-            raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
-        maker = to_checksum_address(form.maker)
-        async with open_desk() as desk:
-            prepared = await desk.prepare(form.event_id, form.decision, form.rationale, maker)
-            now = sources.clock()
-            if form.signature is None:
-                return _to_sign(prepared, round(now, 3))
-            if form.at is None or abs(now - form.at) > _FRESH:
-                raise DecisionError(f"a decision is signed and recorded within {_FRESH:.0f} s; decide again")
-            document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
-            sealer = WalletSealer(maker, bytes.fromhex(form.seal.removeprefix("0x")) if form.seal else b"")
-            try:
-                record = await desk.record(document, sealer, form.at)
-            except UnsealedError as error:
-                return {"seal": record_typed_data(error.record)}
-            return {"recorded": record.sequence}
-
-    @app.exception_handler(DecisionError)
-    def refused(_request: Request, error: DecisionError) -> Response:
-        return JSONResponse({"problem": str(error)}, 422)
-
-    @app.exception_handler(KeyError)
-    def unknown(_request: Request, error: KeyError) -> Response:
-        return JSONResponse({"problem": f"there is no dead letter {error.args[0]}"}, 404)
-
-    @app.exception_handler(TransientError)
-    def later(_request: Request, error: TransientError) -> Response:
-        return JSONResponse({"problem": f"{error}; try again"}, 503)
+    @app.post("/dead-letters/decisions", response_model=None)
+    async def decide(form: DecisionForm) -> Response | dict[str, Any]:
+        try:
+            return await _decided(form, sources.clock(), open_desk)
+        except DecisionError as error:
+            return _problem(422, str(error))
+        except KeyError as error:
+            return _problem(404, f"there is no dead letter {error.args[0]}")
+        except TransientError as error:
+            return _problem(503, f"{error}; try again")
 
     @app.exception_handler(RequestValidationError)
     def malformed(_request: Request, error: RequestValidationError) -> Response:
         found = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
-        return JSONResponse({"problem": "; ".join(found)}, 422)
+        return _problem(422, "; ".join(found))
+
+
+def _problem(code: int, text: str) -> Response:
+    return JSONResponse({"problem": text}, code)
+
+
+async def _decided(form: DecisionForm, now: float, open_desk: OpenDesk) -> dict[str, Any]:
+    """What is to be signed next, or the record's place once all is."""
+    if form.decision not in OFFERED:
+        raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
+    maker = to_checksum_address(form.maker)
+    async with open_desk() as desk:
+        prepared = await desk.prepare(form.event_id, form.decision, form.rationale, maker)
+        if form.signature is None:
+            return _to_sign(prepared, round(now, 3))
+        if form.at is None or abs(now - form.at) > _FRESH:
+            raise DecisionError(f"a decision is signed and recorded within {_FRESH:.0f} s; decide again")
+        document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
+        sealer = WalletSealer(maker, bytes.fromhex(form.seal.removeprefix("0x")) if form.seal else b"")
+        try:
+            record = await desk.record(document, sealer, form.at)
+        except UnsealedError as error:
+            return {"seal": record_typed_data(error.record)}
+        return {"recorded": record.sequence}
 
 
 def _to_sign(prepared: Prepared, at: float) -> dict[str, Any]:

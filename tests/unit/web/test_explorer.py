@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
+from bridge.records.errors import StoreError
 from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
-from bridge.web import ExplorerSettings
+from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
 from indexer.browsing import SCANNED
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.transforms.lanes import Direction, LaneTotal
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import absorbed, executed, expired, failed, received, retried, routed, sent_message
-from tests.unit.web.explorer import World
+from tests.unit.web.explorer import Client, World, deployment
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"
 PRINTABLE, _, _ = HOSTILE.partition("\u202e")
@@ -206,6 +207,17 @@ def test_every_page_comes_before_any_index_or_relayer_has_run(world: World) -> N
         assert explorer.get(path).status_code == 200, path
     assert "waybill index run" in explorer.get("/").text
     assert explorer.get(page(sent_message())).status_code == 404
+
+
+def test_a_store_that_is_away_is_named_and_the_pages_come_back_with_it(world: World) -> None:
+    def away() -> None:
+        raise StoreError("PostgreSQL at db.example does not answer")
+
+    sources = Sources(deployment=deployment(), index=lambda: None, store=away)
+    answer = Client(create_app(sources)).get("/dead-letters")
+    assert answer.status_code == 503
+    assert "a store can&#39;t be read now: PostgreSQL at db.example does not answer" in answer.text
+    assert world.explorer().get("/dead-letters").status_code == 200
 
 
 def test_a_message_that_only_the_relayer_has_seen_is_shown(world: World) -> None:
