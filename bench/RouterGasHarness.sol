@@ -3,8 +3,6 @@ pragma solidity ^0.8.28;
 
 import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
 import {Router} from "../contracts/Router.sol";
-import {IAdapter} from "../contracts/interfaces/IAdapter.sol";
-import {IMessageReceiver} from "../contracts/interfaces/IMessageReceiver.sol";
 import {IRouter} from "../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../contracts/libraries/Addresses.sol";
 import {Gmp} from "../contracts/types/Gmp.sol";
