@@ -61,7 +61,7 @@ def serve(
         raise UsageError(str(error)) from error
     sources = Sources(
         deployment=deployment,
-        index=_index(kept.index_store or f"sqlite:///{workspace.index_store}"),
+        index=_index(kept.index_store or workspace.index_url),
         store=_kept_open(kept.store, lambda: open_store(kept.store)),
         letters=_letters(kept),
         payloads=payloads,

@@ -1,6 +1,6 @@
 /** Values as people read them. */
 
-import { formatEther, type Hex, hexToString, isHex } from "viem";
+import { formatEther, formatGwei, type Hex, hexToString, isHex } from "viem";
 
 export function shortened(hex: Hex): string {
   return `${hex.slice(0, 8)}…${hex.slice(-6)}`;
@@ -10,6 +10,13 @@ export function shortened(hex: Hex): string {
 export function ether(wei: bigint): string {
   if (wei === 0n) return "free";
   return wei < 1_000_000_000n ? `${wei} wei` : `${formatEther(wei)} ETH`;
+}
+
+/** An amount of wei to four digits, for tables; the exact one belongs beside it. */
+export function roughly(wei: bigint): string {
+  if (wei < 1_000_000_000n) return ether(wei);
+  const [amount, unit] = wei < 10_000_000_000_000n ? [formatGwei(wei), "gwei"] : [formatEther(wei), "ETH"];
+  return `${Number(Number(amount).toPrecision(4))} ${unit}`;
 }
 
 export function clock(timestamp: bigint): string {

@@ -3,7 +3,7 @@
 import { createPublicClient, type Hex } from "viem";
 
 import type { Deployment } from "@waybill/dapp";
-import { ether } from "../example/format.ts";
+import { ether, roughly } from "../example/format.ts";
 import { transportOf } from "../src/chains.ts";
 
 interface Cost {
@@ -24,14 +24,16 @@ export function showCosts(table: HTMLElement, deployment: Deployment): void {
 
 async function fill(row: HTMLElement, deployment: Deployment): Promise<void> {
   const [chain, hash] = [Number(row.dataset.chain), row.dataset.hash as Hex];
-  const say = (name: string, text: string): void => void (row.querySelector(`.${name}`)!.textContent = text);
+  const say = (name: string, text: string, title = ""): void => {
+    Object.assign(row.querySelector<HTMLElement>(`.${name}`)!, { textContent: text, title });
+  };
   const asked = known.get(hash) ?? cost(deployment, chain, hash);
   known.set(hash, asked);
   try {
     const { gas, paid, value } = await asked;
     say("gas", gas.toLocaleString("en").replaceAll(",", " "));
-    say("paid", ether(paid));
-    say("value", value > 0n ? ether(value) : "–");
+    say("paid", roughly(paid), ether(paid));
+    say("value", value > 0n ? roughly(value) : "–", ether(value));
   } catch {
     known.delete(hash); // a transaction that a reorg took back, or a node that is away: asked again with the next part
     say("gas", "unknown");

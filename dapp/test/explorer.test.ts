@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
@@ -8,13 +6,13 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import { createWalletClient, type Hex, http, stringToHex } from "viem";
 
 import { Deployment, type Gmp, inboxAbi, localWallet, type Sent, Waybill } from "@waybill/dapp";
-import { ether } from "../example/format.ts";
+import { roughly } from "../example/format.ts";
 import { launchChromium, observe, type Observed, TestWallet } from "./browser.ts";
 import { type Devnet, startDevnet } from "./devnet.ts";
 import { testAccount } from "./network.ts";
+import { assertUsable } from "./usable.ts";
 
 const SCREENS = fileURLToPath(new URL("../../build/screenshots/", import.meta.url));
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const PATIENCE = 60_000;
 const PAUSED: Gmp = "axelar";
 
@@ -81,22 +79,6 @@ const problems = ({ errors }: Observed): readonly string[] => errors.filter((err
 const state = (page: Page, name: string): Promise<void> => page.locator(`[data-state="${name}"]`).waitFor();
 const shot = (page: Page, name: string): Promise<Buffer> => page.screenshot({ path: `${SCREENS}explorer-${name}.png`, fullPage: true });
 
-interface Violation {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string }[];
-}
-
-/** No finding of axe that keeps somebody from using the page, and nothing that runs off its side. */
-async function assertUsable(page: Page): Promise<void> {
-  await page.evaluate(AXE);
-  const violations = await page.evaluate<Violation[]>("axe.run().then(({ violations }) => violations)");
-  const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-  assert.deepEqual(grave.map(({ id, nodes }) => ({ id, html: nodes.map(({ html }) => html) })), []);
-  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  assert.equal(overflow, 0);
-}
-
 let executed: Hex;
 
 test("a message appears in the open list by itself, and its page follows it to its execution", async () => {
@@ -110,8 +92,8 @@ test("a message appears in the open list by itself, and its page follows it to i
   await page.getByText("keccak256(payload)").waitFor();
   const route = page.locator(`table.costs tr[data-hash="${receipt.transactionHash}"]`);
   await route.locator(".gas").getByText(receipt.gasUsed.toLocaleString("en").replace(",", " "), { exact: true }).waitFor();
-  await route.locator(".paid").getByText(ether(receipt.gasUsed * receipt.effectiveGasPrice), { exact: true }).waitFor();
-  await route.locator(".value").getByText(fee > 0n ? ether(fee) : "–", { exact: true }).waitFor();
+  await route.locator(".paid").getByText(roughly(receipt.gasUsed * receipt.effectiveGasPrice), { exact: true }).waitFor();
+  await route.locator(".value").getByText(fee > 0n ? roughly(fee) : "–", { exact: true }).waitFor();
   await assertUsable(page);
   await shot(page, "message");
   const allowed = [url, ...deployment.chains.map(({ rpcUrls }) => new URL(rpcUrls[0]!).origin)];
