@@ -29,8 +29,8 @@ SOLVER = f"{PROVERS / 'yices-smt2'} --smt2-model-format --bvconst-in-decimal"
 AT_ONCE = 2
 """halmos uses one core; so many of them run at a time."""
 
-BOUNDS = ("--loop", "20", "--solver-timeout-branching", "2s", "--solver-timeout-assertion", "120s")
-QUICK = ("--default-array-lengths", "1", "--default-bytes-lengths", "0,32,65", "--early-exit")
+BOUNDS = ("--loop", "20", "--solver-timeout-branching", "2s", "--solver-timeout-assertion", "120s", "--early-exit")
+QUICK = ("--default-array-lengths", "1", "--default-bytes-lengths", "0,32,65")
 DEEP = ("--default-array-lengths", "0,1,2", "--default-bytes-lengths", "0,1,31,32,33,65,1024")
 
 PROVEN, REFUTED = 0, 1

@@ -27,6 +27,7 @@ FEW_RUNS = {
     "FOUNDRY_FUZZ_SEED": "0x5ca1ab1e",
     "FOUNDRY_INVARIANT_RUNS": "8",
     "FOUNDRY_INVARIANT_DEPTH": "32",
+    "FOUNDRY_INVARIANT_SHRINK_RUN_LIMIT": "0",
 }
 """Few, and the same in every trial, so that a mutant's fate is no matter of chance."""
 

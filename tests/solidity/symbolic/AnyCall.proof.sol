@@ -36,7 +36,7 @@ contract AnyCallProofs is RouterWorld {
 
     function check_WhoSendsThroughTheGatewayChangesNothingElse(
         address caller,
-        bytes calldata payload,
+        bytes32 payload,
         bytes4 attribute,
         uint256 value
     ) public {
@@ -48,7 +48,7 @@ contract AnyCallProofs is RouterWorld {
     /// @dev Of the messages that anybody sends, alice is not the sender.
     function control_WhoSendsThroughTheGatewayChangesNothingElse(
         address caller,
-        bytes calldata payload,
+        bytes32 payload,
         bytes4 attribute,
         uint256 value
     ) public {
@@ -57,11 +57,8 @@ contract AnyCallProofs is RouterWorld {
         assert(sender == ALICE);
     }
 
-    /// @dev Any payload with any attribute, known or not, with any argument; what is configured stays as it is.
-    function _sendAnything(address caller, bytes calldata payload, bytes4 attribute, uint256 value)
-        private
-        returns (bytes32)
-    {
+    /// @dev Any payload of one word with any attribute, known or not, with any argument; what is configured stays as it is.
+    function _sendAnything(address caller, bytes32 payload, bytes4 attribute, uint256 value) private returns (bytes32) {
         _assumeNobody(caller);
         vm.startPrank(OWNER);
         router.profiles().setDefaultProfile(THERE, Profile(GmpSet.wrap(3), 2, 100_000, 7 days, Kind.PLAIN, false));
@@ -71,8 +68,8 @@ contract AnyCallProofs is RouterWorld {
         attributes[0] = abi.encodeWithSelector(attribute, value);
         uint256[13] memory before = _trust(0);
         vm.prank(caller);
-        (bool success, bytes memory answer) =
-            address(router).call(abi.encodeCall(IERC7786GatewaySource.sendMessage, (to, payload, attributes)));
+        (bool success, bytes memory answer) = address(router)
+            .call(abi.encodeCall(IERC7786GatewaySource.sendMessage, (to, abi.encode(payload), attributes)));
         vm.assume(success);
         uint256[13] memory afterwards = _trust(0);
         for (uint256 index; index < before.length; ++index) {
