@@ -121,9 +121,12 @@ def prepare() -> None:
     if PRISTINE.exists() and PRISTINE.read_text() == pristine:
         return
     _compile_router().check_returncode()
-    verdict = _ask_router()
-    if verdict.status != "survived":
-        raise RuntimeError(f"the tests show nothing of faults, for they fail without one: {verdict.by}")
+    folders = sorted({tests for folders in BESIDE_THE_ROUTER.values() for tests in folders})
+    for tests in folders:
+        _forge(COPY, "build", "--quiet", **_linked(tests)).check_returncode()
+    for verdict in (_ask_router(), *map(_ask_beside, folders)):
+        if verdict.status != "survived":
+            raise RuntimeError(f"the tests show nothing of faults, for they fail without one: {verdict.by}")
     PRISTINE.write_text(pristine)
 
 
@@ -203,8 +206,11 @@ def _tested_beside(mutant: Mutant, folder: str) -> Verdict:
 
 
 def _ask_beside(tests: str, *narrowed: str) -> Verdict:
-    folder = {"FOUNDRY_TEST": f"tests/solidity/{tests}", "FOUNDRY_DYNAMIC_TEST_LINKING": "true"}
-    return _judge(_forge(COPY, "test", "--fail-fast", *narrowed, **folder, **_apart(tests)))
+    return _judge(_forge(COPY, "test", "--fail-fast", *narrowed, **_linked(tests)))
+
+
+def _linked(tests: str) -> dict[str, str]:
+    return {"FOUNDRY_TEST": f"tests/solidity/{tests}", "FOUNDRY_DYNAMIC_TEST_LINKING": "true", **_apart(tests)}
 
 
 def _apart(name: str) -> dict[str, str]:
@@ -221,9 +227,10 @@ def _is_equivalent() -> bool:
 def _forge(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [str(FORGE), *arguments]
     given = {**os.environ, **FEW_RUNS, **environment}
+    limit = TEST_SECONDS if arguments[0] == "test" else None
     try:
         return subprocess.run(
-            command, cwd=folder, env=given, capture_output=True, text=True, check=False, timeout=TEST_SECONDS
+            command, cwd=folder, env=given, capture_output=True, text=True, check=False, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 1, f"[FAIL] ran for more than {TEST_SECONDS} s", "")
