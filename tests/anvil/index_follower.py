@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from types import TracebackType
 from typing import Final, Self
 
@@ -94,6 +95,7 @@ class Follower:
     def interrupt(self, chain: AnvilChain, request: int, action: Callable[[], None]) -> None:
         """Does something right before one of the next requests to a chain is sent."""
         config = next(one for one in self._chains if one.chain_id == chain.chain_id)
+        wait(self.tail._looks.values())  # one may be under way, and needs its connection
         self.tail._readers[chain.chain_id].close()
         self.tail._readers[chain.chain_id] = ChainReader(config, LIMITS, transport=_Interrupting(request, action))
 

@@ -1,12 +1,15 @@
-"""An index that kills itself: `python -m tests.spark.crashing_index DEPLOYMENT FOLDER POINT`."""
+"""An index that kills itself: `python -m tests.spark.crashing_index DEPLOYMENT FOLDER POINT CALL`."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import wraps
+from itertools import count
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from bridge.protocol.deployment import Deployment
 from indexer.jobs import stream
@@ -23,28 +26,36 @@ POINTS = (
 )
 
 
-def die(*_: object, **__: object) -> NoReturn:
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("survived")
+def dying_at(call: int, step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step, but its `call`-th call kills the process before it does anything."""
+    calls = count(1)
+
+    @wraps(step)
+    def counted(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(*arguments, **named)
+
+    return counted
 
 
-def arm(point: str) -> None:
-    """Makes the step behind `point` the last thing that this process does."""
+def arm(point: str, call: int) -> None:
+    """Makes the step behind `point` the last thing that this process does, at its `call`-th call."""
     if point == POINTS[0]:
-        store._save_position = die
+        store._save_position = dying_at(call, store._save_position)
     elif point == POINTS[1]:
-        stream.request_retries = die  # type: ignore[attr-defined]
+        stream.request_retries = dying_at(call, stream.request_retries)  # type: ignore[attr-defined]
     elif point == POINTS[2]:
-        Lake.commit = die  # type: ignore[method-assign]
+        Lake.commit = dying_at(call, Lake.commit)  # type: ignore[method-assign]
     elif point == POINTS[3]:
-        store.Store.note_lake = die  # type: ignore[method-assign]
+        store.Store.note_lake = dying_at(call, store.Store.note_lake)  # type: ignore[method-assign]
     else:
         raise ValueError(point)
 
 
 if __name__ == "__main__":
-    deployment, folder, point = sys.argv[1:]
-    arm(point)
+    deployment, folder, point, call = sys.argv[1:]
+    arm(point, int(call))
     settings = IndexSettings(
         folder=IndexFolder(path=Path(folder)),
         stall=StallPolicy(stall_after=60, max_lag=100_000),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,23 +16,21 @@ from tests.spark.crashing_index import POINTS
 from tests.spark.story import World
 
 
-def run_until_it_dies(world: World, point: str) -> None:
+def run_until_it_dies(world: World, point: str, call: int) -> None:
     deployment = world.folder.parent / "deployment.json"
     deployment.write_text(world.deployment.to_json())
-    command = [sys.executable, "-m", "tests.spark.crashing_index", str(deployment), str(world.folder), point]
+    command = [sys.executable, "-m", "tests.spark.crashing_index", str(deployment), str(world.folder), point, str(call)]
     process = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert process.returncode == -9, process.stderr[-2000:]
 
 
-@pytest.mark.timeout(300)  # five Spark sessions start
-def test_an_index_killed_between_any_two_steps_goes_on_with_nothing_lost_and_nothing_twice(
-    spark: SparkSession, world: World
-) -> None:
-    for point in POINTS:
+def kill_at(spark: SparkSession, world: World, points: Sequence[tuple[str, int]]) -> None:
+    """Kills an index at one point after the other; then it must have what one has that was never killed."""
+    for point, call in points:
         world.tell_a_story()
         for chain in (world.alpha, world.beta):
-            chain.mine(70)
-        run_until_it_dies(world, point)
+            chain.mine(50 + 30 * call)  # enough for that many batches, and commits, of final blocks
+        run_until_it_dies(world, point, call)
     world.tell_a_story()
     world.index_once(spark)
     assert world.equals_chains()
@@ -44,3 +43,18 @@ def test_an_index_killed_between_any_two_steps_goes_on_with_nothing_lost_and_not
         events = [lake.events(chain.chain_id, 0, 10_000) for lake in lakes]
         assert events[0] == events[1]
         assert len(events[0]) > 0
+
+
+@pytest.mark.timeout(300)  # five Spark sessions start
+def test_an_index_killed_between_any_two_steps_goes_on_with_nothing_lost_and_nothing_twice(
+    spark: SparkSession, world: World
+) -> None:
+    kill_at(spark, world, [(point, 1) for point in POINTS])
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3_600)
+def test_an_index_killed_at_sixteen_points_of_its_run_goes_on_with_nothing_lost_and_nothing_twice(
+    spark: SparkSession, world: World
+) -> None:
+    kill_at(spark, world, [(point, call) for call in range(1, 5) for point in POINTS])

@@ -19,10 +19,11 @@ from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
+from tests.postgresql import Server
 from tests.unit.cli.command import Command
 from tests.unit.index_endpoint import WithRouter
 from tests.unit.index_logs import ALPHA, BETA, ROUTERS
-from tests.unit.index_world import SimulatedChain, created, executed, new_world, received, routed, sent_message
+from tests.unit.index_world import START, SimulatedChain, created, executed, new_world, received, routed, sent_message
 
 SENT = sent_message(quorum=1)
 
@@ -59,7 +60,7 @@ class Network:
             )
 
     def index(self, *left_out: SimulatedChain) -> None:
-        store, lake = Store(f"sqlite:///{self.workspace.index_store}"), Lake(self.workspace.lake)
+        store, lake = Store(self.workspace.index_url), Lake(self.workspace.lake)
         for chain in (self.alpha, self.beta):
             range_ = chain.range(0, final=chain.head)
             events = chain.events(0, chain.head)
@@ -149,7 +150,46 @@ def test_maintain_and_report_say_what_they_did(network: Network, waybill: Comman
     assert "<svg" in page.read_text() or "nothing yet" in page.read_text()
 
 
-@pytest.mark.parametrize("command", ["verify", "divergence", "repair", "maintain", "report"])
+def test_rebuild_compares_with_what_is_served_and_fails_if_it_differs(network: Network, waybill: Command) -> None:
+    network.index()
+    for origin in ("lake", "chains"):
+        ended = waybill("index", "rebuild", "--from", origin, "--json")
+        assert ended.code == 0, ended.err
+        value = json.loads(ended.out)
+        assert (value["equal"], value["messages"], value["events"]) == (True, 1, 4)
+    network.beta.reorganise(1, [executed(SENT)])
+    wrong = waybill("index", "rebuild", "--from", "chains", "--json")
+    assert (wrong.code, json.loads(wrong.out)["different_events"]) == (1, 3)
+
+
+def test_as_of_prints_the_state_at_a_block_or_a_moment(network: Network, waybill: Command) -> None:
+    network.index()
+    message = "0x" + SENT.id.hex()
+    assert waybill("index", "as-of", message, "--block", "beta=0").out.strip() == "ROUTED"
+    assert waybill("index", "as-of", message, "--time", str(START + 1)).out.strip() == "EXECUTED"
+    assert json.loads(waybill("index", "as-of", "--time", "1970-01-12T13:46:40", "--json").out)["messages"] == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["--block", "alpha"], ["--block", "nowhere=1"], ["--time", "tea"]])
+@pytest.mark.usefixtures("network")
+def test_as_of_refuses_what_is_no_block_and_no_moment(waybill: Command, arguments: list[str]) -> None:
+    ended = waybill("index", "as-of", *arguments)
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_every_command_reads_the_store_that_the_settings_name(
+    network: Network, waybill: Command, postgresql: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYBILL_INDEX_STORE", postgresql.new_url())
+    assert waybill("index", "report").code == 1
+    network.index()
+    assert json.loads(waybill("index", "report", "--json").out)["messages"] == 1
+    assert waybill("index", "verify").code == 0
+    assert SENT.id.hex() in waybill("message", "list", "--json").out
+    assert not network.workspace.index_store.exists()
+
+
+@pytest.mark.parametrize("command", ["verify", "divergence", "repair", "maintain", "report", "rebuild"])
 @pytest.mark.usefixtures("network")
 def test_without_an_index_a_command_says_how_to_make_one(waybill: Command, command: str) -> None:
     ended = waybill("index", command, "--json")
