@@ -192,7 +192,8 @@ contract RecipientPolicyTest is RouterFixture {
         deliver(HYPERLANE, message);
         deliver(AXELAR, message);
         assertEq(recipient.received(), 0);
-        setFloor(2);
+        // Below what has arrived by now: more than enough is enough, too.
+        setFloor(1);
         destination.execute(message);
         assertEq(recipient.received(), 1);
     }
