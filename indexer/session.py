@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from indexer.java import java_home
-from indexer.sinks.lake_format import LakeDataSource
 from indexer.sources.evm import EvmDataSource
 
 _SETTINGS = {
@@ -38,7 +37,7 @@ _LOCAL = "local[2]"
 
 @contextmanager
 def spark_session(master: str | None = None) -> Iterator[SparkSession]:
-    """Starts Spark with the `evm` source and the `waybill_lake` sink, and stops it at the end.
+    """Starts Spark with the `evm` source, and stops it at the end.
 
     Args:
         master: of a cluster, such as ``spark://host:7077``. None is what `spark-submit` was told if it started this process,
@@ -63,7 +62,6 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.dataSource.register(EvmDataSource)
-    session.dataSource.register(LakeDataSource)
     try:
         yield session
     finally:

@@ -9,9 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.decode.hexadecimal import Bytes, Integers
-
-Flags = NDArray[np.bool_]
+from indexer.decode.hexadecimal import Bytes, Flags, Integers
 
 _BYTE_POWERS: Final = (1 << (8 * np.arange(7, -1, -1, dtype=np.uint64))).astype(np.uint64)
 
@@ -34,7 +32,8 @@ class Rows:
 
     def refuse(self, bad: Flags, why: str) -> None:
         """Notes an error on rows that have none yet."""
-        self.errors[bad & (self.errors == "")] = why
+        if bad.any():
+            self.errors[bad & (self.errors == "")] = why
 
     def words(self, positions: Integers) -> Bytes:
         """The 32-byte words at each row's own byte position; zeros, and an error, where the data ends before."""

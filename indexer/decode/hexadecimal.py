@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 _NO_DIGIT: Final = 255
 

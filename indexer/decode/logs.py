@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 
-from indexer.decode.hexadecimal import Bytes, HexError, Integers, fixed_width, quantities, variable_width
+from indexer.decode.hexadecimal import Bytes, Flags, HexError, Integers, fixed_width, quantities, variable_width
 
 MAX_TOPICS: Final = 4
 _NO_TOPIC: Final = "0x" + "00" * 32
@@ -35,6 +35,21 @@ class RawLogs:
 
     def __len__(self) -> int:
         return len(self.block_number)
+
+    def emitted_by(self, address: bytes) -> Flags:
+        """Which logs a contract, 20 bytes, has emitted."""
+        return np.asarray(np.ascontiguousarray(self.address).view("V20").ravel() == np.frombuffer(address, "V20")[0])
+
+    def only(self, chosen: Flags) -> RawLogs:
+        """Some of the logs."""
+        lengths = np.diff(self.data_offsets)
+        arrays = {name: getattr(self, name)[chosen] for name in _PER_LOG}
+        offsets = np.zeros(int(chosen.sum()) + 1, np.int64)
+        np.cumsum(lengths[chosen], out=offsets[1:])
+        return RawLogs(**arrays, data=self.data[np.repeat(chosen, lengths)], data_offsets=offsets)
+
+
+_PER_LOG: Final = tuple(field.name for field in fields(RawLogs) if not field.name.startswith("data"))
 
 
 def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:

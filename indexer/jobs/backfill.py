@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
-import orjson
 import structlog
 from pyspark.sql import SparkSession
 
-from indexer import schemas
 from indexer.errors import FinalityViolatedError
 from indexer.settings import IndexSettings, SourceLimits
-from indexer.sinks import lake_format
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
+from indexer.sinks.parquet import write_files
 from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
-from indexer.sources import evm, options
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 
@@ -33,7 +31,8 @@ _BLOCKS_IN_A_FILL: Final = 50_000
 def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: IndexSettings, lake: Lake) -> None:
     """Brings the lake up to the last final block of each chain that is far behind it.
 
-    Executors fetch, decode and write Parquet; the driver makes one commit per chain and 200,000 blocks.
+    Executors fetch, decode and write Parquet; the driver makes one commit per chain and 200,000 blocks. No event passes
+    through the JVM: Spark distributes ranges of blocks and collects what the files are called.
     """
     for chain in chains:
         with ChainReader(chain, settings.limits) as reader:
@@ -60,25 +59,19 @@ def _read_into_lake(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
 ) -> None:
     step = blocks_in_a_task(blocks.last - blocks.first + 1, spark.sparkContext.defaultParallelism)
-    ranges = [
-        (chain.chain_id, start, min(start + step - 1, blocks.last))
-        for start in range(blocks.first, blocks.last + 1, step)
-    ]
-    events = (
-        spark.read.format(evm.FORMAT)
-        .option(options.CHAINS, options.encode_chains([chain]))
-        .option(options.LIMITS, options.encode_limits(limits))
-        .option(options.RANGES, orjson.dumps(ranges).decode())
-        .load()
-        .select(*schemas.EVENTS.names)
-    )
-    (
-        events.write.format(lake_format.FORMAT)
-        .mode("append")
-        .option(lake_format.FOLDER, str(lake.path))
-        .option(lake_format.BLOCKS, lake_format.encode_blocks({chain.chain_id: blocks}))
-        .save()
-    )
+    ranges = [(start, min(start + step - 1, blocks.last)) for start in range(blocks.first, blocks.last + 1, step)]
+    folder = lake.folder
+    tasks = spark.sparkContext.parallelize(ranges, len(ranges))
+    manifests = tasks.flatMap(lambda range_: _written(chain, limits, folder, *range_)).collect()
+    lake.commit(manifests, {chain.chain_id: blocks})
+
+
+def _written(chain: ChainConfig, limits: SourceLimits, folder: Path, first: int, last: int) -> Iterator[dict[str, Any]]:
+    """Reads blocks `first`…`last` into Parquet files, and says of each what `write_files` does; one task's work."""
+    with ChainReader(chain, limits) as reader:
+        yield from write_files(
+            folder, (piece for events in reader.read_final(first, last) for piece in events.to_batches())
+        )
 
 
 def fill_store(

@@ -116,6 +116,11 @@ def result_of(answer: Any, request_id: int, where: str) -> Any:
     return answer["result"]
 
 
+def parsed_result(body: bytes, request_id: int, where: str) -> Any:
+    """The result in the body of a response to a single request; arguments and errors as for `result_of`."""
+    return result_of(answers_of(body, where), request_id, where)
+
+
 def error_of(error: Any, where: str) -> RpcError:
     """The exception for a JSON-RPC error object."""
     details = error if isinstance(error, Mapping) else {"message": str(error)}

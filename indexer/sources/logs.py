@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registered_adapters
-from indexer.decode.hexadecimal import quantity
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
-from indexer.sources.answers import TransientRpcError, UnknownBlockError
+from indexer.decode.scan import scan
+from indexer.sources.answers import TransientRpcError, UnknownBlockError, parsed_result
 from indexer.sources.headers import Headers
 from indexer.sources.position import Header
 from indexer.sources.ranges import AdaptiveRanges
@@ -72,7 +72,7 @@ class EventReader:
         }
         found: set[bytes] = set()
         for _, logs in AdaptiveRanges().read(
-            first, last, lambda start, end: self._answer(_between(start, end) | query, start, end)[1]
+            first, last, lambda start, end: self._answer(_between(start, end) | query, start, end)
         ):
             found |= registered_adapters(logs, self._emitters.router).keys()
         return frozenset(found)
@@ -84,7 +84,7 @@ class EventReader:
         return self._logs(_between(first, last), first, last)
 
     def _logs(self, blocks: Mapping[str, str], first: int, last: int) -> RawLogs:
-        _, raw = self._asked(blocks, first, last)
+        raw = self._asked(blocks, first, last)
         taken = registered_adapters(raw, self._emitters.router)
         new = {adapter: block for adapter, block in taken.items() if adapter not in self._emitters.adapters}
         if not new:
@@ -92,41 +92,52 @@ class EventReader:
         # What a new adapter has emitted is not in this answer; what it emitted before it was taken is none of ours, however
         # the range happens to be cut.
         self._emitters = self._emitters.with_adapters(new)
-        logs, _ = self._asked(blocks, first, last)
-        since = {"0x" + adapter.hex(): block for adapter, block in new.items()}
-        return raw_logs([log for log in logs if quantity(log["blockNumber"]) >= since.get(log["address"].lower(), 0)])
+        raw = self._asked(blocks, first, last)
+        ours = np.ones(len(raw), bool)
+        for adapter, block in new.items():
+            ours &= ~raw.emitted_by(adapter) | (raw.block_number >= block)
+        return raw.only(ours)
 
-    def _asked(self, blocks: Mapping[str, str], first: int, last: int) -> tuple[list[Any], RawLogs]:
+    def _asked(self, blocks: Mapping[str, str], first: int, last: int) -> RawLogs:
         addresses = ["0x" + address.hex() for address in self._emitters.addresses]
         return self._answer({**blocks, "address": addresses}, first, last)
 
-    def _answer(self, query: Mapping[str, Any], first: int, last: int) -> tuple[list[Any], RawLogs]:
-        """The logs as they came and as columns."""
-        logs: Any = self._rpc.call("eth_getLogs", query)
+    def _answer(self, query: Mapping[str, Any], first: int, last: int) -> RawLogs:
         where = f"chain {self._emitters.chain_id}: eth_getLogs {first}…{last}"
+        logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", query)
+        raw = logs if isinstance(logs, RawLogs) else self._parsed(logs, last, where)
+        if wrong := self._not_asked_for(raw, first, last):
+            raise TransientRpcError(f"{where}: the result holds {wrong}")
+        return raw
+
+    def _parsed(self, logs: Any, last: int, where: str) -> RawLogs:
         if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
             raise TransientRpcError(f"{where}: the result is no list of logs")
         if any(log.get("removed") for log in logs):
             raise self._changed(last)
         try:
-            raw = raw_logs(logs)
+            return raw_logs(logs)
         except MalformedLogsError as error:
             raise TransientRpcError(f"{where}: {error}") from error
-        if wrong := self._not_asked_for(raw, first, last):
-            raise TransientRpcError(f"{where}: the result holds {wrong}")
-        return logs, raw
 
     def _not_asked_for(self, raw: RawLogs, first: int, last: int) -> str | None:
         if ((raw.block_number < first) | (raw.block_number > last)).any():
             return "logs of other blocks"
-        if len(raw) and not set(map(bytes, raw.address)) <= set(self._emitters.addresses):
+        ours = np.zeros(len(raw), bool)
+        for address in self._emitters.addresses:
+            if ours.all():
+                break
+            ours |= raw.emitted_by(address)
+        if not ours.all():
             return "logs of other contracts"
-        places = set(zip(raw.block_number.tolist(), raw.log_index.tolist(), strict=True))
-        return None if len(places) == len(raw) else "a log twice"
+        order = np.lexsort((raw.log_index, raw.block_number))
+        same = (np.diff(raw.block_number[order]) == 0) & (np.diff(raw.log_index[order]) == 0)
+        return "a log twice" if same.any() else None
 
     def _events(self, raw: RawLogs, headers: Mapping[int, Header]) -> pa.Table:
-        for number, block_hash in set(zip(raw.block_number.tolist(), map(bytes, raw.block_hash), strict=True)):
-            if number in headers and headers[number].hash != block_hash:
+        for row in np.flatnonzero(np.isin(raw.block_number, list(headers))).tolist():
+            number = int(raw.block_number[row])
+            if headers[number].hash != raw.block_hash[row].tobytes():
                 raise self._changed(number)
         return events_table(self._with_times(raw, headers), self._emitters)
 
@@ -142,6 +153,14 @@ class EventReader:
         for number in numbers:
             times[missing & (raw.block_number == number)] = known[number].time
         return replace(raw, block_time=times)
+
+
+def _scanned_or_parsed(body: bytes, request_id: int, where: str) -> Any:
+    """The logs in an answer as columns if the scanner is sure of them, else the parsed result."""
+    scanned = scan(body)
+    if scanned is not None and parsed_result(scanned.rest, request_id, where) == []:
+        return scanned.logs
+    return parsed_result(body, request_id, where)
 
 
 def _between(first: int, last: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from indexer.sources.answers import RangeTooLargeError
 
 Logs = TypeVar("Logs", bound=Sized)
 
-_FIRST_STEP: Final = 500  # blocks
+_FIRST_STEP: Final = 100  # blocks
 _TARGET: Final = 5_000  # logs in one answer
 
 
@@ -60,6 +60,6 @@ class AdaptiveRanges:
 
     def _grow(self, logs: int, blocks: int) -> None:
         if logs > 2 * _TARGET:
-            self._step = max(1, self._step // 2)
+            self._step = max(1, blocks * _TARGET // logs)
         elif logs < _TARGET and blocks == self._step:
             self._step *= 2

@@ -14,7 +14,14 @@ import orjson
 import stamina
 
 from indexer.decode.hexadecimal import HexError, quantity
-from indexer.sources.answers import RefusedError, TransientRpcError, WrongChainError, answers_of, result_of
+from indexer.sources.answers import (
+    RefusedError,
+    TransientRpcError,
+    WrongChainError,
+    answers_of,
+    parsed_result,
+    result_of,
+)
 
 _ATTEMPTS: Final = 4
 _LONGEST_WAIT: Final = 2.0  # seconds between two attempts
@@ -62,7 +69,20 @@ class ChainRpc:
         Raises:
             RpcError: no endpoint gave one; see `indexer.sources.answers`.
         """
-        return self._with_failover(partial(self._one, method=method, params=params))
+        return self.call_and_read(parsed_result, method, *params)
+
+    def call_and_read(self, read: Callable[[bytes, int, str], Result], method: str, *params: Any) -> Result:
+        """What `read` makes of the answer to one request.
+
+        Args:
+            read: as `answers.parsed_result`, which it stands for where parsing would take too long.
+            method: of the request.
+            params: the same.
+
+        Raises:
+            RpcError: no endpoint gave an answer that `read` takes.
+        """
+        return self._with_failover(partial(self._one, method=method, params=params, read=read))
 
     def batch(self, method: str, params: Sequence[Sequence[Any]]) -> list[Any]:
         """The results of many requests of one method, in order.
@@ -93,7 +113,7 @@ class ChainRpc:
     def _verify(self, url: str) -> None:
         if url in self._verified:
             return
-        answer = self._one(url, "eth_chainId", ())
+        answer = self._one(url, "eth_chainId", (), parsed_result)
         try:
             found = quantity(answer)
         except HexError as error:
@@ -105,15 +125,15 @@ class ChainRpc:
             )
         self._verified.add(url)
 
-    def _one(self, url: str, method: str, params: Sequence[Any]) -> Any:
+    def _one(self, url: str, method: str, params: Sequence[Any], read: Callable[[bytes, int, str], Result]) -> Result:
         request_id = next(self._ids)
         where = f"{shown(url)}: {method}"
         body = self._post(url, {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}, where)
-        return result_of(answers_of(body, where), request_id, where)
+        return read(body, request_id, where)
 
     def _many(self, url: str, method: str, params: Sequence[Sequence[Any]]) -> list[Any]:
         if len(params) == 1:
-            return [self._one(url, method, params[0])]
+            return [self._one(url, method, params[0], parsed_result)]
         where = f"{shown(url)}: {method}"
         requests = [
             {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": arguments} for arguments in params
