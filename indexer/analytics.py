@@ -29,6 +29,9 @@ class Delivery:
     received_time: int
     executed_time: int | None
     was_late: bool  # the message had been executed before
+    transaction: bytes  # that delivered it, on the destination
+    source_transaction: bytes  # that routed the message
+    retried: bool  # the message, at any time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class Alternative:
         latency_p95: the same.
         deliveries: that would have been paid for.
         saved: deliveries of other GMPs that would not.
+        gas_paid: wei for the gas of these deliveries; None if nobody asked the chains what it was.
+        gas_saved: wei for that of the others.
     """
 
     gmps: tuple[int, ...]
@@ -88,6 +93,8 @@ class Alternative:
     latency_p95: int | None
     deliveries: int
     saved: int
+    gas_paid: int | None = None
+    gas_saved: int | None = None
 
 
 def percentile(ascending: Sequence[int], share: float) -> int:
@@ -148,8 +155,15 @@ def stages(deliveries: Iterable[Delivery]) -> list[Stage]:
     ]
 
 
-def alternatives(deliveries: Iterable[Delivery]) -> list[Alternative]:
-    """What every smaller set of the GMPs in use would have cost and gained, the cheapest first."""
+def alternatives(
+    deliveries: Iterable[Delivery], gas_paid: Mapping[tuple[bytes, int], int] | None = None
+) -> list[Alternative]:
+    """What every smaller set of the GMPs in use would have cost and gained, the smallest first.
+
+    Args:
+        deliveries: of some messages, all that there are of each.
+        gas_paid: wei by message and GMP, where the chains were asked for it.
+    """
     messages = list(_by_message(deliveries).values())
     gmps = sorted({gmp for received in messages for gmp in received[0].dispatched})[:_LARGEST_SET]
     found = []
@@ -158,16 +172,24 @@ def alternatives(deliveries: Iterable[Delivery]) -> list[Alternative]:
             concerned = [received for received in messages if received[0].dispatched >= set(chosen)]
             for quorum in sorted({received[0].quorum for received in concerned if received[0].quorum <= size}):
                 same = [received for received in concerned if received[0].quorum == quorum]
-                found.append(_alternative(chosen, quorum, same))
+                found.append(_alternative(chosen, quorum, same, gas_paid))
     return found
 
 
-def _alternative(chosen: tuple[int, ...], quorum: int, messages: Sequence[Sequence[Delivery]]) -> Alternative:
+def _alternative(
+    chosen: tuple[int, ...],
+    quorum: int,
+    messages: Sequence[Sequence[Delivery]],
+    gas_paid: Mapping[tuple[bytes, int], int] | None,
+) -> Alternative:
     seconds, deliveries, saved = [], 0, 0
+    wei = {True: 0, False: 0}
     for received in messages:
         times = sorted(one.received_time - one.source_time for one in received if one.gmp in chosen)
         deliveries += len(times)
         saved += len(received) - len(times)
+        for one in received:
+            wei[one.gmp in chosen] += (gas_paid or {}).get((one.message_id, one.gmp), 0)
         if len(times) >= quorum:
             seconds.append(times[quorum - 1])
     seconds.sort()
@@ -180,6 +202,8 @@ def _alternative(chosen: tuple[int, ...], quorum: int, messages: Sequence[Sequen
         latency_p95=percentile(seconds, 0.95) if seconds else None,
         deliveries=deliveries,
         saved=saved,
+        gas_paid=None if gas_paid is None else wei[True],
+        gas_saved=None if gas_paid is None else wei[False],
     )
 
 

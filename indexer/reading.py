@@ -18,6 +18,7 @@ from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
 from indexer.analytics import Delivery, Lane
 from indexer.divergences import MEANINGS
+from indexer.health import Dispatch
 from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
@@ -198,7 +199,7 @@ class IndexReader:
         rows = self._rows(
             """
             select r.message_id, m.source_chain, m.destination_chain, r.gmp, m.dispatched, m.quorum, m.source_time,
-              r.received_time, m.executed_time,
+              r.received_time, m.executed_time, r.received_transaction, m.source_transaction, m.attempts,
               coalesce(r.received_block > m.executed_block or
                 (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
             from (select * from messages where source_time is not null order by source_time desc limit :limit) m
@@ -219,7 +220,28 @@ class IndexReader:
                 received_time=row["received_time"],
                 executed_time=row["executed_time"],
                 was_late=bool(row["was_late"]),
+                transaction=row["received_transaction"],
+                source_transaction=row["source_transaction"],
+                retried=row["attempts"] > 0,
             )
+            for row in rows
+        ]
+
+    def dispatches(self, limit: int) -> list[Dispatch]:
+        """What GMPs took, the newest first, of messages that they have delivered or that are overdue."""
+        rows = self._rows(
+            """
+            select m.source_chain, m.destination_chain, r.gmp, r.received_time - m.source_time as seconds
+            from (select * from messages where source_time is not null order by source_time desc limit :limit) m
+            join receipts r on r.message_id = m.message_id
+            left join chains d on d.chain_id = m.destination_chain
+            where r.dispatches > 0 and (r.received_time is not null or d.block_time > m.attempted_time + :stall_after)
+            order by m.source_time desc, r.message_id, r.gmp limit :limit
+            """,
+            limit=limit,
+        )
+        return [
+            Dispatch(lane=(row["source_chain"], row["destination_chain"]), gmp=row["gmp"], seconds=row["seconds"])
             for row in rows
         ]
 

@@ -8,6 +8,8 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
 from indexer.analytics import Alternative, GmpShare, Lane, Stage
+from indexer.costs import FeePaid, GmpCost
+from indexer.health import GmpHealth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,9 @@ class Report:
         shares: what each GMP contributed.
         alternatives: what smaller sets of GMPs would have cost and gained.
         duplicates_by_day: deliveries that changed nothing, by GMP, lane and day (UTC).
+        health: how GMPs did of late, by lane, the healthiest first.
+        costs: what each GMP's deliveries cost; empty unless the chains were asked, as is what follows.
+        fees: what senders paid for sets of GMPs.
     """
 
     chains: tuple[ChainRecord, ...]
@@ -78,3 +83,6 @@ class Report:
     shares: tuple[GmpShare, ...]
     alternatives: tuple[Alternative, ...]
     duplicates_by_day: dict[tuple[int, Lane, str], int]
+    health: tuple[GmpHealth, ...]
+    costs: tuple[GmpCost, ...]
+    fees: tuple[FeePaid, ...]

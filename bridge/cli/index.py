@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +19,7 @@ from bridge.cli.output import facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
+from bridge.protocol.gmps import Gmp
 from indexer.settings import BACKFILL_BLOCKS, IndexSettings, StallPolicy
 
 if TYPE_CHECKING:
@@ -91,6 +94,10 @@ def report(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write one self-contained page with plots there.", dir_okay=False)
     ] = None,
+    costs: Annotated[
+        bool,
+        typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
+    ] = False,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
@@ -98,12 +105,15 @@ def report(
 
     Example: waybill index report --html report.html
     """
-    from indexer.jobs.page import report_page  # noqa: PLC0415  SQLAlchemy and pyarrow are slow to import
+    from indexer.jobs.costs import costs_of  # noqa: PLC0415  SQLAlchemy and pyarrow are slow to import
+    from indexer.jobs.page import report_page  # noqa: PLC0415
     from indexer.jobs.report import make_report  # noqa: PLC0415
+    from indexer.sources.options import chain_config  # noqa: PLC0415
 
     workspace = Workspace.of(network)
+    chains = [chain_config(chain) for chain in workspace.deployment().chains] if costs else []
     with open_index(workspace) as index:
-        found = make_report(index)
+        found = make_report(index, partial(costs_of, chains) if costs else None)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
     if html:
@@ -142,6 +152,9 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
         "stages": [asdict(stage) for stage in found.stages],
         "shares": [asdict(share) for share in found.shares],
         "alternatives": [asdict(alternative) for alternative in found.alternatives],
+        "health": [asdict(one) for one in found.health],
+        "costs": [asdict(cost) for cost in found.costs],
+        "fees": [asdict(fee) for fee in found.fees],
         "duplicates_by_day": [
             {"gmp": gmp, "lane": lane, "day": day, "duplicates": count}
             for (gmp, lane, day), count in sorted(found.duplicates_by_day.items())
@@ -186,5 +199,38 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         ]
         console.print()
         console.print(table(None, ["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"], stages))
+    if value["health"]:
+        health = [
+            [f"{one['lane'][0]} → {one['lane'][1]}", _gmps([one["gmp"]])]
+            + [str(one[name]) for name in ("dispatched", "delivered", "latency_p50")]
+            for one in value["health"]
+        ]
+        console.print()
+        console.print(
+            table("recent health, the best first", ["lane", "GMP", "dispatched", "delivered", "p50 s"], health)
+        )
+    if value["costs"]:
+        _draw_costs(console, value)
     for item in value["divergences"]:
         console.print(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}")
+
+
+def _draw_costs(console: Console, value: dict[str, Any]) -> None:
+    names = ("deliveries", "late", "gas_p50", "gas_paid", "late_gas_paid")
+    costs = [
+        [_gmps([cost["gmp"]]), f"{cost['lane'][0]} → {cost['lane'][1]}", *(str(cost[name]) for name in names)]
+        for cost in value["costs"]
+    ]
+    console.print()
+    console.print(table(None, ["GMP", "lane", "deliveries", "late", "gas p50", "wei for gas", "of it late"], costs))
+    fees = [
+        [_gmps(fee["gmps"]), f"{fee['lane'][0]} → {fee['lane'][1]}", str(fee["messages"]), str(fee["fees_p50"])]
+        for fee in value["fees"]
+    ]
+    console.print()
+    console.print(table(None, ["GMPs", "lane", "messages", "fees p50, wei"], fees))
+
+
+def _gmps(numbers: Sequence[int]) -> str:
+    known = {gmp.value: gmp.label for gmp in Gmp}
+    return " + ".join(known.get(number, str(number)) for number in numbers)

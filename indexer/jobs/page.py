@@ -9,6 +9,8 @@ from typing import Final
 
 from bridge.protocol.gmps import Gmp
 from indexer.analytics import Alternative, GmpShare, Stage
+from indexer.costs import FeePaid, GmpCost
+from indexer.health import GmpHealth
 from indexer.records import Report
 
 _STYLE: Final = """
@@ -61,12 +63,7 @@ def report_page(report: Report, chain: Named, now: float) -> str:
             _bars([(_gmp(one.gmp), one.first, one.receipts) for one in report.shares]),
             _share_table(report.shares),
         ),
-        _section(
-            "What other sets of GMPs would have cost and gained",
-            "For the messages that went over all GMPs of a set: how they would have done with these alone.",
-            "",
-            _alternative_table(report.alternatives),
-        ),
+        *_redundancy(report, chain),
         _section(
             "Duplicates absorbed",
             "Deliveries that one GMP repeated: by GMP, lane and day.",
@@ -81,6 +78,30 @@ def report_page(report: Report, chain: Named, now: float) -> str:
         ),
     ]
     return _HEAD + "".join(parts) + "</body></html>\n"
+
+
+def _redundancy(report: Report, chain: Named) -> list[str]:
+    """What sending over several GMPs brought, what it cost, and what others would have."""
+    return [
+        _section(
+            "Recent health",
+            "What each GMP made of the newest messages of a lane that it took, the most dependable first.",
+            "",
+            _health_table(report.health, chain),
+        ),
+        _section(
+            "What other sets of GMPs would have cost and gained",
+            "For the messages that went over all GMPs of a set: how they would have done with these alone.",
+            "",
+            _alternative_table(report.alternatives),
+        ),
+        _section(
+            "What deliveries and routes cost",
+            "Gas of deliveries by GMP; fees that senders paid, by set of GMPs. Asked of the chains with --costs.",
+            "",
+            _cost_table(report.costs, chain) + _fee_table(report.fees, chain),
+        ),
+    ]
 
 
 def _facts(report: Report) -> str:
@@ -157,6 +178,42 @@ def _share_table(shares: Sequence[GmpShare]) -> str:
     return _table(names, rows)
 
 
+def _health_table(health: Sequence[GmpHealth], chain: Named) -> str:
+    rows = [
+        [
+            f"{chain(one.lane[0])} → {chain(one.lane[1])}",
+            _gmp(one.gmp),
+            str(one.dispatched),
+            f"{one.delivered / one.dispatched:.0%}",
+            "" if one.latency_p50 is None else str(one.latency_p50),
+        ]
+        for one in health
+    ]
+    return _table(["lane", "GMP", "dispatched", "delivered", "p50 s"], rows)
+
+
+def _cost_table(costs: Sequence[GmpCost], chain: Named) -> str:
+    rows = [
+        [
+            f"{_gmp(one.gmp)} {chain(one.lane[0])} → {chain(one.lane[1])}",
+            *map(str, (one.deliveries, one.late, one.gas_p50, one.gas_paid, one.late_gas_paid)),
+        ]
+        for one in costs
+    ]
+    return _table(["GMP and lane", "deliveries", "late", "gas p50", "wei for gas", "of it for late ones"], rows)
+
+
+def _fee_table(fees: Sequence[FeePaid], chain: Named) -> str:
+    rows = [
+        [
+            f"{' + '.join(_gmp(gmp) for gmp in one.gmps)} {chain(one.lane[0])} → {chain(one.lane[1])}",
+            *map(str, (one.messages, one.fees_p50, one.fees)),
+        ]
+        for one in fees
+    ]
+    return _table(["GMPs and lane", "messages", "fees p50, wei", "fees, wei"], rows)
+
+
 def _alternative_table(alternatives: Sequence[Alternative]) -> str:
     rows = [
         [
@@ -168,11 +225,17 @@ def _alternative_table(alternatives: Sequence[Alternative]) -> str:
             "" if one.latency_p95 is None else str(one.latency_p95),
             str(one.deliveries),
             str(one.saved),
+            "" if one.gas_paid is None else str(one.gas_paid),
+            "" if one.gas_saved is None else str(one.gas_saved),
         ]
         for one in alternatives
     ]
     return _table(
-        ["GMPs", "quorum", "messages", "reach quorum", "p50 s", "p95 s", "deliveries", "deliveries saved"], rows
+        [
+            *("GMPs", "quorum", "messages", "reach quorum", "p50 s", "p95 s", "deliveries", "deliveries saved"),
+            *("wei for gas", "wei saved"),
+        ],
+        rows,
     )
 
 

@@ -11,7 +11,9 @@ import httpx
 import pyarrow as pa
 
 from indexer import schemas
+from indexer.costs import TransactionCost
 from indexer.decode.events import Emitters
+from indexer.decode.hexadecimal import HexError, quantity
 from indexer.errors import FinalityViolatedError
 from indexer.settings import SourceLimits
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
@@ -126,6 +128,30 @@ class ChainReader:
         except (AttributeError, ValueError) as error:
             raise TransientRpcError(
                 f"chain {self.config.chain_id}: eth_call answered with no bytes: {error}"
+            ) from error
+
+    def costs(self, transactions: Sequence[bytes]) -> dict[bytes, TransactionCost]:
+        """What transactions cost; those that the chain does not have are left out.
+
+        Raises:
+            RpcError: no usable answer.
+        """
+        asked = [["0x" + transaction.hex()] for transaction in transactions]
+        receipts = self._rpc.batch("eth_getTransactionReceipt", asked)
+        bodies = self._rpc.batch("eth_getTransactionByHash", asked)
+        try:
+            return {
+                transaction: TransactionCost(
+                    gas=quantity(receipt["gasUsed"]),
+                    gas_paid=quantity(receipt["gasUsed"]) * quantity(receipt["effectiveGasPrice"]),
+                    value=int(body["value"], 16),
+                )
+                for transaction, receipt, body in zip(transactions, receipts, bodies, strict=True)
+                if receipt is not None and body is not None
+            }
+        except (HexError, KeyError, TypeError, ValueError) as error:
+            raise TransientRpcError(
+                f"chain {self.config.chain_id}: a transaction or receipt has a missing or wrong field: {error}"
             ) from error
 
     @property

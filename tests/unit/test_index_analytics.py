@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.analytics import Delivery, alternatives, gmp_shares, percentile, stages
+from indexer.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
+from indexer.health import NEWEST, Dispatch, gmp_health
 from indexer.jobs.page import report_page
 from indexer.jobs.report import make_report
 from indexer.reading import IndexReader
@@ -33,6 +36,9 @@ def delivery(number: int, gmp: int, seconds: int, **changes: Any) -> Delivery:
         "received_time": START + seconds,
         "executed_time": None,
         "was_late": False,
+        "transaction": bytes([number, gmp]) * 16,
+        "source_transaction": bytes([number]) * 32,
+        "retried": False,
     }
     return Delivery(**(values | changes))
 
@@ -74,6 +80,69 @@ def test_a_smaller_set_shows_what_it_would_have_cost_and_gained() -> None:
     everything = found[(1, 2, 3), 2]
     assert (everything.reached, everything.saved) == (2, 0)
     assert ((1,), 2) not in found
+
+
+ALL_COST = {
+    **{(BETA, one.transaction): TransactionCost(gas=100 * one.gmp, gas_paid=1_000 * one.gmp, value=0) for one in THREE},
+    **{(ALPHA, bytes([number]) * 32): TransactionCost(gas=1, gas_paid=1, value=70 + number) for number in (1, 2, 3)},
+}
+
+
+def test_costs_say_what_each_gmp_took_and_how_much_of_it_for_deliveries_that_came_late() -> None:
+    found = {cost.gmp: cost for cost in gmp_costs(THREE, ALL_COST)}
+    assert {gmp: (one.lane, one.deliveries, one.gas_p50, one.gas_paid) for gmp, one in found.items()} == {
+        1: (LANE, 2, 100, 2_000),
+        2: (LANE, 2, 200, 4_000),
+        3: (LANE, 2, 300, 6_000),
+    }
+    assert {gmp: (one.late, one.late_gas_paid) for gmp, one in found.items()} == {1: (0, 0), 2: (0, 0), 3: (1, 3_000)}
+
+
+def test_deliveries_of_one_transaction_share_its_cost_and_those_of_an_unknown_one_have_none() -> None:
+    together = [replace(THREE[0], transaction=bytes(32)), replace(THREE[3], transaction=bytes(32)), THREE[5]]
+    costs = {(BETA, bytes(32)): TransactionCost(gas=500, gas_paid=800, value=0)}
+    assert paid_for(together, costs) == {(THREE[0].message_id, 1): (250, 400), (THREE[3].message_id, 3): (250, 400)}
+    assert [(cost.gmp, cost.deliveries) for cost in gmp_costs(together, costs)] == [(1, 1), (3, 1)]
+
+
+def test_fees_are_per_set_of_gmps_and_leave_out_messages_that_were_retried() -> None:
+    others = [
+        replace(delivery(4, 1, 10, dispatched=frozenset({1})), source_transaction=b"\x02" * 32),
+        delivery(3, 2, 30, retried=True),
+        delivery(3, 1, 30, retried=True),
+    ]
+    found = fees_paid([*THREE[:5], *others], ALL_COST)
+    assert [(fee.lane, fee.gmps, fee.messages, fee.fees_p50, fee.fees) for fee in found] == [
+        (LANE, (1,), 1, 36, 36),
+        (LANE, (1, 2, 3), 2, 36, 107),
+    ]
+
+
+def test_a_smaller_set_shows_what_its_gas_would_have_been_and_what_it_would_have_saved() -> None:
+    paid = {key: wei for key, (_, wei) in paid_for(THREE, ALL_COST).items()}
+    found = {(one.gmps, one.quorum): one for one in alternatives(THREE, paid)}
+    assert (found[(2, 3), 2].gas_paid, found[(2, 3), 2].gas_saved) == (10_000, 2_000)
+    assert (found[(1, 2, 3), 2].gas_paid, found[(1, 2, 3), 2].gas_saved) == (12_000, 0)
+    assert {one.gas_paid for one in alternatives(THREE)} == {None}
+
+
+def test_the_healthiest_gmp_is_the_one_that_delivered_most_of_its_newest_messages_and_then_soonest() -> None:
+    dispatches = [
+        *(
+            Dispatch(lane=LANE, gmp=gmp, seconds=seconds)
+            for gmp, seconds in ((1, 9), (1, None), (2, 5), (3, 7), (4, None))
+        ),
+        *(Dispatch(lane=LANE, gmp=2, seconds=5) for _ in range(NEWEST)),
+        Dispatch(lane=LANE, gmp=2, seconds=None),  # too long ago to count
+        Dispatch(lane=(BETA, ALPHA), gmp=1, seconds=1),
+    ]
+    assert [(one.lane, one.gmp, one.dispatched, one.delivered, one.latency_p50) for one in gmp_health(dispatches)] == [
+        (LANE, 2, NEWEST, NEWEST, 5),
+        (LANE, 3, 1, 1, 7),
+        (LANE, 1, 2, 1, 9),
+        (LANE, 4, 1, 0, None),
+        ((BETA, ALPHA), 1, 1, 1, 1),
+    ]
 
 
 @given(
@@ -121,7 +190,29 @@ def reader(tmp_path: Path) -> Iterator[IndexReader]:
 def test_the_report_holds_what_its_deliveries_add_up_to(reader: IndexReader) -> None:
     report = make_report(reader)
     assert [(share.gmp, share.receipts, share.late) for share in report.shares] == [(1, 1, 0), (2, 1, 1)]
+    # The second message is not overdue yet, so that nobody can be blamed for it.
+    assert [(one.gmp, one.dispatched, one.delivered) for one in report.health] == [(1, 1, 1), (2, 1, 1)]
     assert report.duplicates_by_day == {(2, LANE, "1970-01-12"): 2}
+
+
+def test_the_report_asks_for_the_transactions_of_its_deliveries_and_shows_what_they_cost(reader: IndexReader) -> None:
+    asked: dict[int, Sequence[bytes]] = {}
+
+    def costs(transactions: Mapping[int, Sequence[bytes]]) -> Costs:
+        asked.update(transactions)
+        cost = TransactionCost(gas=7, gas_paid=77, value=777)
+        return {(chain, transaction): cost for chain, found in transactions.items() for transaction in found}
+
+    report = make_report(reader, costs)
+    assert {chain: len(found) for chain, found in asked.items()} == {ALPHA: 1, BETA: 2}
+    assert [(cost.gmp, cost.late, cost.gas_paid, cost.late_gas_paid) for cost in report.costs] == [
+        (1, 0, 77, 0),
+        (2, 1, 77, 77),
+    ]
+    assert [(fee.gmps, fee.fees_p50) for fee in report.fees] == [((1, 2), 777)]
+    page = report_page(report, str, START)
+    assert "<td>77</td>" in page
+    assert "<td>777</td>" in page
 
 
 def test_the_page_asks_for_nothing_from_anywhere_and_shows_what_the_report_says(reader: IndexReader) -> None:

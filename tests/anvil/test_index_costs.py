@@ -1,0 +1,56 @@
+"""What transactions cost, as a real chain's own receipts say."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from indexer.decode.events import Emitters
+from indexer.jobs.costs import costs_of
+from indexer.sources.chain import ChainConfig
+from tests.anvil.rpc import free_ports, rpc
+from tests.spark.chain import TOOLS
+
+CHAIN = 31337
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    (port,) = free_ports(1)
+    found = f"http://127.0.0.1:{port}"
+    anvil = subprocess.Popen([TOOLS / "anvil", "--port", str(port), "--chain-id", str(CHAIN), "--silent"])
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                rpc(found, "eth_chainId")
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < deadline, "anvil did not answer within 60 s"
+                time.sleep(0.05)
+        yield found
+    finally:
+        anvil.kill()
+        anvil.wait()
+
+
+def test_costs_are_gas_its_price_and_the_value_sent_along_and_unknown_transactions_have_none(url: str) -> None:
+    sender, recipient = rpc(url, "eth_accounts")[:2]
+    call = {"from": sender, "to": recipient, "gas": hex(30_000)}
+    sent = [rpc(url, "eth_sendTransaction", call | {"value": hex(value)}) for value in (0, 7 * 10**18)]
+    rpc(url, "anvil_mine", "0x1")
+    receipts = [rpc(url, "eth_getTransactionReceipt", transaction) for transaction in sent]
+    emitters = Emitters(chain_id=CHAIN, router=bytes(20), adapters=frozenset())
+    chain = ChainConfig(chain_id=CHAIN, urls=(url,), start_block=0, emitters=emitters)
+    hashes = [bytes.fromhex(transaction[2:]) for transaction in sent]
+    costs = costs_of([chain], {CHAIN: [*hashes, b"\x01" * 32], 1: [b"\x02" * 32]})
+    assert costs.keys() == {(CHAIN, transaction) for transaction in hashes}
+    assert [costs[CHAIN, one].value for one in hashes] == [0, 7 * 10**18]
+    assert [costs[CHAIN, one].gas for one in hashes] == [21_000, 21_000]
+    assert [costs[CHAIN, one].gas_paid for one in hashes] == [
+        int(receipt["gasUsed"], 16) * int(receipt["effectiveGasPrice"], 16) for receipt in receipts
+    ]
