@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from sqlalchemy import delete
 from bridge.chains.evm import EvmChain
 from bridge.devnet import Devnet
 from bridge.protocol.gmps import Gmp
-from indexer.jobs.costs import costs_of
-from indexer.jobs.report import make_report
 from indexer.jobs.verify import LaneCheck, Verdict, correct, verify
 from indexer.reading import IndexReader
 from indexer.settings import SourceLimits
@@ -98,32 +95,3 @@ async def test_an_index_of_real_routers_is_proved_complete_and_a_lost_message_is
     correct(index.store, index.lake, range_)
     assert {check.verdict for check in index.check()} == {Verdict.EQUAL}
     assert History(index.store.engine, index.lake).events(beta, 0, 10**9) == before
-
-
-async def test_costs_in_the_report_are_those_of_the_chains_own_receipts(
-    devnet: Devnet, chains: Mapping[int, EvmChain], index: Index
-) -> None:
-    world = World(devnet.deployment, chains)
-    for _ in range(2):
-        await world.send(Gmp.HYPERLANE)
-    for dispatch in await world.dispatches(Gmp.HYPERLANE):
-        await world.deliver(Gmp.HYPERLANE, dispatch)
-    index.read()
-    with IndexReader(index.url, clock=lambda: 0) as reader:
-        report = make_report(reader, partial(costs_of, index.configs))
-    alpha, beta = devnet.deployment.chains
-    received = transactions(index, beta.chain_id, "MessageReceived")
-    receipts = [rpc(beta.rpc_urls[0], "eth_getTransactionReceipt", transaction) for transaction in received]
-    (cost,) = report.costs
-    assert (cost.gmp, cost.lane, cost.deliveries, cost.late) == (Gmp.HYPERLANE, (alpha.chain_id, beta.chain_id), 2, 0)
-    assert cost.gas_paid == sum(int(one["gasUsed"], 16) * int(one["effectiveGasPrice"], 16) for one in receipts)
-    routed = transactions(index, alpha.chain_id, "MessageRouted")
-    sent = [int(rpc(alpha.rpc_urls[0], "eth_getTransactionByHash", transaction)["value"], 16) for transaction in routed]
-    (fee,) = report.fees
-    assert (fee.gmps, fee.messages, fee.fees) == ((Gmp.HYPERLANE,), 2, sum(sent))
-
-
-def transactions(index: Index, chain: int, event: str) -> list[str]:
-    """The transactions of events."""
-    events = History(index.store.engine, index.lake).events(chain, 0, 10**9).to_pylist()
-    return [f"0x{row['transaction_hash'].hex()}" for row in events if row["event"] == event]
