@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 import structlog
+from eth_account.signers.local import LocalAccount
 
 from bridge.chains import open_chains
-from bridge.desk import Governance
+from bridge.desk import Desk, Governance
 from bridge.dlq import DeadLetterOffice
 from bridge.dlq.alerts import Alerts
 from bridge.dlq.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
@@ -118,7 +119,30 @@ def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], set
     )
 
 
-def desk_governance(deployment: Deployment, settings: Settings) -> Governance | None:
+def open_desk(
+    deployment: Deployment,
+    chains: Mapping[int, Chain],
+    store: Store,
+    *,
+    log: DeadLetterLog,
+    settings: Settings,
+    clock: Clock,
+    operator: LocalAccount | None = None,
+) -> Desk:
+    """The desk that the settings describe; without an operator's key it only reads."""
+    return Desk(
+        deployment=deployment,
+        chains=chains,
+        store=store,
+        log=log,
+        parameters=on_chain_parameters(deployment, chains, settings),
+        clock=clock,
+        operator=operator,
+        governance=_governance(deployment, settings),
+    )
+
+
+def _governance(deployment: Deployment, settings: Settings) -> Governance | None:
     """Who gets escalations; on a network with the example dApps and nobody named, the last chain's inbox."""
     named = settings.dlq.governance
     if named is not None:

@@ -18,6 +18,7 @@ from bridge.api.backend import Backend, BackendError, ErrorCode, Json
 from bridge.metrics.samples import CONTENT_TYPE
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.status import Status
+from bridge.records.dead_letters import LetterStatus
 from bridge.records.lanes import LaneState
 from bridge.records.outbox import OutboxState
 
@@ -115,6 +116,18 @@ def _readings(backend: Backend) -> APIRouter:
     )
     async def delivery(event_id: str) -> Json:
         return await backend.delivery(event_id)
+
+    @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
+    async def letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
+        return await backend.letters(status, limit)
+
+    @routes.get(
+        "/dead-letters/{event_id:path}",
+        summary="A dead letter, what to know before deciding about it, and all that happened to it",
+        response_model=models.DeadLetter,
+    )
+    async def letter(event_id: str) -> Json:
+        return await backend.letter(event_id)
 
     @routes.get("/lanes", summary="Lanes that are held", response_model=list[models.LaneHeld])
     async def lanes() -> list[Json]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
+from bridge.records.dead_letters import LetterStatus
 from bridge.records.lanes import LaneState
 from bridge.records.outbox import OutboxState
 
@@ -63,6 +64,12 @@ class Backend(Protocol):
 
     async def replay(self, event_id: str, reason: str) -> Json:
         """Opens a delivered or dead entry again."""
+
+    async def letters(self, status: LetterStatus | None, limit: int) -> list[Json]:
+        """Dead letters, the newest first."""
+
+    async def letter(self, event_id: str) -> Json:
+        """One dead letter: its message, its failures, what to know before deciding, and its history."""
 
     async def lanes(self) -> list[Json]:
         """The lanes that are held."""

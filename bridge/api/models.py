@@ -96,6 +96,23 @@ class Delivery(BaseModel):
     transaction: str | None
 
 
+class DeadLetter(BaseModel):
+    """A delivery whose tries are spent. Deciding about it takes an operator's signature: `waybill dlq`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    messageId: str  # noqa: N815
+    kind: str
+    sourceChain: int  # noqa: N815
+    destinationChain: int  # noqa: N815
+    gmp: str
+    status: str
+    errorCode: str  # noqa: N815
+    enteredAt: str  # noqa: N815
+    retentionUntil: str  # noqa: N815
+
+
 class LaneHeld(BaseModel):
     """A lane that is not running, or a change of one."""
 

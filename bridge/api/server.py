@@ -54,6 +54,7 @@ async def serving(app: FastAPI, listener: socket.socket) -> AsyncIterator[str]:
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3)
     server = _Server(config)
+    listener.listen()  # who reads the next line and connects at once waits for the server, and is not refused
     task = asyncio.create_task(server.serve(sockets=[listener]))
     _log.info("serving the HTTP API", url=url)
     try:

@@ -17,7 +17,8 @@ from bridge.metrics import Monitor
 from bridge.protocol.deployment import Deployment
 from bridge.service import SystemClock, open_bridge, run_until_signalled
 from bridge.settings import Settings
-from bridge.store import open_store
+from bridge.store import open_dead_letters, open_store
+from bridge.undertaking import open_desk
 
 _DEFAULT = "127.0.0.1:8787"
 
@@ -57,12 +58,17 @@ async def _reading(workspace: Workspace, deployment: Deployment, settings: Setti
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
     async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
         opened = open_store(settings.store)
+        letters = open_dead_letters(settings.dlq.url or settings.store)
         try:
             index = partial(index_if_any, workspace)
             monitor = Monitor(deployment, chains, opened, SystemClock(), settings, index=index)
-            backend = WorkspaceBackend(workspace, deployment, opened, monitor, retry=None)
+            desk = open_desk(deployment, chains, opened, log=letters, settings=settings, clock=SystemClock())
+            backend = WorkspaceBackend(
+                workspace, deployment, opened, monitor=monitor, desk=desk, letters=letters, retry=None
+            )
             assert settings.http is not None
             async with serving(api_of(backend, settings), listening_at(settings.http)):
                 await asyncio.Event().wait()
         finally:
+            letters.close()
             opened.close()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 import typer
@@ -17,17 +17,18 @@ from rich.console import Console
 
 from bridge.chains import open_chains
 from bridge.cli import options
+from bridge.cli.letters import letter_value, log_record_value, opened_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.desk import Desk, Opened
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.dlq.integrity import Verified
 from bridge.dlq.letters import iso
-from bridge.records.dead_letters import DeadLetter, DeadLetterLog, LetterStatus, LogRecord
+from bridge.records.dead_letters import DeadLetterLog, LetterStatus, LogRecord
 from bridge.service import SystemClock
 from bridge.settings import Settings
 from bridge.store import may_exist, open_dead_letters, open_store
-from bridge.undertaking import desk_governance, on_chain_parameters, verify_network
+from bridge.undertaking import open_desk, verify_network
 
 app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
 
@@ -61,7 +62,7 @@ def list_letters(
     """
     with _log(_settings(network, config)) as log:
         found = log.letters(statuses=_statuses(status), limit=limit) if log else []
-    value = [_summary(letter) for letter in found]
+    value = [letter_value(letter) for letter in found]
     columns = ["id", "kind", "state", "error", "entered"]
     rows = [[row["id"], row["kind"], row["status"], row["errorCode"], row["enteredAt"]] for row in value]
     drawn = table(None, columns, rows)
@@ -82,7 +83,7 @@ def show(
             return [await desk.open(event_id) for event_id in _named(log, letter)]
 
     found = asyncio.run(work())
-    result([_value(one) for one in found], as_json=as_json, render=lambda console: _draw(console, found))
+    result([opened_value(one) for one in found], as_json=as_json, render=lambda console: _draw(console, found))
 
 
 @app.command()
@@ -234,7 +235,7 @@ def export(
         raise UsageError("--archive needs --to: what it takes out must be in a file first")
     with _log(_settings(network, config)) as log:
         records = log.records() if log else []
-        lines = b"".join(orjson.dumps(_record(record)) + b"\n" for record in records)
+        lines = b"".join(orjson.dumps(log_record_value(record)) + b"\n" for record in records)
         if to is None:
             sys.stdout.write(lines.decode())
             return
@@ -275,17 +276,13 @@ async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIter
         async with open_chains(deployment) as chains:
             store = open_store(settings.store)
             try:
-                desk = Desk(
-                    deployment=deployment,
-                    chains=chains,
-                    store=store,
-                    log=log,
-                    parameters=on_chain_parameters(deployment, chains, settings),
-                    clock=SystemClock(),
-                    operator=_operator(network, key),
-                    governance=desk_governance(deployment, settings),
+                operator = _operator(network, key)
+                yield (
+                    open_desk(
+                        deployment, chains, store, log=log, settings=settings, clock=SystemClock(), operator=operator
+                    ),
+                    log,
                 )
-                yield desk, log
             finally:
                 store.close()
 
@@ -318,53 +315,6 @@ def _statuses(text: str | None) -> frozenset[LetterStatus]:
         return frozenset({LetterStatus(text.upper())})
     except ValueError:
         raise UsageError(f"{text!r} is no state of a dead letter; they are {', '.join(LetterStatus)}") from None
-
-
-def _summary(letter: DeadLetter) -> dict[str, Any]:
-    return {
-        "id": letter.event_id,
-        "messageId": letter.message_id,
-        "kind": letter.kind,
-        "sourceChain": letter.source_chain,
-        "destinationChain": letter.destination_chain,
-        "gmp": letter.gmp,
-        "status": letter.status.value,
-        "errorCode": letter.error_code,
-        "enteredAt": iso(letter.entered_at),
-        "retentionUntil": iso(letter.retention_until),
-    }
-
-
-def _record(record: LogRecord) -> dict[str, Any]:
-    return {
-        "sequence": record.sequence,
-        "previous": f"0x{record.previous.hex()}",
-        "hash": f"0x{record.hash.hex()}",
-        "key": record.key,
-        "kind": record.kind.value,
-        "eventId": record.event_id,
-        "at": record.at,
-        "documentHash": f"0x{record.document_hash.hex()}",
-        "document": record.document,
-        "signer": record.signer,
-        "signature": f"0x{record.signature.hex()}",
-    }
-
-
-def _value(opened: Opened) -> dict[str, Any]:
-    analysis = opened.analysis
-    return {
-        **_summary(opened.letter),
-        "document": dict(opened.document),
-        "analysis": {
-            "permanentOrTransient": analysis.permanent,
-            "systemicOrIsolated": analysis.systemic,
-            "wouldRetrySucceed": analysis.would_succeed,
-            "governanceWarranted": analysis.governance,
-            "suggestion": analysis.suggestion,
-        },
-        "history": [_record(record) for record in opened.history],
-    }
 
 
 def _draw(console: Console, found: list[Opened]) -> None:
@@ -409,6 +359,6 @@ def _words(record: LogRecord) -> str:
 
 
 def _print_decisions(records: list[LogRecord], *, as_json: bool) -> None:
-    value = [_record(record) for record in records]
+    value = [log_record_value(record) for record in records]
     lines = [f"{_words(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
     result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))

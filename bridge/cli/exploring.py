@@ -21,7 +21,7 @@ from bridge.records.dead_letters import DeadLetterLog
 from bridge.service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
-from bridge.undertaking import desk_governance, on_chain_parameters
+from bridge.undertaking import open_desk
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.decisions import OpenDesk
 from bridge.web.payload import PayloadAbiError, read_abis
@@ -155,14 +155,6 @@ def _desk(sources: Sources, settings: Settings) -> OpenDesk:
         if store is None or log is None:
             raise DecisionError("no relayer has run here yet, so there are no dead letters: waybill relayer run")
         async with open_chains(sources.deployment) as chains:
-            yield Desk(
-                deployment=sources.deployment,
-                chains=chains,
-                store=store,
-                log=log,
-                parameters=on_chain_parameters(sources.deployment, chains, settings),
-                clock=SystemClock(),
-                governance=desk_governance(sources.deployment, settings),
-            )
+            yield open_desk(sources.deployment, chains, store, log=log, settings=settings, clock=SystemClock())
 
     return opened

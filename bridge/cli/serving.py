@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from bridge.api import BackendError, ErrorCode, create_app, listening_at, serving
+from bridge.cli.letters import letter_value, opened_value
 from bridge.cli.lookup import look_up
 from bridge.cli.message import message_value, record_value
 from bridge.cli.output import plain
@@ -21,17 +22,21 @@ from bridge.cli.overview import lane_name, overview
 from bridge.cli.reading import index_if_any
 from bridge.cli.workspace import Workspace
 from bridge.client import UnknownMessageError
+from bridge.desk import Desk
+from bridge.dlq.decisions import DecisionError
 from bridge.metrics import Monitor
 from bridge.ports import TransientError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
 from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog, LetterStatus
 from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
 from bridge.recovery import Retried, RetryFailedError
 from bridge.service import Bridge, SystemClock
 from bridge.settings import Settings
+from bridge.undertaking import open_desk
 
 Retry = Callable[[bytes, tuple[Gmp, ...] | None], Awaitable[Retried]]
 
@@ -56,7 +61,19 @@ async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Setting
         commits=lambda: bridge.relay.commits,
         index=partial(index_if_any, workspace),
     )
-    backend = WorkspaceBackend(workspace, bridge.deployment, bridge.store, monitor, bridge.recovery.retry)
+    letters = bridge.undertaking.letters
+    desk = open_desk(
+        bridge.deployment, bridge.chains, bridge.store, log=letters, settings=settings, clock=SystemClock()
+    )
+    backend = WorkspaceBackend(
+        workspace,
+        bridge.deployment,
+        bridge.store,
+        monitor=monitor,
+        desk=desk,
+        letters=letters,
+        retry=bridge.recovery.retry,
+    )
     async with serving(api_of(backend, settings), listening_at(settings.http)):
         yield
 
@@ -70,7 +87,15 @@ class WorkspaceBackend:
     """See `bridge.api.Backend`. Reads the stores in threads, so that a long query holds nobody up."""
 
     def __init__(
-        self, workspace: Workspace, deployment: Deployment, store: Store, monitor: Monitor, retry: Retry | None
+        self,
+        workspace: Workspace,
+        deployment: Deployment,
+        store: Store,
+        *,
+        monitor: Monitor,
+        desk: Desk,
+        letters: DeadLetterLog,
+        retry: Retry | None,
     ) -> None:
         """Answers about one network.
 
@@ -79,12 +104,16 @@ class WorkspaceBackend:
             deployment: its contracts.
             store: the relayer's.
             monitor: reads the metrics.
+            desk: reads dead letters.
+            letters: where they are kept.
             retry: sends another attempt; None where there is no key to do so.
         """
         self._workspace = workspace
         self._deployment = deployment
         self._store = store
         self._monitor = monitor
+        self._desk = desk
+        self._letters = letters
         self._retry = retry
 
     async def metrics(self) -> bytes:
@@ -119,8 +148,7 @@ class WorkspaceBackend:
             raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
         except TransientError as error:
             raise BackendError(ErrorCode.UNAVAILABLE, str(error), "waybill doctor") from error
-        value: dict[str, Any] = json.loads(json.dumps(found, default=plain))
-        return value
+        return _jsonable(found)
 
     async def retry(self, message_id: bytes, gmps: Sequence[Gmp] | None) -> dict[str, Any]:
         """See `Backend.retry`."""
@@ -180,6 +208,23 @@ class WorkspaceBackend:
             raise BackendError(ErrorCode.REFUSED, str(error)) from error
         return self._delivery(entry)
 
+    async def letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
+        """See `Backend.letters`."""
+        statuses = frozenset(LetterStatus) if status is None else frozenset({status})
+        found = await asyncio.to_thread(lambda: self._letters.letters(statuses=statuses, limit=limit))
+        return [_jsonable(letter_value(letter)) for letter in found]
+
+    async def letter(self, event_id: str) -> dict[str, Any]:
+        """See `Backend.letter`."""
+        try:
+            return _jsonable(opened_value(await self._desk.open(event_id)))
+        except KeyError as error:
+            raise BackendError(
+                ErrorCode.UNKNOWN_ID, f"there is no dead letter {event_id!r}", "GET /v1/dead-letters"
+            ) from error
+        except DecisionError as error:
+            raise BackendError(ErrorCode.REFUSED, str(error)) from error
+
     async def lanes(self) -> list[dict[str, Any]]:
         """See `Backend.lanes`."""
         return [self._change(change) for change in await asyncio.to_thread(self._store.lanes.held)]
@@ -226,3 +271,8 @@ class WorkspaceBackend:
             "deliveredAt": entry.delivered_at,
             "transaction": f"0x{transaction.hex()}" if transaction else None,
         }
+
+
+def _jsonable(found: dict[str, Any]) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(json.dumps(found, default=plain))
+    return value

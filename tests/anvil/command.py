@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bridge.devnet import Devnet
+from tests.anvil.running import start
+
+LIMIT = 60  # seconds
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,32 @@ class Waybill:
 
     def __call__(self, *arguments: str, **environment: str) -> Ended:
         """Runs it to its end."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
-        done = subprocess.run(
-            [sys.executable, "-m", "bridge.cli", *arguments],
-            env=inherited | {"WAYBILL_HOME": str(self.home)} | environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            environment = environment_of(self.home) | environment
+            process = start(*arguments, output=output, errors=errors, environment=environment)
+            try:
+                code = process.wait(LIMIT)
+            finally:
+                process.kill()
+            output.seek(0)
+            errors.seek(0)
+            return Ended(code, output.read().decode(), errors.read().decode())
 
-    def json(self, *arguments: str) -> Any:
+    def json(self, *arguments: str, **environment: str) -> Any:
         """What it prints with --json; it must succeed."""
-        ended = self(*arguments, "--json")
+        ended = self(*arguments, "--json", **environment)
         assert ended.code == 0, ended.err
         return ended.value
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    """This process's environment, without settings of Waybill but for the folder."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
+    return inherited | {"WAYBILL_HOME": str(home)}
+
+
+def new_home(devnet: Devnet, folder: Path) -> Path:
+    """Makes a folder one from which the command finds the devnet, with no store in it yet."""
+    (folder / "deployments").mkdir()
+    (folder / "deployments" / "devnet.json").write_text(devnet.deployment.to_json())
+    return folder

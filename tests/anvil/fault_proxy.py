@@ -31,13 +31,28 @@ class FaultProxy:
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._session: ClientSession | None = None
+        self.held = 0  # answers that are kept back now
+        self._answers = asyncio.Event()
+        self._answers.set()
+
+    def hold(self) -> None:
+        """From now on requests are carried out, and their answers kept back until `release`."""
+        self._answers.clear()
+
+    def release(self) -> None:
+        """Gives all answers out, old as they are."""
+        self._answers.set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answers one HTTP request."""
         body = await request.read()
         fault = self._dice.choice(FAULTS) if self._dice.random() < self.share else None
         if fault is None:
-            return web.json_response(await self._forward(body))
+            answer_in_time = web.json_response(await self._forward(body))
+            self.held += 1
+            await self._answers.wait()
+            self.held -= 1
+            return answer_in_time
         self.faults[fault.__name__] += 1
         answer = await fault(self, body)
         if answer is None:

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS
-from tests.anvil.command import Waybill
+from tests.anvil.command import Waybill, new_home
 
 FAILED, UNKNOWN_ID, PENDING = 1, 3, 4
 STRANGER_KEY = ANVIL_KEYS[5]
@@ -18,10 +18,7 @@ STRANGER_KEY = ANVIL_KEYS[5]
 @pytest.fixture
 def waybill(devnet: Devnet, tmp_path: Path) -> Waybill:
     """The command on the suite's devnet, with stores of its own."""
-    deployments = tmp_path / "deployments"
-    deployments.mkdir()
-    (deployments / "devnet.json").write_text(devnet.deployment.to_json())
-    return Waybill(tmp_path)
+    return Waybill(new_home(devnet, tmp_path))
 
 
 def test_a_message_is_sent_shown_and_explained_without_relayer_or_index(waybill: Waybill) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,12 +27,12 @@ from bridge.records.transactions import SlotState
 from bridge.service import Bridge, open_bridge
 from bridge.settings import Settings
 from bridge.store import SqlStore
+from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import RELAYER, World
 from tests.builders import retry_request
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
-PATIENCE = 60  # seconds
 pytestmark = pytest.mark.timeout(4 * PATIENCE)  # a wait that ends by itself stops what the test started; this does not
 
 
@@ -78,13 +74,6 @@ async def relaying(devnet: Devnet, folder: Path, **changes: object) -> AsyncIter
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110  # a database tells nobody
-            await asyncio.sleep(0.05)
-    assert condition(), what
 
 
 class Traffic:
@@ -147,61 +136,6 @@ async def test_messages_both_ways_over_all_gmps_are_executed_and_confirmed_witho
             slots = bridge.store.transactions.slots_for(one.event_id)
             assert len(slots) == (2 if one.dispatch.gmp is Gmp.AXELAR else 1)
             assert all(slot.included is not None and slot.included.succeeded for slot in slots)
-
-
-class Process:
-    """`waybill relayer run` as a user starts it."""
-
-    def __init__(self, home: Path, log: Path) -> None:
-        self._log = log
-        self._begins_at = log.stat().st_size if log.exists() else 0
-        environment = {
-            **os.environ,
-            "WAYBILL_HOME": str(home),
-            "WAYBILL_LEASE": "2",
-            "WAYBILL_REBROADCAST": "1",
-            # each kill counts as a try: without it, what then fails once would wait for ten minutes
-            "WAYBILL_POLICIES": '{"plain": {"base": 0.3, "cap": 3}}',
-        }
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "bridge.cli", "relayer", "run", "--json"],
-                env=environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def terminate(self) -> int:
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(20)
-
-    async def is_at_work(self) -> None:
-        """Waits until it has connected and begun, which takes Python a second or more."""
-        await until(lambda: '"relaying"' in self.log or not self.is_running, "the relayer has begun")
-        assert self.is_running, self.log
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def log(self) -> str:
-        return self._log.read_bytes()[self._begins_at :].decode()
-
-
-@contextmanager
-def process(home: Path, log: Path) -> Iterator[Process]:
-    started = Process(home, log)
-    try:
-        yield started
-    finally:
-        if started.is_running:
-            started.kill()
 
 
 def home_of(devnet: Devnet) -> Path:

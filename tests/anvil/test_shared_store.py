@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from os import environ
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,40 +17,18 @@ from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store import SqlStore
 from tests.anvil.command import Waybill
+from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import RELAYER, World
 from tests.postgresql import Server, running_postgresql
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
-PATIENCE = 60  # seconds
 
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[Server]:
     with running_postgresql(durable=True) as server:
         yield server
-
-
-@contextmanager
-def relayer(home: Path, url: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`waybill relayer run --store URL`, killed in the end if it still runs."""
-    environment = {**environ, "WAYBILL_HOME": str(home), "WAYBILL_LEASE": "2", "WAYBILL_REBROADCAST": "1"}
-    command = [sys.executable, "-m", "bridge.cli", "relayer", "run", "--json", "--store", url]
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, start_new_session=True)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-async def until(condition: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110  # a database tells nobody
-            await asyncio.sleep(0.1)
-    assert condition(), what
 
 
 @pytest.mark.requirement("OIP-1", "OBX-14", "OBX-70", "OBXS-5", "SF-94")
@@ -71,12 +45,15 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
 
     first_log, second_log = tmp_path / "first.log", tmp_path / "second.log"
     async with blocks(devnet):
-        with relayer(home, url, first_log) as first, relayer(home, url, second_log) as second:
-            for log in (first_log, second_log):
-                await until(lambda log=log: b'"relaying"' in log.read_bytes(), f"{log.name} is at work")  # type: ignore[misc]
+        with (
+            process(home, first_log, WAYBILL_STORE=url) as first,
+            process(home, second_log, WAYBILL_STORE=url) as second,
+        ):
+            await first.is_at_work()
+            await second.is_at_work()
             await send(4)
             await asyncio.sleep(0.5)
-            first.send_signal(signal.SIGKILL)
+            first.kill()
             await send(2)
             postgresql.stop(signal.SIGQUIT)
             await send(2)
@@ -88,9 +65,8 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
             await until(lambda: {one.state for one in entries(limit=999)} == {OutboxState.DELIVERED}, "all delivered")
             for one in sent:
                 assert (await client.wait(one.message, timeout=PATIENCE)).executed
-            assert second.poll() is None, second_log.read_text()
-            second.send_signal(signal.SIGTERM)
-            assert second.wait(20) == 0
+            assert second.is_running, second.log
+            assert second.terminate() == 0
     for chain in devnet.deployment.chains:
         slots = store.transactions.slots(chain.chain_id, RELAYER.address)
         assert {slot.state for slot in slots} <= {SlotState.INCLUDED, SlotState.FINAL}

@@ -165,7 +165,7 @@ def test_a_critical_action_is_tried_without_end(attempt: int) -> None:
     assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt) is not None
 
 
-@pytest.mark.requirement("OBX-47", "OBX-48")
+@pytest.mark.requirement("OBX-49", "OBX-47", "OBX-48")
 def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() -> None:
     policy = DEFAULT_POLICIES[Kind.PLAIN]
     assert delay(policy, 1, kind=FailureKind.TERMINAL) is None
@@ -173,7 +173,7 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(policy, 1, kind=FailureKind.INTERRUPTED) is not None
 
 
-@pytest.mark.requirement("OIP-30")
+@pytest.mark.requirement("OBX-39", "OIP-30")
 def test_a_try_that_would_come_after_expiry_is_not_made() -> None:
     policy = DEFAULT_POLICIES[Kind.PLAIN]
     assert delay(policy, 1, now=1000, expires_at=1005) == 5

@@ -72,7 +72,7 @@ def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> No
     assert KEY not in str(caught.value)
 
 
-@pytest.mark.requirement("OBX-37", "OBX-38", "OBX-40")
+@pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40")
 def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"base": 0.5, "cap": 4}}')
     policies = Settings.load().retry_policies()
@@ -81,7 +81,7 @@ def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> Non
     assert policies[Kind.QUERY] == DEFAULT_POLICIES[Kind.QUERY]
 
 
-@pytest.mark.requirement("OIP-61", "OIP-5")
+@pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5")
 def test_a_critical_action_can_not_be_given_an_end() -> None:
     with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is retried without end"):
         Settings.load(policies={"regulatory_action_critical": {"max_retries": 3}})

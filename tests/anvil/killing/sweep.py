@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,14 +14,12 @@ from bridge.relay import CommitStrategy
 from bridge.store import SqlStore
 from tests.anvil.killing.life import MESSAGES, History, live
 from tests.anvil.rpc import rpc
+from tests.anvil.tracing import ATTACHING, allow_tracing, attach
 from tests.builders import BETA
 
 SYSTEM_CALLS = ("pwrite64", "fdatasync", "sendto", "write", "fsync", "openat", "unlink")
 STRATEGIES = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
 PATIENCE = 90  # seconds
-ATTACHING = 20  # seconds
-_PR_SET_PTRACER = 0x59616D61
-_ANYBODY = -1
 _NEW_ACCOUNT = hex(10**20)  # wei
 
 
@@ -39,12 +34,10 @@ class Point:
     def __str__(self) -> str:
         return f"{self.strategy}:{self.system_call}:{self.number}"
 
-
-def find_strace() -> str:
-    """The tool that kills at a system call."""
-    found = shutil.which("strace")
-    assert found, "strace is missing. Debian: apt install strace"
-    return found
+    @property
+    def injection(self) -> str:
+        """For strace."""
+        return f"{self.system_call}:signal=KILL:when={self.number}"
 
 
 def all_points(rpc_url: str) -> Iterator[tuple[Point, list[str]]]:
@@ -108,7 +101,7 @@ def _run(history: History, number: int, point: Point | None) -> int:
     if child == 0:
         _child(history, number, wait)
     os.close(wait)
-    tracer = _attach(child, point, history.folder) if point else None
+    tracer = attach(child, point.injection, history.folder) if point else None
     os.write(go, b"g")
     os.close(go)
     deadline = time.monotonic() + PATIENCE
@@ -128,7 +121,7 @@ def _child(history: History, number: int, wait: int) -> None:
     """Never returns. All is imported by now, so that a life takes no time to begin."""
     code = 1
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)
+        allow_tracing()
         os.read(wait, 1)
         output = os.open(history.folder / f"life-{number}.log", os.O_WRONLY | os.O_CREAT)
         os.dup2(output, 1)
@@ -137,16 +130,3 @@ def _child(history: History, number: int, wait: int) -> None:
         code = 0
     finally:
         os._exit(code)
-
-
-def _attach(child: int, point: Point, folder: Path) -> subprocess.Popen[bytes]:
-    inject = f"inject={point.system_call}:signal=KILL:when={point.number}"
-    command = [find_strace(), "-f", "-p", str(child), "-o", str(folder / "trace"), "-e", f"trace={point.system_call}"]
-    with (folder / "strace.log").open("wb") as log:
-        tracer = subprocess.Popen([*command, "-e", inject], stdout=log, stderr=log)
-    deadline = time.monotonic() + ATTACHING
-    while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text():
-        assert tracer.poll() is None, f"strace can't attach: {(folder / 'strace.log').read_text()}"
-        assert time.monotonic() < deadline, "strace did not attach"
-        time.sleep(0.002)
-    return tracer

@@ -107,6 +107,7 @@ contract ExecuteTest is RouterFixture {
         assertEq(uint8(execution), uint8(Execution.NONE));
     }
 
+    /// @custom:requirement GLAS-2
     function testFuzz_AnyoneMayExecuteOnceTheRecipientIsMended(address caller) public {
         reverting.mend();
         vm.expectEmit(address(destination));

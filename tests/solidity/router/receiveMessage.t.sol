@@ -80,6 +80,7 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
     }
 
+    /// @custom:requirement GLA-4
     function testFuzz_Revert_When_AnyByteWasAltered(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         bytes memory envelope = envelopeOf(arriving(1));
@@ -89,6 +90,7 @@ contract ReceiveMessageTest is RouterFixture {
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
     }
 
+    /// @custom:requirement GLA-23
     function testFuzz_Revert_When_TheStatedIdIsNotTheContentsId(bytes32 stated) public {
         Message memory message = arriving(1);
         bytes32 computed = MessageLibrary.id(message);
@@ -158,7 +160,7 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(DirtyAddress.selector, word));
     }
 
-    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22
+    /// @custom:requirement OIP-9, OIP-10, OIP-11, OIP-154, GLA-11, GLA-22, GLAS-1
     function testFuzz_Revert_When_TheSameGmpDeliversAgain(uint8 quorum) public {
         Message memory message = arriving(uint8(bound(quorum, 1, 16)));
         deliver(HYPERLANE, message);
@@ -183,6 +185,7 @@ contract ReceiveMessageTest is RouterFixture {
 
     // ---- receipts
 
+    /// @custom:requirement GLA-21
     function testFuzz_RecordsAReceiptBelowTheQuorumAndCallsNobody(uint8 quorum) public {
         quorum = uint8(bound(quorum, 2, 16));
         Message memory message = arriving(quorum);
@@ -197,6 +200,7 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.received(), 0);
     }
 
+    /// @custom:requirement GLA-24
     function testFuzz_ExecutesOnceWhateverTheOrderAndNumberOfDeliveries(uint256 order, uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));
         Message memory message = arriving(quorum);

@@ -76,6 +76,7 @@ contract RecipientCallTest is RouterFixture {
         assertEq(sum, expected);
     }
 
+    /// @custom:requirement OBX-10
     /// @dev Glacis lost the last receipt with the recipient's revert; here it stays.
     function testFuzz_ARecipientThatRevertsAtTheQuorumKeepsAllReceipts(uint8 quorum) public {
         quorum = uint8(bound(quorum, 1, 3));

@@ -56,6 +56,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLA-4, GLAS-1
     function testFuzz_Revert_When_AnyPayloadByteDiffersFromTheOriginal(uint256 index, bytes1 change) public {
         vm.assume(change != 0);
         Message memory altered = sent;
@@ -86,6 +87,7 @@ contract RetryRouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheCallerIsNeitherSenderNorRetrier(address caller) public {
         vm.assume(caller != alice && caller != address(0));
         expectRetryRevert(
@@ -165,6 +167,7 @@ contract RetryRouteTest is RouterFixture {
 
     // ---- what it does
 
+    /// @custom:requirement GLA-20
     function testFuzz_GivesAnyGmpTheEnvelopeOfTheFirstAttempt(uint8 number, uint64 fee, uint32 later) public {
         Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
         vm.warp(START + bound(later, 0, 6 days));
@@ -175,6 +178,7 @@ contract RetryRouteTest is RouterFixture {
         assertEq(outbound[gmp].lastValue(), fee);
     }
 
+    /// @custom:requirement GLAS-2
     function testFuzz_NumbersAttemptsFromOne(uint8 retries) public {
         retries = uint8(bound(retries, 1, 12));
         for (uint32 number = 1; number <= retries; ++number) {

@@ -99,6 +99,7 @@ contract RouteTest is RouterFixture {
         );
     }
 
+    /// @custom:requirement GLAS-1
     function test_Revert_When_NoGmpIsNamed() public {
         expectRouteRevert(usualRoute(0, 1), abi.encodeWithSelector(IMessageSender.InvalidQuorum.selector, 1, 0));
     }
@@ -142,6 +143,7 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(InvalidGmp.selector, number));
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_AGmpHasNoAdapter(uint8 number) public {
         number = uint8(bound(number, 4, 16));
         Route memory request = usualRoute(1, 1);
@@ -149,6 +151,7 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, number));
     }
 
+    /// @custom:requirement GLAS-1
     function testFuzz_Revert_When_TheFeesDifferFromTheValue(uint96 fee, uint96 value) public {
         vm.assume(fee != value);
         vm.deal(alice, value);
@@ -202,6 +205,7 @@ contract RouteTest is RouterFixture {
 
     // ---- what it does
 
+    /// @custom:requirement GLA-16
     function testFuzz_ReturnsTheIdOfExactlyTheMessageAskedFor(
         bytes calldata payload,
         uint64 gasLimit,
@@ -256,6 +260,7 @@ contract RouteTest is RouterFixture {
         assertEq(sum, expected);
     }
 
+    /// @custom:requirement GLA-17
     function test_RemembersTheSenderOfARetriableMessage() public {
         (, bytes32 messageId) = send(usualRoute(1, 1));
         (address sender, uint32 attempts) = source.sentMessage(messageId);

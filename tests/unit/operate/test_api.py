@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from bridge.api import BackendError, ErrorCode, ListeningError, create_app, listening_at, serving
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
+from bridge.records.dead_letters import LetterStatus
 from bridge.records.lanes import LaneState
 from bridge.records.outbox import OutboxState
 
@@ -33,6 +34,18 @@ DELIVERY = {
     "claimedBy": None,
     "deliveredAt": None,
     "transaction": None,
+}
+LETTER = {
+    "id": f"{ID}/axelar/0",
+    "messageId": ID,
+    "kind": "PLAIN",
+    "sourceChain": 1,
+    "destinationChain": 2,
+    "gmp": "axelar",
+    "status": "PENDING_REVIEW",
+    "errorCode": "NotAttestedError",
+    "enteredAt": "2026-01-01T00:00:00Z",
+    "retentionUntil": "2026-02-01T00:00:00Z",
 }
 
 
@@ -71,6 +84,12 @@ class Recorder:
     async def replay(self, event_id: str, reason: str) -> dict[str, Any]:
         self.changes.append((event_id, reason))
         return DELIVERY
+
+    async def letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
+        return [LETTER] if (status, limit) == (LetterStatus.PENDING_REVIEW, 5) else []
+
+    async def letter(self, event_id: str) -> dict[str, Any]:
+        return {**LETTER, "id": event_id, "history": []}
 
     async def lanes(self) -> list[dict[str, Any]]:
         return []
@@ -117,6 +136,9 @@ async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
         found = await http.get(f"/v1/deliveries?state=DEAD&messageId={ID}&limit=5")
         assert [row["eventId"] for row in found.json()] == [f"{ID}/axelar/0"]
         assert (await http.get(f"/v1/deliveries/{ID}/axelar/0")).json()["eventId"] == f"{ID}/axelar/0"
+        letters = await http.get("/v1/dead-letters?status=PENDING_REVIEW&limit=5")
+        assert letters.json() == [LETTER]
+        assert (await http.get(f"/v1/dead-letters/{ID}/axelar/0")).json() == {**LETTER, "history": []}
 
 
 CHANGES: list[tuple[str, dict[str, Any], Any]] = [

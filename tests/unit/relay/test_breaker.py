@@ -91,6 +91,7 @@ def entries(store: Store, gmp: Gmp) -> list[tuple[OutboxState, int]]:
     return [(entry.state, entry.attempts) for entry in listed if entry.dispatch.gmp is gmp]
 
 
+@pytest.mark.requirement("GLA-1")
 @in_virtual_time
 async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_delivered() -> None:
     world, store = World(), MemoryStore()
@@ -131,7 +132,7 @@ async def test_an_open_breaker_outlives_the_process(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.requirement("OIP-61", "OIP-76")
+@pytest.mark.requirement("OBX-41", "OIP-61", "OIP-76")
 @in_virtual_time
 async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
     world, store = World(), MemoryStore()

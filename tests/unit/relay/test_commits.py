@@ -235,6 +235,7 @@ def test_the_profiles_choose_among_the_strategies() -> None:
     assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
 
 
+@pytest.mark.requirement("OBX-22")
 def test_every_strategy_says_what_it_promises() -> None:
     assert set(GUARANTEES) == set(CommitStrategy)
     assert {text.split(":")[0] for strategy, text in GUARANTEES.items() if strategy in AT_LEAST_ONCE} == {

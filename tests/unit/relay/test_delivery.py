@@ -223,7 +223,7 @@ def with_adapter(bridge: SimulatedBridge, world: World, kind: type[SimulatedAdap
     return bridge
 
 
-@pytest.mark.requirement("OBX-48", "OBX-50")
+@pytest.mark.requirement("OBX-49", "OBX-48", "OBX-50")
 @in_virtual_time
 async def test_what_can_never_succeed_is_dead_at_once() -> None:
     world, store = World(), MemoryStore()
@@ -389,6 +389,7 @@ async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
     await world.stop()
 
 
+@pytest.mark.requirement("OBX-33")
 @in_virtual_time
 async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None:
     world, store = World(), MemoryStore()

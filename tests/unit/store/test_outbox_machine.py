@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import (
@@ -27,6 +27,7 @@ from bridge.records.outbox import (
 )
 from bridge.store import MemoryStore, SqlStore
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
+from tests.postgresql import Server
 
 LEASE = 10.0
 WORKERS = st.sampled_from(["first", "second"])
@@ -34,10 +35,11 @@ GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 
 
 class OutboxMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self, url: str | None = None) -> None:
+        """Compares with the database at the URL, or with a new SQLite file."""
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.sql = SqlStore(f"sqlite:///{Path(self.folder.name)}/bridge.db")
+        self.sql = SqlStore(url or f"sqlite:///{Path(self.folder.name)}/bridge.db")
         self.memory = MemoryStore()
         self.stores = (self.memory, self.sql)
         self.now = 1_000.0
@@ -190,6 +192,30 @@ class OutboxMachine(RuleBasedStateMachine):
                 assert len(self.memory.outbox.entries(sent.id)) == len(GMPS)
 
 
+UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
 @pytest.mark.requirement("OBXS-1", "OBXS-4", "OBXS-5", "OBX-58")
 class TestOutbox(OutboxMachine.TestCase):  # type: ignore[misc,valid-type]  # made by hypothesis at run time
-    settings = settings(max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck))
+    settings = settings(UNHURRIED, max_examples=25, stateful_step_count=30)
+
+
+def on(server: Server) -> type[OutboxMachine]:
+    """The machine with a schema of its own for each history."""
+
+    class OnPostgresql(OutboxMachine):
+        def __init__(self) -> None:
+            super().__init__(server.new_url())
+
+    return OnPostgresql
+
+
+@pytest.mark.requirement("OBXS-1", "OBXS-4", "OBXS-5", "OBX-58")
+def test_the_same_holds_on_postgresql(postgresql: Server) -> None:
+    run_state_machine_as_test(on(postgresql), settings=settings(UNHURRIED, max_examples=3, stateful_step_count=20))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+def test_the_same_holds_on_postgresql_in_many_histories(postgresql: Server) -> None:
+    run_state_machine_as_test(on(postgresql), settings=settings(UNHURRIED, max_examples=150, stateful_step_count=40))

@@ -1,0 +1,150 @@
+"""Dead letters from end to end: a GMP fails on a real chain, the relayer buries, an operator with a role on chain decides."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from eth_abi.abi import decode
+
+from bridge.chains import EvmChain
+from bridge.client import Client
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
+from bridge.protocol.events import MessageRouted, decode_event, topic_of
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message, decode_envelope
+from tests.anvil.command import Waybill, new_home
+from tests.anvil.relayers import PATIENCE, process, until
+from tests.anvil.rpc import rpc
+from tests.anvil.test_relayer import Traffic, blocks
+from tests.anvil.traffic import DAPP
+from tests.unit.dlq.servers import webhook_server
+
+FAILED, UNKNOWN_ID = 1, 3
+OPERATOR = account(DEPLOYER_KEY)
+STRANGER_KEY = ANVIL_KEYS[5]
+REVERTS = "0x60006000fd"
+DELEGATES_TO = "0xef0100"
+FEW_TRIES = {"WAYBILL_POLICIES": '{"plain": {"max_retries": 1, "base": 0.1, "cap": 0.2}}'}
+
+
+@pytest.fixture
+def waybill(devnet: Devnet, tmp_path: Path) -> Waybill:
+    return Waybill(new_home(devnet, tmp_path))
+
+
+@contextmanager
+def broken_axelar(devnet: Devnet, chain: str = "beta") -> Iterator[None]:
+    """While this holds, Axelar's gateway on a chain refuses everything."""
+    deployed = devnet.deployment.chain(chain)
+    assert deployed.gmps.axelar is not None
+    url, gateway = deployed.rpc_urls[0], deployed.gmps.axelar.gateway
+    code = rpc(url, "eth_getCode", gateway, "latest")
+    rpc(url, "anvil_setCode", gateway, REVERTS)
+    yield
+    rpc(url, "anvil_setCode", gateway, code)
+
+
+async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
+    """All messages of the network."""
+    found = []
+    for deployed in devnet.deployment.chains:
+        chain = chains[deployed.chain_id]
+        for log in await chain.logs(0, (await chain.head()).number, [deployed.router], [topic_of(MessageRouted)]):
+            event = decode_event(log.topics, log.data)
+            assert isinstance(event, MessageRouted)
+            found.append(decode_envelope(event.envelope).message)
+    return found
+
+
+@pytest.mark.requirement(
+    "OIP-81", "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-127", "OIP-128",
+    "OIP-161", "OBX-53", "OBX-55", "OBX-56", "SF-113",
+)  # fmt: skip
+async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
+    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
+) -> None:
+    traffic, client, home = Traffic(devnet, chains), Client(devnet.deployment, chains), waybill.home
+
+    async def command(*arguments: str, code: int = 0) -> str:
+        ended = await asyncio.to_thread(waybill, "dlq", *arguments)
+        assert ended.code == code, ended.err + ended.out
+        return ended.out + ended.err
+
+    with webhook_server() as hook:
+        alerts = {"WAYBILL_DLQ": json.dumps({"poll": 0.2, "alerts": {"webhook": hook.url}})}
+        async with blocks(devnet):
+            with process(home, home / "relayer.log", **FEW_TRIES, **alerts) as relayer:
+                with broken_axelar(devnet):
+                    sent = [await traffic.send(Gmp.AXELAR) for _ in range(4)]
+                    await until(lambda: len(hook.posted) == 4, "four alerts")
+                ids = [f"0x{message.id.hex()}/axelar/0" for message in sent]
+                assert {one["details"]["eventId"] for one in hook.posted} == set(ids)
+                await _nobody_else_decides(command, ids, f"0x{sent[0].id.hex()}")
+
+                first, second, third, fourth = ids
+                await command("retry", third, "--rationale", "a new message, over another GMP", "--gmp", "wormhole")
+                _becomes_a_smart_account(devnet)
+                await command("abandon", first, "--rationale", "the recipient is retired")
+                assert "ABANDONED" in await command("requeue", first, "--rationale", "no, wait", code=FAILED)
+                await command("escalate", second, "--rationale", "every message over axelar dies")
+                await command("requeue", fourth, "--rationale", "the gateway is back")
+
+                replacement, notice, proposal = await _consequences(devnet, chains, sent)
+                for message in (replacement, notice, proposal, sent[3]):
+                    assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
+                assert not (await client.progress(sent[0])).executed, "abandoned is abandoned"
+                await until(lambda: "dead letter recovered" in relayer.log, "the requeued one is closed")
+                assert relayer.terminate() == 0
+    assert "9 records verified" in await command("verify")
+    records = [json.loads(line) for line in (await command("export")).splitlines()]
+    decisions = {one["eventId"]: one["document"] for one in records if one["kind"] == "DECIDED"}
+    assert {decision["decisionMaker"] for decision in decisions.values()} == {OPERATOR.address}
+    assert [decisions[event_id]["decisionType"] for event_id in ids] == [
+        "ABANDON", "GOVERNANCE_ESCALATION", "RETRY", "REQUEUE",
+    ]  # fmt: skip
+    assert decisions[third]["newMessageId"] == f"0x{replacement.id.hex()}"
+    statuses = {one["id"]: one["status"] for one in json.loads(await command("list", "--json"))}
+    assert [statuses[event_id] for event_id in ids] == ["ABANDONED", "PENDING_REVIEW", "RETRY_QUEUED", "RECOVERED"]
+
+
+async def _nobody_else_decides(command: object, ids: list[str], message_id: str) -> None:
+    assert callable(command)
+    why = ("--rationale", "because")
+    shown = await command("show", message_id)
+    for question in ("permanent?", "systemic?", "would it work?", "governance?", "likely permanent", "systemic:"):
+        assert question in shown
+    assert "is no operator on chain" in await command("abandon", ids[0], *why, "--key", STRANGER_KEY, code=FAILED)
+    assert "needs a rationale" in await command("abandon", ids[0], "--rationale", " ", code=FAILED)
+    assert "no dead letter" in await command("show", "0x" + "00" * 32, code=UNKNOWN_ID)
+    assert "may re-issue it" in await command("retry", ids[2], *why, "--sender-key", STRANGER_KEY, code=FAILED)
+    assert "4 records verified" in await command("verify")
+
+
+def _becomes_a_smart_account(devnet: Devnet) -> None:
+    """The dApp's account delegates to code that takes messages, as EIP-7702 lets it: from now on it can be told something."""
+    alpha = devnet.deployment.chain("alpha")
+    code = DELEGATES_TO + alpha.examples["inbox"].removeprefix("0x")
+    rpc(alpha.rpc_urls[0], "anvil_setCode", DAPP.address, code)
+
+
+async def _consequences(
+    devnet: Devnet, chains: dict[int, EvmChain], sent: list[Message]
+) -> tuple[Message, Message, Message]:
+    """What decisions about the messages have put on the chains: the new message, the sender's notice, the proposal."""
+    messages = await routed(devnet, chains)
+    (replacement,) = [one for one in messages if one.replaces == sent[2].id]
+    assert (replacement.payload, replacement.sender) == (sent[2].payload, sent[2].sender)
+    assert replacement.id != sent[2].id
+    (notice,) = [one for one in messages if one.kind is Kind.ACK]
+    assert (notice.recipient, notice.destination_chain) == (sent[0].sender, sent[0].source_chain)
+    what, about, _, why = decode(["string", "bytes32", "bytes32", "string"], notice.payload)
+    assert (what, about, why) == ("ABANDONED", sent[0].id, "the recipient is retired")
+    (proposal,) = [one for one in messages if one.kind is Kind.GOVERNANCE_PROPOSAL]
+    assert sent[1].id in proposal.payload
+    return replacement, notice, proposal

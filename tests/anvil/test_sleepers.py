@@ -1,0 +1,153 @@
+"""Relayers that share a store and fall asleep (SIGSTOP): others go on, and whoever wakes up acts on nothing that is no longer its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.chains import EvmChain
+from bridge.devnet import Devnet
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.records.outbox import OutboxState
+from bridge.records.transactions import SlotState
+from bridge.store import SqlStore
+from tests.anvil.command import new_home
+from tests.anvil.fault_proxy import FaultProxy
+from tests.anvil.relayers import Process, process, until
+from tests.anvil.test_relayer import Traffic, blocks
+from tests.anvil.traffic import RELAYER
+from tests.postgresql import running_postgresql
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+
+
+@pytest.fixture(params=[SQLITE, POSTGRESQL])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == SQLITE:
+        yield f"sqlite:///{tmp_path}/bridge.db"
+        return
+    with running_postgresql() as server:
+        yield server.new_url()
+
+
+async def put_to_sleep(relayer: Process, url: str) -> None:
+    """Stops a relayer, though not where it has the whole of a SQLite file locked: nobody could go on then, and nobody should."""
+    while True:
+        relayer.stop()
+        if not url.startswith(SQLITE):
+            return
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=0.5, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            relayer.go_on()
+            await asyncio.sleep(0.05)
+        else:
+            return
+        finally:
+            connection.close()
+
+
+def states(store: Store) -> set[OutboxState]:
+    return {one.state for one in store.outbox.listed(limit=1000)}
+
+
+def nothing_was_wasted(store: Store, devnet: Devnet, *, reverted: int = 0) -> None:
+    """Each delivery has one transaction, which is in a block."""
+    for entry in store.outbox.listed(limit=1000):
+        slots = store.transactions.slots_for(entry.event_id)
+        assert len(slots) == 1, f"{entry.event_id} was sent {len(slots)} times"
+    failed = 0
+    for chain in devnet.deployment.chains:
+        for slot in store.transactions.slots(chain.chain_id, RELAYER.address):
+            assert slot.state in (SlotState.INCLUDED, SlotState.FINAL)
+            assert slot.included is not None
+            failed += not slot.included.succeeded
+    assert failed <= reverted
+
+
+@pytest.mark.requirement("OBXS-4", "OBXS-5", "OBX-14", "SF-94")
+async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_that_another_one_has_taken(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str
+) -> None:
+    home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)
+    beta = FaultProxy(devnet.deployment.chain("beta").rpc_urls[0], seed=0, share=0)
+    async with blocks(devnet), beta.serving() as url:
+        slow = {"WAYBILL_CHAINS": json.dumps({"beta": {"rpc_urls": [url]}}), "WAYBILL_STORE": store_url}
+        with process(home, tmp_path / "first.log", **slow) as first:
+            await first.is_at_work()
+            store = SqlStore(store_url)
+            await traffic.send(Gmp.HYPERLANE)
+            await until(lambda: states(store) == {OutboxState.DELIVERED}, "the first one works")
+            beta.hold()
+            message = await traffic.send(Gmp.HYPERLANE)
+            await until(lambda: OutboxState.CLAIMED in states(store), "the first one delivers")
+            (claimed,) = store.outbox.entries(message.id)
+            await until(lambda: beta.held > 0, "it asks, and gets no answer")
+            await put_to_sleep(first, store_url)
+            with process(home, tmp_path / "second.log", WAYBILL_STORE=store_url) as second:
+                await until(lambda: states(store) == {OutboxState.DELIVERED}, "the second one has delivered")
+                (delivered,) = store.outbox.entries(message.id)
+                assert delivered.fence > claimed.fence
+                beta.release()  # with answers from before the delivery
+                first.go_on()
+                given_up = ("lease lost to another worker", "delivery given up", "delivery failed")
+                await until(lambda: any(text in first.log for text in given_up), "the first one notices")
+                assert second.terminate() == 0
+            await traffic.send(Gmp.HYPERLANE)
+            await traffic.all_executed()
+            await until(lambda: states(store) == {OutboxState.DELIVERED}, "the first one works again, alone")
+            assert first.terminate() == 0
+    (kept,) = store.outbox.entries(message.id)
+    assert (kept.fence, kept.delivery) == (delivered.fence, delivered.delivery), "the sleeper changed nothing"
+    nothing_was_wasted(store, devnet)
+    store.close()
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("OBXS-4", "OBXS-5", "OBX-14", "OBX-70")
+async def test_two_relayers_that_fall_asleep_again_and_again_deliver_everything_and_use_every_nonce(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str
+) -> None:
+    home, traffic, dice = new_home(devnet, tmp_path), Traffic(devnet, chains), random.Random(1)
+    shared = {"WAYBILL_STORE": store_url}
+    async with blocks(devnet):
+        with (
+            process(home, tmp_path / "first.log", **shared) as first,
+            process(home, tmp_path / "second.log", **shared) as second,
+        ):
+            await first.is_at_work()
+            await second.is_at_work()
+            for _ in range(12):
+                for _ in range(3):
+                    await traffic.send(Gmp.HYPERLANE, Gmp.WORMHOLE, quorum=dice.choice([1, 2]))
+                await asyncio.sleep(dice.uniform(0, 1))
+                sleeper = dice.choice([first, second])
+                await put_to_sleep(sleeper, store_url)
+                await asyncio.sleep(dice.uniform(1, 5))  # the lease is 2 s
+                sleeper.go_on()
+            await traffic.all_executed()
+            await traffic.all_received()
+            store = SqlStore(store_url)
+            await until(lambda: states(store) == {OutboxState.DELIVERED}, "every entry is delivered")
+            await until(
+                lambda: (
+                    not any(
+                        store.transactions.open_slots(chain.chain_id, RELAYER.address)
+                        for chain in devnet.deployment.chains
+                    )
+                ),
+                "every nonce is used",
+            )
+            assert first.terminate() == second.terminate() == 0
+    nothing_was_wasted(store, devnet)
+    store.close()

@@ -1,0 +1,58 @@
+"""strace on a process that runs: kills it at a system call, or lets its system calls fail."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ATTACHING = 20  # seconds
+_PR_SET_PTRACER = 0x59616D61
+_ANYBODY = -1
+
+
+def find_strace() -> str:
+    """The tool that kills at a system call."""
+    found = shutil.which("strace")
+    assert found, "strace is missing. Debian: apt install strace"
+    return found
+
+
+def allow_tracing() -> None:
+    """Lets any process of the same user trace this one, where only a parent may otherwise."""
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY, 0, 0, 0)
+
+
+def attach(pid: int, inject: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Starts strace on a process and its threads, and returns once it holds it.
+
+    Args:
+        pid: of the process.
+        inject: what strace shall do, such as ``fsync:error=EIO``; the part before the colon names the system calls.
+        folder: where its logs go.
+    """
+    calls = inject.partition(":")[0]
+    command = [find_strace(), "-f", "-p", str(pid), "-o", str(folder / "trace"), "-e", f"trace={calls}"]
+    with (folder / "strace.log").open("wb") as log:
+        tracer = subprocess.Popen([*command, "-e", f"inject={inject}"], stdout=log, stderr=log)
+    deadline = time.monotonic() + ATTACHING
+    while "TracerPid:\t0\n" in Path(f"/proc/{pid}/status").read_text():
+        assert tracer.poll() is None, f"strace can't attach: {(folder / 'strace.log').read_text()}"
+        assert time.monotonic() < deadline, "strace did not attach"
+        time.sleep(0.002)
+    return tracer
+
+
+@contextmanager
+def injected(pid: int, inject: str, folder: Path) -> Iterator[None]:
+    """While this holds, strace does something to a process's system calls; then it lets go of it."""
+    tracer = attach(pid, inject, folder)
+    try:
+        yield
+    finally:
+        tracer.terminate()
+        tracer.wait(ATTACHING)
