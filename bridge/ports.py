@@ -17,6 +17,10 @@ class TransientError(Exception):
     """The world did not answer, or said "later": the same call may succeed."""
 
 
+class ProofPendingError(TransientError):
+    """A GMP's own parties have not attested yet, which takes them its time: nothing is wrong with anybody."""
+
+
 class InsufficientFundsError(TransientError):
     """The account can't pay for a transaction now; somebody has to send it money."""
 
@@ -179,7 +183,8 @@ class Attester(Protocol):
         """The proof that the destination's contracts ask for.
 
         Raises:
-            TransientError: not there yet.
+            ProofPendingError: not there yet.
+            TransientError: nobody could be asked.
         """
 
 

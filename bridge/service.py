@@ -18,7 +18,8 @@ from typing import TypeVar
 import structlog
 
 from bridge.adapters import create_adapters
-from bridge.chains import EvmChain, open_chains
+from bridge.attestations import AttestationError, public_attesters
+from bridge.chains import EvmChain, NewHeads, open_chains
 from bridge.devnet import devnet_attesters
 from bridge.ports import Attester, Chain, Clock
 from bridge.protocol.deployment import Deployment
@@ -83,7 +84,7 @@ class Bridge:
             worker=_worker_name(),
             deployment=deployment,
             chains=chains,
-            adapters=create_adapters(deployment, chains, _attesters(deployment, chains)),
+            adapters=create_adapters(deployment, chains, _attesters(deployment, chains, settings)),
             senders={
                 deployed.chain_id: payers[deployed.chain_id]
                 for deployed in deployment.chains
@@ -159,6 +160,8 @@ class Bridge:
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.relay.run())
+            for chain_id, url in self._settings.ws_urls(self.deployment).items():
+                group.create_task(NewHeads(url, self.relay.observers[chain_id].wakeup.set).run())
             group.create_task(self.recovery.run())
             group.create_task(self.undertaking.run())
             group.create_task(self.propagation.run())
@@ -267,13 +270,13 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
     return {signer.address.lower(): signer for signer in signers}
 
 
-def _attesters(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[Gmp, Attester]:
-    if deployment.network != _DEVNET:
-        raise SettingsError(
-            f"network {deployment.network!r}: proofs are made on the devnet only so far; fetching them from the GMPs'"
-            " own networks is not built yet"
-        )
-    return devnet_attesters(deployment, chains)
+def _attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
+    if deployment.network == _DEVNET:
+        return devnet_attesters(deployment, chains)
+    try:
+        return public_attesters(deployment, chains, settings.attestations.settings(), settings.gmps)
+    except AttestationError as error:
+        raise SettingsError(f"network {deployment.network!r}: {error}") from error
 
 
 def _worker_name() -> str:

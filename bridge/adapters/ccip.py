@@ -36,8 +36,8 @@ OFF_RAMP: Final = contract(
 
 EXECUTION_PLUGIN: Final = 1  # number of the oracles' configuration for executing; 0 is that for committing
 
-_SUCCESS: Final = 2
-_FAILURE: Final = 3
+SUCCESS: Final = 2
+FAILURE: Final = 3
 
 _EXTRA_ARGS_TAG: Final = bytes.fromhex("181dcf10")  # version 2: gas limit, and whether messages may overtake each other
 
@@ -164,11 +164,11 @@ class CcipAdapter(BaseAdapter):
         message = CcipMessage.of_dispatch(dispatch)
         identity = (message.source_selector, message.sequence)
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
-        if state == _SUCCESS:
+        if state == SUCCESS:
             return None
         hashes, flags = decode(_PROOF, attestation)
         report: tuple[Any, ...] = (message.source_selector, [message.to_tuple()], [[]], hashes, flags)
-        if state == _FAILURE:
+        if state == FAILURE:
             gas_limit = max(message.gas_limit, min(message.gas_limit * _GAS_RAISE, _MOST_GAS // 2))
             data = OFF_RAMP.encode("manuallyExecute", [report], [[(gas_limit, [])]])
         else:

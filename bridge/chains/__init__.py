@@ -3,6 +3,7 @@
 from bridge.chains.endpoints import WrongChainIdError
 from bridge.chains.evm import EvmChain
 from bridge.chains.network import open_chains
+from bridge.chains.new_heads import NewHeads
 from bridge.chains.policy import EndpointPolicy
 
-__all__ = ["EndpointPolicy", "EvmChain", "WrongChainIdError", "open_chains"]
+__all__ = ["EndpointPolicy", "EvmChain", "NewHeads", "WrongChainIdError", "open_chains"]

@@ -11,7 +11,17 @@ import structlog
 
 from bridge.dlq import DeadLetterOffice
 from bridge.policies import RetryPolicy, becomes_dead_letter, classify, guarantee_of, retry_delay, why_spent
-from bridge.ports import Adapter, Call, CallRevertedError, Chain, Clock, Dispatch, Receipt, TransientError
+from bridge.ports import (
+    Adapter,
+    Call,
+    CallRevertedError,
+    Chain,
+    Clock,
+    Dispatch,
+    ProofPendingError,
+    Receipt,
+    TransientError,
+)
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
@@ -300,6 +310,8 @@ class Deliveries:
 async def _attestation(adapter: Adapter, dispatch: Dispatch) -> bytes:
     try:
         return await adapter.attest(dispatch)
+    except ProofPendingError:
+        raise  # it is tried again later, and speaks against nobody
     except TransientError as error:
         raise NotAttestedError(str(error)) from error
 

@@ -20,6 +20,7 @@ from bridge.records.observations import (
 from bridge.records.outbox import event_id_of
 from bridge.relay.completeness import Completeness
 from bridge.relay.reading import ROUTER_TOPICS, Findings, interpret
+from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
 
@@ -65,6 +66,7 @@ class Observer:
         self._block_range = block_range
         self._completeness = completeness
         self._found = found
+        self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
         self._addresses = sorted({router, *(a for _, watch in self._adapters for a in watch.addresses)})
         self._topics = sorted({*ROUTER_TOPICS, *(t for _, watch in self._adapters for t in watch.topics)})
         self._fingerprint = _fingerprint(self._addresses, self._topics)

@@ -141,7 +141,7 @@ class Relay:
         observer = self.observers[chain_id]
         await insist(f"identify {chain_id}", observer.identify, every=poll)
         async with asyncio.TaskGroup() as group:
-            group.create_task(keep_doing(f"observe {chain_id}", observer.step, every=poll))
+            group.create_task(keep_doing(f"observe {chain_id}", observer.step, every=poll, wakeup=observer.wakeup))
             if chain_id in self.deliveries:
                 deliveries, confirmation = self.deliveries[chain_id], self.confirmations[chain_id]
                 name = f"deliver to {chain_id}"

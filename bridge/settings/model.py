@@ -21,6 +21,7 @@ from bridge.records.acceptance import Acceptance
 from bridge.recovery import PropagationSettings, RecoverySettings
 from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
 from bridge.sending import SendingSettings
+from bridge.settings.attestations import AttestationTable
 from bridge.settings.dead_letters import DeadLetterTable
 from bridge.settings.problems import explain
 from bridge.settings.reliability import GuaranteeTable, PhaseTable, PropagationTable, ReliabilityTable, choices, key_of
@@ -104,6 +105,9 @@ class Settings(BaseSettings):
     breaker_cooldown: float = Field(default=10.0, gt=0, description="until an open breaker lets one delivery try")
     breaker_cooldown_cap: float = Field(default=60.0, gt=0, description="the longest such wait; each one doubles")
 
+    attestations: AttestationTable = Field(
+        default=AttestationTable(), description="whom to ask for GMPs' proofs on a public network"
+    )
     chains: dict[str, ChainSettings] = Field(default={}, description="endpoints, by name of the chain")
     hedge_after: float | None = Field(
         default=None, gt=0, description="until a read that is slow is also asked of another endpoint; none never"
@@ -243,6 +247,11 @@ class Settings(BaseSettings):
             for deployed in deployment.chains
             if deployed.name in self.chains
         }
+
+    def ws_urls(self, deployment: Deployment) -> dict[int, str]:
+        """Where new blocks are announced, by the chain's id."""
+        named = {deployed.chain_id: self.chains.get(deployed.name) for deployed in deployment.chains}
+        return {chain_id: chain.ws_url for chain_id, chain in named.items() if chain is not None and chain.ws_url}
 
     def accepts_chain(self, name: str) -> bool:
         """Whether messages from and to a chain are delivered."""

@@ -113,5 +113,6 @@ class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""
 
     rpc_urls: tuple[str, ...] = ()  # in place of the deployments file's
+    ws_url: str | None = Field(default=None, pattern=r"^wss?://")  # announces new blocks; polling goes on beside it
     agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer where finality depends on it
     requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint
