@@ -18,6 +18,8 @@ from tests.anvil.relayers import process, until
 from tests.anvil.test_relayer import Traffic, blocks, nonces_are_all_used
 from tests.anvil.tracing import injected
 
+pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
+
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 FULL = ("pwrite64:error=ENOSPC", "database or disk is full")
 UNSYNCED = ("fdatasync,fsync:error=EIO", "disk I/O error")

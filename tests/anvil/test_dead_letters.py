@@ -25,6 +25,8 @@ from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP
 from tests.unit.dlq.servers import webhook_server
 
+pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
+
 FAILED, UNKNOWN_ID = 1, 3
 OPERATOR = account(DEPLOYER_KEY)
 STRANGER_KEY = ANVIL_KEYS[5]

@@ -21,6 +21,8 @@ from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
 
+pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
+
 TOKEN = "an operator's long token"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 RELAYER = ("relayer", "run", "--pause-gmp", "hyperlane")

@@ -28,6 +28,8 @@ from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_relayer import blocks
 from tests.anvil.traffic import World, tampered
 
+pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
+
 STRANGER = signer("stranger", 0)
 
 

@@ -25,6 +25,8 @@ from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import RELAYER
 from tests.postgresql import running_postgresql
 
+pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
+
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 
