@@ -33,8 +33,8 @@ def serve(path: str) -> None:
         listener.listen()
         print("ready", flush=True)
         while True:
-            ready, _, _ = select.select([listener, sys.stdin], [], [])
-            if sys.stdin in ready:
+            ready, _, _ = select.select([listener.fileno(), sys.stdin.fileno()], [], [])
+            if sys.stdin.fileno() in ready:
                 return
             connection, _ = listener.accept()
             with connection:
@@ -57,7 +57,7 @@ def _attend(connection: socket.socket) -> None:
         os.close(file)
     connection.sendall(b"%d\n" % child)
     ended = os.pidfd_open(child)
-    ready, _, _ = select.select([ended, connection], [], [])
+    ready, _, _ = select.select([ended, connection.fileno()], [], [])
     if ended not in ready:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
