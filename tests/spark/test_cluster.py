@@ -101,11 +101,11 @@ def test_a_stream_outlives_a_restart_of_its_postgresql(
     world = World(alpha, beta, tmp_path / "index", store=server.new_url())
     with world.indexing(spark):
         world.tell_a_story()
-        world.until(world.equals_chains, "the index has caught up", seconds=60)
+        world.until(world.equals_chains, "the index has caught up", seconds=180)
         server.stop()
         world.tell_a_story()
         server.start()
-        world.until(world.equals_chains, "the index has caught up after the restart", seconds=60)
+        world.until(world.equals_chains, "the index has caught up after the restart", seconds=180)
     never_restarted = World(alpha, beta, tmp_path / "never restarted")
     never_restarted.index_once(spark)
     assert world.contents() == never_restarted.contents()
