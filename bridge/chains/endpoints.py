@@ -12,13 +12,10 @@ from urllib.parse import urlsplit
 
 import stamina
 import structlog
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
-from eth_typing import URI
-from web3 import AsyncHTTPProvider
-from web3.types import RPCEndpoint
 
 from bridge.chains.answers import Meaning, RpcError, meaning_of
 from bridge.chains.policy import CHANGING, EndpointPolicy, Pace
+from bridge.chains.transport import NoAnswerError, Transport
 from bridge.ports import TerminalError, TransientError
 
 _log = structlog.get_logger(__name__)
@@ -28,6 +25,8 @@ stamina.instrumentation.set_on_retry_hooks([])
 
 # An endpoint that failed is asked last for so long, so that not every request waits for its time-out again.
 REST_SECONDS = 5.0
+
+_FIRST_PAUSE = 0.1  # seconds between the first two tries of a request; the next pauses are stamina's
 
 
 class WrongChainIdError(TerminalError):
@@ -70,7 +69,7 @@ class EndpointState:
 
 
 class Endpoint:
-    """One URL, over one session that is kept open."""
+    """One URL, and what is known of whoever answers behind it."""
 
     def __init__(self, url: str, chain_id: int, policy: EndpointPolicy) -> None:
         self.url = url
@@ -80,22 +79,11 @@ class Endpoint:
         self._chain_id = chain_id
         self._verified = False
         self._pace = Pace(policy.requests_per_second)
-        self._session = ClientSession(connector=TCPConnector(limit=64, keepalive_timeout=60), raise_for_status=True)
-        # web3's own retries would hide failures from the next endpoint's chance.
-        self._provider = AsyncHTTPProvider(
-            URI(url),
-            request_kwargs={"timeout": ClientTimeout(total=policy.request_seconds)},
-            exception_retry_configuration=None,
-        )
-
-    async def open(self) -> None:
-        """Gives the provider the session; its own would open a connection per request."""
-        await self._provider.cache_async_session(self._session)
+        self._transport = Transport(url, self.name, seconds=policy.request_seconds, batch=policy.batch)
 
     async def close(self) -> None:
-        """Closes the session and its connections."""
-        await self._provider.disconnect()
-        await self._session.close()
+        """Closes the connections."""
+        await self._transport.close()
 
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
         """The result of a request.
@@ -133,18 +121,12 @@ class Endpoint:
         return result
 
     async def _make(self, method: str, params: Sequence[Any]) -> Any:
-        if self._session.closed:
-            # The provider would open a session of its own, which nobody closes.
-            raise RuntimeError(f"{method} was asked of {self.name} after its connection was closed")
         try:
-            answer: Any = await self._provider.make_request(RPCEndpoint(method), list(params))
-        except TimeoutError:
+            answer = await self._transport.ask(method, params)
+        except NoAnswerError as error:
             self._verified = False
-            raise _EndpointError("no answer in time") from None
-        except (ClientError, OSError, ValueError) as error:
-            self._verified = False
-            raise _EndpointError(str(error) or type(error).__name__) from error
-        if not isinstance(answer, dict) or ("result" not in answer and "error" not in answer):
+            raise _EndpointError(str(error)) from error
+        if "result" not in answer and "error" not in answer:
             raise _EndpointError(f"{method} answered neither a result nor an error")
         if answer.get("error") is not None:
             raise RpcError.from_json(method, answer["error"])
@@ -204,11 +186,15 @@ class Endpoints:
             RpcError: a node answered with an error that another node would give too.
             TransientError: nobody answered within that time.
         """
+        try:
+            return await self._ask_each(method, params)  # nearly always enough
+        except _NobodyAnsweredError:
+            await asyncio.sleep(_FIRST_PAUSE)
         attempts = stamina.retry_context(
             on=_NobodyAnsweredError,
             attempts=None,
             timeout=self._policy.retry_seconds,
-            wait_initial=0.1,
+            wait_initial=2 * _FIRST_PAUSE,
             wait_max=2.0,
             wait_jitter=0.2,
         )
@@ -261,7 +247,6 @@ class Endpoints:
     async def _look_behind_each(self) -> None:
         reasons = []
         for endpoint in self._endpoints:
-            await endpoint.open()
             try:
                 await endpoint.verify()
             except (_EndpointError, RpcError) as error:

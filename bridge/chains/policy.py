@@ -19,6 +19,7 @@ class EndpointPolicy:
         agreement: how many endpoints must say the same where finality depends on it: blocks by height, and logs.
         hedge_after: until a read that is slow is asked of another endpoint too; None never.
         requests_per_second: to each endpoint; None is as many as there are.
+        batch: requests that travel to an endpoint together at most, see `Transport`.
     """
 
     request_seconds: float = 10.0
@@ -26,6 +27,7 @@ class EndpointPolicy:
     agreement: int = 1
     hedge_after: float | None = None
     requests_per_second: float | None = None
+    batch: int = 50
 
 
 class Pace:

@@ -183,8 +183,8 @@ class TransactionLedger(Protocol):
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
         """Notes that nodes took the latest versions."""
 
-    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> None:
-        """Notes that blocks include them."""
+    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
+        """Notes that blocks include them; returns them as they are then."""
 
     def orphan(self, slot_id: int) -> None:
         """Notes that the including block fell."""

@@ -103,9 +103,10 @@ class Deliveries:
         self._settings = settings
         self._gmps = settings.claimable & adapters.keys()
         self.wakeup = Wakeup()
-        self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self.wakeup.set)
+        self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self._may_claim_more)
         self._active: dict[Claim, asyncio.Task[None]] = {}
         self._probes: dict[Gmp, Claim] = {}
+        self._waits_for_room = True  # whether an end lets something be claimed that could not be before
 
     @property
     def commits(self) -> Mapping[str, int]:
@@ -115,6 +116,7 @@ class Deliveries:
     async def step(self) -> bool:
         """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
         room = self._settings.in_flight - len(self._active)
+        self._waits_for_room = True
         if room <= 0 or not self._gmps or not await self._sender.can_pay():
             return False
         closed = self._health.among(self._gmps, BreakerState.CLOSED)
@@ -124,6 +126,8 @@ class Deliveries:
         for entry in claimed:
             claim = entry.claim_held
             self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
+        is_held_back = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
+        self._waits_for_room = len(claimed) == room or is_held_back
         return len(claimed) == room
 
     def _claim(self, gmps: frozenset[Gmp], limit: int, accepts: Acceptance | None = None) -> list[OutboxEntry]:
@@ -220,9 +224,13 @@ class Deliveries:
             self._acknowledgements.add(Delivered(claim, delivery))
         finally:
             del self._active[claim]
-            self.wakeup.set()
+            self._may_claim_more()
             if not self._active:
                 self._acknowledgements.nothing_under_way()
+
+    def _may_claim_more(self) -> None:
+        if self._waits_for_room:
+            self.wakeup.set()
 
     def _tell_health(self, entry: OutboxEntry, code: str | None) -> None:
         dispatch = entry.dispatch

@@ -29,6 +29,8 @@ class SenderPool:
 
     async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
         """See `Sender.send`: by the account that is at it already, else by the one with the least to do that can pay."""
+        if len(self._senders) == 1:
+            return await self._senders[0].send(purpose, call, claim)
         for sender in self._senders:
             if sender.is_sending(purpose):
                 return await sender.send(purpose, call, claim)

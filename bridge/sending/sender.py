@@ -77,7 +77,8 @@ class Sender:
             TransientError: no block included it in time.
             TerminalError: the chain will never take it.
         """
-        slot = self._account.ledger.open_slot(*self._account.key, purpose)
+        # A call that says its gas needs no estimate, which could fail while the purpose is under way: reserving finds that.
+        slot = self._account.ledger.open_slot(*self._account.key, purpose) if call.gas is None else None
         if slot is None:
             wanted = _Wanted(
                 SlotRequest(purpose, await self._with_gas(call), claim), asyncio.get_running_loop().create_future()

@@ -68,15 +68,13 @@ class Upkeep:
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
         """Their nonces are used: by which version, or by whom?"""
         receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
-        found = [(slot, receipt) for slot, receipt in zip(slots, receipts, strict=True) if receipt is not None]
+        found = {slot.slot_id: one for slot, one in zip(slots, receipts, strict=True) if one is not None}
         if found:
-            self._ledger.include([(slot.slot_id, _inclusion(receipt)) for slot, receipt in found])
-        for slot, included in found:
-            self._foreign_since.pop(slot.slot_id, None)
-            self._tell(self._ledger.slot(slot.slot_id), included)
-        settled = {slot.slot_id for slot, _ in found}
+            for slot in self._ledger.include([(slot_id, _inclusion(receipt)) for slot_id, receipt in found.items()]):
+                self._foreign_since.pop(slot.slot_id, None)
+                self._tell(slot, found[slot.slot_id])
         for slot in slots:
-            if slot.slot_id not in settled:
+            if slot.slot_id not in found:
                 self._suspect_foreign(slot)
 
     async def _receipt(self, slot: Slot) -> Receipt | None:

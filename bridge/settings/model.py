@@ -237,6 +237,7 @@ class Settings(BaseSettings):
                 agreement=chain.agreement,
                 hedge_after=self.hedge_after,
                 requests_per_second=chain.requests_per_second,
+                batch=chain.batch,
             )
         return found
 

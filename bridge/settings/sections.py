@@ -116,3 +116,4 @@ class ChainSettings(Section):
     ws_url: str | None = Field(default=None, pattern=r"^wss?://")  # announces new blocks; polling goes on beside it
     agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer where finality depends on it
     requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint
+    batch: int = Field(default=50, ge=1)  # requests that travel to an endpoint together at most

@@ -59,9 +59,10 @@ class MemoryTransactionLedger:
             if slot.state in (SlotState.SIGNED, SlotState.BROADCAST):
                 self._slots[slot_id] = slot.broadcast(now)
 
-    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> None:
+    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
         changed = {slot_id: self._slots[slot_id].in_block(inclusion) for slot_id, inclusion in inclusions}
         self._slots.update(changed)
+        return list(changed.values())
 
     def orphan(self, slot_id: int) -> None:
         self._slots[slot_id] = self._slots[slot_id].orphaned()

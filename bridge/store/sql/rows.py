@@ -190,7 +190,6 @@ def failure_from(row: RowMapping) -> RecordedFailure:
 
 def slot_columns(slot: Slot) -> dict[str, Any]:
     """The columns of `slots`, but for its key."""
-    included = slot.included
     return {
         "chain_id": slot.chain_id,
         "account": slot.account,
@@ -200,9 +199,17 @@ def slot_columns(slot: Slot) -> dict[str, Any]:
         "call_data": slot.call and slot.call.data,
         "call_value": slot.call and str(slot.call.value),
         "call_gas": slot.call and slot.call.gas,
-        "state": slot.state.value,
         "reserved_at": slot.reserved_at,
         "broadcast_at": slot.broadcast_at,
+        **inclusion_columns(slot),
+    }
+
+
+def inclusion_columns(slot: Slot) -> dict[str, Any]:
+    """The columns of `slots` that change with a transaction's way into a block."""
+    included = slot.included
+    return {
+        "state": slot.state.value,
         "included_hash": included and included.transaction_hash,
         "included_block_number": included and included.block.number,
         "included_block_hash": included and included.block.hash,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
+from bridge.records.outbox import Claim
 from bridge.records.transactions import (
     OPEN_STATES,
     Inclusion,
@@ -35,25 +35,31 @@ class SqlTransactionLedger:
         self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
     ) -> list[Slot | None]:
         given: list[Slot | None] = []
+        blanks: list[Slot] = []
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             highest = connection.execute(select(func.max(slots.c.nonce)).where(_of(chain_id, account))).scalar()
             nonce = first_nonce if highest is None else max(first_nonce, highest + 1)
+            good = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
+            known = _open_by_purpose(connection, chain_id, account, [one.purpose for one in requests])
             for request in requests:
-                if not _claim_is_good(connection, request):
+                if request.claim is not None and request.claim not in good:
                     given.append(None)
                     continue
-                slot = _open_slot(connection, chain_id, account, request.purpose)
-                if slot is None:
-                    slot = _new_slot(connection, Slot.reserved(chain_id, account, nonce, request, now))
+                if request.purpose not in known:
+                    known[request.purpose] = Slot.reserved(chain_id, account, nonce, request, now)
+                    blanks.append(known[request.purpose])
                     nonce += 1
-                given.append(slot)
-        return given
+                given.append(known[request.purpose])
+            made = {slot.nonce: slot for slot in _new_slots(connection, blanks)}
+        return [slot and made.get(slot.nonce, slot) for slot in given]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             existing = _slots(connection, select(slots).where(_of(chain_id, account), slots.c.nonce == nonce))
             return (
-                existing[0] if existing else _new_slot(connection, Slot.reserved(chain_id, account, nonce, None, now))
+                existing[0]
+                if existing
+                else _new_slots(connection, [Slot.reserved(chain_id, account, nonce, None, now)])[0]
             )
 
     def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
@@ -82,10 +88,13 @@ class SqlTransactionLedger:
         with self._database.transaction() as connection:
             connection.execute(update(slots).where(sent).values(state=SlotState.BROADCAST.value, broadcast_at=now))
 
-    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> None:
+    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
+        places = dict(inclusions)
         with self._database.transaction() as connection:
-            for slot_id, inclusion in sorted(inclusions, key=itemgetter(0)):
-                _save(connection, _locked_slot(connection, slot_id).in_block(inclusion))
+            included = [slot.in_block(places[slot.slot_id]) for slot in _locked_slots(connection, list(places))]
+            values = [{"key": slot.slot_id, **rows.inclusion_columns(slot)} for slot in included]
+            connection.execute(update(slots).where(slots.c.slot_id == bindparam("key")), values)
+        return included
 
     def orphan(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
@@ -106,7 +115,7 @@ class SqlTransactionLedger:
 
     def open_slot(self, chain_id: int, account: str, purpose: str) -> Slot | None:
         with self._database.reading() as connection:
-            return _open_slot(connection, chain_id, account, purpose)
+            return _open_by_purpose(connection, chain_id, account, [purpose]).get(purpose)
 
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         return self._read(select(slots).where(_of(chain_id, account), _OPEN))
@@ -134,21 +143,20 @@ def _of(chain_id: int, account: str) -> Any:
     return (slots.c.chain_id == chain_id) & (slots.c.account == account)
 
 
-def _claim_is_good(connection: Connection, request: SlotRequest) -> bool:
-    if request.claim is None:
-        return True
-    query = select(outbox.c.event_id).where(
-        outbox.c.event_id == request.claim.event_id,
+def _good_claims(connection: Connection, claims: Sequence[Claim]) -> set[Claim]:
+    """Those of the claims that their workers still hold, and whose dispatches are not orphaned."""
+    query = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).where(
+        outbox.c.event_id.in_([claim.event_id for claim in claims]),
         outbox.c.state == "CLAIMED",
-        outbox.c.claimed_by == request.claim.worker,
-        outbox.c.fence == request.claim.fence,
         outbox.c.orphaned_at.is_(None),
     )
-    return connection.execute(query).first() is not None
+    return {Claim(*row) for row in connection.execute(query)}.intersection(claims)
 
 
 def _slots(connection: Connection, query: Select[Any]) -> list[Slot]:
     found = connection.execute(query.order_by(slots.c.chain_id, slots.c.account, slots.c.nonce)).mappings().all()
+    if not found:
+        return []
     versions = (
         select(signed_versions)
         .where(signed_versions.c.slot_id.in_([row["slot_id"] for row in found]))
@@ -168,21 +176,33 @@ def _slot(connection: Connection, slot_id: int) -> Slot:
     return found[0]
 
 
+def _locked_slots(connection: Connection, slot_ids: Sequence[int]) -> list[Slot]:
+    """Slots that nobody else changes before this transaction ends; locked in one order, so that no two wait for each other."""
+    these = slots.c.slot_id.in_(slot_ids)
+    connection.execute(select(slots.c.slot_id).where(these).order_by(slots.c.slot_id).with_for_update())
+    return _slots(connection, select(slots).where(these))
+
+
 def _locked_slot(connection: Connection, slot_id: int) -> Slot:
-    """A slot that nobody else changes before this transaction ends."""
-    connection.execute(select(slots.c.slot_id).where(slots.c.slot_id == slot_id).with_for_update())
-    return _slot(connection, slot_id)
+    found = _locked_slots(connection, [slot_id])
+    if not found:
+        raise KeyError(slot_id)
+    return found[0]
 
 
-def _open_slot(connection: Connection, chain_id: int, account: str, purpose: str) -> Slot | None:
-    found = _slots(connection, select(slots).where(_of(chain_id, account), slots.c.purpose == purpose, _OPEN))
-    return found[0] if found else None
+def _open_by_purpose(connection: Connection, chain_id: int, account: str, purposes: Sequence[str]) -> dict[str, Slot]:
+    found = _slots(connection, select(slots).where(_of(chain_id, account), slots.c.purpose.in_(purposes), _OPEN))
+    return {slot.purpose: slot for slot in found}
 
 
-def _new_slot(connection: Connection, blank: Slot) -> Slot:
-    result = connection.execute(insert(slots).values(**rows.slot_columns(blank)))
-    assert result.inserted_primary_key is not None
-    return replace(blank, slot_id=result.inserted_primary_key[0])
+def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:
+    if not blanks:
+        return []
+    made = connection.execute(
+        insert(slots).returning(slots.c.nonce, slots.c.slot_id), [rows.slot_columns(blank) for blank in blanks]
+    )
+    ids = {row.nonce: row.slot_id for row in made}
+    return [replace(blank, slot_id=ids[blank.nonce]) for blank in blanks]
 
 
 def _save(connection: Connection, slot: Slot) -> None:
