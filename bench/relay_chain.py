@@ -89,7 +89,9 @@ async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
 
 async def _relay(devnet: Devnet, path: Path, *, sends: int, expected: int) -> SqlStore:
     """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
-    settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{path}", poll=0.1, in_flight=200)
+    settings = Settings.load(
+        relayer_key=RELAYER_KEY, store=f"sqlite:///{path}", poll=0.1, in_flight=BURST, send_batch=BURST
+    )
     store = SqlStore(settings.store)
     async with open_bridge(devnet.deployment, settings) as bridge:
         tasks = [asyncio.create_task(bridge.run()), asyncio.create_task(_mine(devnet))]

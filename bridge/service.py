@@ -98,16 +98,7 @@ class Bridge:
             settings=relaying,
         )
         self.recovery = self._open_recovery(relaying, clock)
-        letters = self.undertaking.letters
-        self.propagation = Propagation(
-            deployment=deployment,
-            chains=chains,
-            store=store,
-            propagator=RoutePropagator(deployment, chains, letters=letters, recovery=self.recovery, senders=payers),
-            signer=self.undertaking.sealer,
-            clock=clock,
-            settings=settings.propagation(),
-        )
+        self.propagation = self._open_propagation(payers, clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
         """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
@@ -136,6 +127,21 @@ class Bridge:
         )
         requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
         return Recovery(planner, self.store, clock, self._settings.recovery(), requests)
+
+    def _open_propagation(self, payers: Mapping[int, SenderPool], clock: Clock) -> Propagation:
+        letters = self.undertaking.letters
+        propagator = RoutePropagator(
+            self.deployment, self.chains, letters=letters, recovery=self.recovery, senders=payers
+        )
+        return Propagation(
+            deployment=self.deployment,
+            chains=self.chains,
+            store=self.store,
+            propagator=propagator,
+            signer=self.undertaking.sealer,
+            clock=clock,
+            settings=self._settings.propagation(),
+        )
 
     @property
     def accounts(self) -> frozenset[str]:

@@ -16,26 +16,30 @@ from bridge.service import open_bridge, run_until_signalled
 
 app = typer.Typer(help="Carry messages from chain to chain.", no_args_is_help=True)
 
+OnlyGmps = Annotated[
+    str | None, typer.Option("--gmp", help="Deliver over these GMPs only, separated by commas.", show_default=False)
+]
+PausedGmps = Annotated[
+    str | None,
+    typer.Option("--pause-gmp", help="Do not deliver over these for now; their messages wait.", show_default=False),
+]
+PayingKey = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        help="Private key that pays for deliveries, else WAYBILL_RELAYER_KEY. On the devnet a public one by default.",
+        show_default=False,
+    ),
+]
+
 
 @app.command()
 def run(
     *,
-    gmp: Annotated[
-        str | None, typer.Option("--gmp", help="Deliver over these GMPs only, separated by commas.", show_default=False)
-    ] = None,
-    pause_gmp: Annotated[
-        str | None,
-        typer.Option("--pause-gmp", help="Do not deliver over these for now; their messages wait.", show_default=False),
-    ] = None,
+    gmp: OnlyGmps = None,
+    pause_gmp: PausedGmps = None,
     network: options.Network = DEVNET,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--key",
-            help="Private key that pays for deliveries, else WAYBILL_RELAYER_KEY. On the devnet a public one by default.",
-            show_default=False,
-        ),
-    ] = None,
+    key: PayingKey = None,
     store: options.StoreUrl = None,
     commit: options.Commit = None,
     unsafe: Annotated[bool, typer.Option("--unsafe", help="Allow --commit auto.")] = False,

@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated, Any
 
 import typer
+from eth_account.signers.local import LocalAccount
 
 from bridge.chains import open_chains
 from bridge.cli import options
@@ -46,10 +47,9 @@ def send(
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
     origin, target = _lane(deployment, source, destination)
-    named = options.gmps(gmps)
-    _check_quorum(quorum, named)
+    named = _named(gmps, quorum)
     receiver = recipient or _inbox(target)
-    to_bytes32(receiver)
+    to_bytes32(receiver)  # refuses what is no address
     request = RouteRequest(
         destination=target.chain_id,
         recipient=receiver,
@@ -61,18 +61,8 @@ def send(
         kind=_kind(kind),
         retriable=retriable,
     )
-    account = workspace.account(key)
-
-    async def run() -> tuple[Sent, Progress | None]:
-        async with open_chains(deployment, [origin.chain_id, target.chain_id]) as chains:
-            client = Client(deployment, chains, account)
-            sent = await client.route(origin.chain_id, request)
-            if not wait:
-                return sent, None
-            progress(f"sent 0x{sent.message.id.hex()}; waiting for its execution on {target.name}")
-            return sent, await client.wait(sent.message, timeout)
-
-    sent, reached = asyncio.run(run())
+    work = _route(deployment, (origin, target), workspace.account(key), request, timeout if wait else None)
+    sent, reached = asyncio.run(work)
     _print(sent, reached, origin, target, as_json=as_json)
     if reached is not None and not reached.executed:
         raise CliError(
@@ -80,6 +70,24 @@ def send(
             code=ExitCode.PENDING,
             next_step=f"waybill message explain 0x{sent.message.id.hex()}",
         )
+
+
+async def _route(
+    deployment: Deployment,
+    lane: tuple[ChainDeployment, ChainDeployment],
+    account: LocalAccount,
+    request: RouteRequest,
+    patience: float | None,
+) -> tuple[Sent, Progress | None]:
+    """Sends, and waits so many seconds for the execution; None waits for nothing."""
+    origin, target = lane
+    async with open_chains(deployment, [origin.chain_id, target.chain_id]) as chains:
+        client = Client(deployment, chains, account)
+        sent = await client.route(origin.chain_id, request)
+        if patience is None:
+            return sent, None
+        progress(f"sent 0x{sent.message.id.hex()}; waiting for its execution on {target.name}")
+        return sent, await client.wait(sent.message, patience)
 
 
 def _lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainDeployment, ChainDeployment]:
@@ -92,9 +100,11 @@ def _lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainD
     return origin, target
 
 
-def _check_quorum(quorum: int | None, gmps: tuple[Gmp, ...]) -> None:
-    if quorum is not None and not 1 <= quorum <= len(gmps):
-        raise UsageError(f"--quorum {quorum} can't be reached with {len(gmps)} GMPs; give 1 to {len(gmps)}")
+def _named(gmps: str, quorum: int | None) -> tuple[Gmp, ...]:
+    named = options.gmps(gmps)
+    if quorum is not None and not 1 <= quorum <= len(named):
+        raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; give 1 to {len(named)}")
+    return named
 
 
 def _kind(text: str) -> Kind:

@@ -13,7 +13,7 @@ from bridge.protocol.message import Message
 from bridge.records import Store
 from bridge.recovery.choice import Situation, failing_on, ranked
 from bridge.recovery.lookup import find_message
-from bridge.routers import RouterReader, SentMessage
+from bridge.routers import Progress, RouterReader, SentMessage
 from bridge.sending import Sender
 
 
@@ -43,6 +43,19 @@ class Plan:
     def purpose(self) -> str:
         """Names the attempt: whoever asks for the same one joins the transaction that is under way."""
         return retry_purpose(self.message.id, self.attempt)
+
+
+async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Progress, int]:
+    """How far a message is whose quorum is still open, and how many receipts it misses."""
+    progress = await destination.progress(message.id)
+    if progress.executed:
+        raise UnneededError("it is executed")
+    if progress.ended:
+        raise UnneededError("it has expired or was cancelled")
+    missing = await destination.missing_receipts(message)
+    if missing == 0:
+        raise UnneededError("its quorum has delivered: it has to be executed, not retried")
+    return progress, missing
 
 
 def retry_purpose(message_id: bytes, attempt: int) -> str:
@@ -117,14 +130,7 @@ class Planner:
             NotNowError: no key, no GMP, or too expensive.
         """
         source, destination = self._routers(message)
-        progress = await destination.progress(message.id)
-        if progress.executed:
-            raise UnneededError("it is executed")
-        if progress.ended:
-            raise UnneededError("it has expired or was cancelled")
-        missing = await destination.missing_receipts(message)
-        if missing == 0:
-            raise UnneededError("its quorum has delivered: it has to be executed, not retried")
+        progress, missing = await _open_quorum(message, destination)
         sent = await source.sent_message(message.id)
         if sent is None:
             raise ImpossibleError("it was not routed as retriable")

@@ -11,7 +11,7 @@ import structlog
 from bridge.dlq import DeadLetterOffice
 from bridge.policies import RetryPolicy, validated
 from bridge.ports import Adapter, Chain, Clock
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records import Store
@@ -59,36 +59,13 @@ class Relay:
         self._outbox = store.outbox
         self._clock = clock
         validated(policies)
-        self.observers: dict[int, Observer] = {}
-        self.confirmations: dict[int, Confirmation] = {}
-        for deployed in deployment.chains:
-            chain = chains[deployed.chain_id]
-            self.observers[deployed.chain_id] = Observer(
-                chain,
-                deployed.router,
-                adapters.values(),
-                store.observations,
-                clock,
-                start_block=deployed.start_block,
-                confirmations=deployed.confirmations,
-                block_range=settings.block_range,
-                completeness=Completeness(
-                    chain,
-                    deployed.router,
-                    [other.chain_id for other in deployment.chains if other is not deployed],
-                    store.observations,
-                    clock,
-                    every=settings.compare,
-                ),
-                found=self._wake,
-            )
-            self.confirmations[deployed.chain_id] = Confirmation(
-                chain,
-                deployed.router,
-                store.outbox,
-                clock,
-                partial(store.observations.final_height, deployed.chain_id),
-            )
+        self.observers = {
+            deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
+            for deployed in deployment.chains
+        }
+        self.confirmations = {
+            deployed.chain_id: self._confirmation(deployed, chains, store) for deployed in deployment.chains
+        }
         self.deliveries = {
             chain_id: Deliveries(
                 worker=worker,
@@ -106,6 +83,40 @@ class Relay:
             )
             for chain_id, sender in senders.items()
         }
+
+    def _observer(
+        self,
+        deployed: ChainDeployment,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        adapters: Mapping[Gmp, Adapter],
+        store: Store,
+    ) -> Observer:
+        chain = chains[deployed.chain_id]
+        completeness = Completeness(
+            chain,
+            deployed.router,
+            [other.chain_id for other in deployment.chains if other is not deployed],
+            store.observations,
+            self._clock,
+            every=self._settings.compare,
+        )
+        return Observer(
+            chain,
+            deployed.router,
+            adapters.values(),
+            store.observations,
+            self._clock,
+            start_block=deployed.start_block,
+            confirmations=deployed.confirmations,
+            block_range=self._settings.block_range,
+            completeness=completeness,
+            found=self._wake,
+        )
+
+    def _confirmation(self, deployed: ChainDeployment, chains: Mapping[int, Chain], store: Store) -> Confirmation:
+        final_height = partial(store.observations.final_height, deployed.chain_id)
+        return Confirmation(chains[deployed.chain_id], deployed.router, store.outbox, self._clock, final_height)
 
     @property
     def commits(self) -> dict[int, Mapping[str, int]]:

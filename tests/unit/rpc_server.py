@@ -18,6 +18,7 @@ class RpcServer:
         self.behaviour = behaviour
         self.chain_id = chain_id
         self.requests: list[tuple[str, list[Any]]] = []
+        self.exchanges = 0  # HTTP requests: a batch is one
         self.connections: set[object] = set()
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -47,7 +48,16 @@ class RpcServer:
 
     async def _handle(self, request: web.Request) -> web.Response:
         self.connections.add(request.transport)
+        self.exchanges += 1
         body = await request.json()
+        if not isinstance(body, list):
+            answer = await self._answer(body)
+            return answer if isinstance(answer, web.Response) else web.json_response(answer)
+        answers = [await self._answer(one) for one in body]
+        whole = next((answer for answer in answers if isinstance(answer, web.Response)), None)
+        return whole or web.json_response(list(reversed(answers)))  # the standard allows any order
+
+    async def _answer(self, body: dict[str, Any]) -> Answer:
         method, params = body["method"], body["params"]
         self.requests.append((method, params))
         if method == "eth_chainId":
@@ -55,9 +65,7 @@ class RpcServer:
         else:
             found = self.behaviour(method, params)
             answer = found if isinstance(found, web.Response | dict) else await found
-        if isinstance(answer, web.Response):
-            return answer
-        return web.json_response({"jsonrpc": "2.0", "id": body["id"], **answer})
+        return answer if isinstance(answer, web.Response) else {"jsonrpc": "2.0", "id": body["id"], **answer}
 
 
 def error(code: int, message: str, data: Any = None) -> dict[str, Any]:

@@ -189,7 +189,7 @@ class SqlOutbox:
 
     def _read(self, query: Select[Any]) -> list[OutboxEntry]:
         with self._database.reading() as connection:
-            return [rows.entry_from(row) for row in connection.execute(query).mappings()]
+            return [rows.entry_from(row) for row in connection.execute(query).mappings().all()]
 
 
 def _accepted(accepts: Acceptance) -> list[ColumnElement[bool]]:
@@ -210,7 +210,7 @@ def _accepted(accepts: Acceptance) -> list[ColumnElement[bool]]:
 def _free(connection: Connection, query: Select[Any]) -> list[OutboxEntry]:
     """Entries that nobody else is changing, nor will before this transaction ends; the others are left to whoever is."""
     query = query.with_for_update(of=outbox, skip_locked=True)
-    return [rows.entry_from(row) for row in connection.execute(query).mappings()]
+    return [rows.entry_from(row) for row in connection.execute(query).mappings().all()]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 from sqlalchemy import RowMapping
 
 from bridge.ports import Call, Dispatch, Fees
@@ -144,7 +145,7 @@ def entry_from(row: RowMapping) -> OutboxEntry:
         block_hash=row["block_hash"],
         transaction_hash=row["transaction_hash"],
         log_index=row["log_index"],
-        evidence=json.loads(row["evidence"]),
+        evidence=orjson.loads(row["evidence"]),
     )
     return OutboxEntry(
         event_id=row["event_id"],

@@ -5,6 +5,7 @@ import pytest
 from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
+from bridge.records.outbox import Delivered
 from bridge.records.transactions import (
     ForbiddenSlotTransitionError,
     Inclusion,
@@ -86,6 +87,34 @@ def test_a_lost_claim_gets_no_nonce(store: Store) -> None:
 
     store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
     assert store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=1) == [None]
+
+
+def test_of_calls_that_ask_together_only_those_with_a_lost_claim_go_without_a_nonce(store: Store) -> None:
+    store.observations.record(observed_range(message(1), message(2), now=1))
+    entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=10, now=2, lease=60)
+    held, lost = [entry.claim_held for entry in entries]
+    (under_way,) = reserve(store, "under way")
+    store.outbox.finish([Delivered(lost, None)], 3)
+    requests = [
+        SlotRequest("lost", CALL, lost),
+        SlotRequest("held", CALL, held),
+        SlotRequest("under way", CALL),
+        SlotRequest("held", CALL, held),
+        SlotRequest("new", CALL),
+    ]
+    nothing, first, known, again, new = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=4)
+    assert (nothing, known, again) == (None, under_way, first)
+    assert [slot and slot.nonce for slot in (first, new)] == [1, 2]
+    assert [slot.purpose for slot in store.transactions.open_slots(BETA, ACCOUNT)] == ["under way", "held", "new"]
+
+
+def test_slots_that_blocks_include_are_given_back_as_they_are_then(store: Store) -> None:
+    slots = [signed(store, name) for name in ("a", "b")]
+    inclusions = [(slot.slot_id, Inclusion(word(slot.purpose), block(5), succeeded=True)) for slot in reversed(slots)]
+    included = store.transactions.include(inclusions)
+    assert sorted(slot.purpose for slot in included) == ["a", "b"]
+    assert all(slot == store.transactions.slot(slot.slot_id) for slot in included)
+    assert {slot.state for slot in included} == {SlotState.INCLUDED}
 
 
 def test_a_claim_whose_source_was_reorged_away_gets_no_nonce(store: Store) -> None:
