@@ -209,6 +209,7 @@ class Deliveries:
             outcome = await self._failed(entry, claim, error, log)
             self._acknowledgements.add(outcome)
             if isinstance(outcome, Retry):
+                self._waits_for_room = True  # it may be due by the time that it is written
                 wait = outcome.available_at - self._clock.now()
                 asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
         else:

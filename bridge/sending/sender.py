@@ -158,8 +158,11 @@ class Sender:
         first_nonce = await self._upkeep.first_nonce()
         fees = await account.chain.fees()
         requests = [wanted.request for wanted in batch]
-        slots = account.ledger.reserve(*account.key, requests, first_nonce=first_nonce, now=account.clock.now())
-        unsigned = {slot.slot_id: slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED}
+        now = account.clock.now()
+        slots = account.ledger.reserve(*account.key, requests, first_nonce=first_nonce, now=now)
+        given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
+        # One that was reserved before is another worker's to sign for, or upkeep's to close.
+        unsigned = {slot.slot_id: slot for slot in given if slot.reserved_at == now}
         versions = [(slot.slot_id, await account.signed(slot, fees)) for slot in unsigned.values()]
         stored = account.ledger.sign_all(versions)
         by_id = dict(versions)
