@@ -9,6 +9,7 @@ import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.so
 import {Execution} from "../../../contracts/types/Receipts.sol";
 import {Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+import {RevertingRecipient} from "./doubles/Recipients.sol";
 
 contract ExpireTest is RouterFixture {
     function assertState(Message memory message, uint16 expected, Execution execution) internal view {
@@ -76,8 +77,11 @@ contract ExpireTest is RouterFixture {
     }
 
     function test_Revert_When_AnExpiredMessageIsExecuted() public {
-        Message memory message = arriving(2);
+        // All that it lacks is time: its quorum is reached, and its recipient is willing by now.
+        RevertingRecipient reverting = new RevertingRecipient();
+        Message memory message = arrivingFor(address(reverting), 1);
         deliver(HYPERLANE, message);
+        reverting.mend();
         vm.warp(START + message.ttl + 1);
         bytes32 messageId = MessageLibrary.id(message);
         vm.expectRevert(
