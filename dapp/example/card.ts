@@ -11,6 +11,7 @@ import {
   reasonOf,
   type Waybill,
 } from "@waybill/dapp";
+import { ActButton } from "./acts.ts";
 import { element, problemLine, whenPressed } from "./element.ts";
 import { FeeList } from "./fee-list.ts";
 import { clock, payloadText, shortened, since, words } from "./format.ts";
@@ -25,7 +26,7 @@ export class Card {
   readonly #timeline = element("ol", { className: "timeline" });
   readonly #fees = new FeeList("GMPs to retry over", () => this.#quote());
   readonly #retry: HTMLDetailsElement;
-  readonly #execute = element("button", { type: "button", className: "primary" }, "Execute");
+  readonly #act: ActButton;
 
   /** @param waybill the kit, with the wallet if one is connected. */
   constructor(message: Message, waybill: () => Waybill) {
@@ -35,9 +36,9 @@ export class Card {
     const problem = problemLine();
     const send = element("button", { type: "button", className: "primary" }, "Retry");
     whenPressed(send, problem, async () => void (await this.#waybill().retryRoute(message, this.#fees.chosen)));
-    whenPressed(this.#execute, problem, async () => void (await this.#waybill().execute(message)));
     this.#retry = element("details", { hidden: true }, element("summary", {}, "Retry over other GMPs"), this.#fees.root, send);
     this.#retry.addEventListener("toggle", () => this.#retry.open && this.#quote());
+    this.#act = new ActButton(message, waybill);
     this.root = element(
       "article",
       { className: "card message", id, "aria-label": `Message ${shortened(id)}` },
@@ -46,10 +47,9 @@ export class Card {
       gmpTable(this.#gmps),
       this.#timeline,
       this.#retry,
-      this.#execute,
+      this.#act.root,
       problem,
     );
-    this.#execute.hidden = true;
     const source = waybill().deployment.chain(message.sourceChain);
     this.#fees.offer(gmpsOf(source), []);
   }
@@ -74,14 +74,13 @@ export class Card {
   }
 
   #show(progress: Progress): void {
-    const needsExecution = progress.action === "execute";
-    const canBeRetried = ["ROUTED", "RECEIVED", "STALLED"].includes(progress.state) && !needsExecution;
+    const canBeRetried = ["ROUTED", "RECEIVED", "STALLED"].includes(progress.state) && progress.action !== "execute";
     this.root.dataset.state = progress.state;
     this.#state.textContent = words(progress.state);
     this.#reason.textContent = progress.reason;
     this.#gmps.replaceChildren(...progress.gmps.map(gmpRow));
     this.#timeline.replaceChildren(...timelineRows(progress.timeline));
-    this.#execute.hidden = !needsExecution;
+    this.#act.show(progress);
     if (progress.state === "STALLED" && this.root.dataset.offered !== "true") this.#offerRetry(progress.gmps);
     this.#retry.hidden = !canBeRetried;
   }

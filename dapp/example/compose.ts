@@ -9,6 +9,14 @@ import { FeeList } from "./fee-list.ts";
 /** Milliseconds of rest after a key press before fees are asked for again. */
 const QUOTE_DELAY = 250;
 
+/** How long a message may take, in seconds; 0 = it never expires. */
+const LIVES = [
+  ["never", 0],
+  ["in an hour", 3_600],
+  ["in a day", 86_400],
+  ["in a week", 604_800],
+] as const;
+
 export class Compose {
   readonly #waybill: () => Waybill;
   readonly #from: HTMLSelectElement;
@@ -16,6 +24,7 @@ export class Compose {
   readonly #recipient = element("input", { type: "text", spellcheck: false, autocomplete: "off", className: "mono" });
   readonly #payload = element("textarea", { rows: 2, value: "Hello from the other side" });
   readonly #quorum = element("select", {});
+  readonly #ttl: HTMLSelectElement;
   readonly #fees: FeeList;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -27,6 +36,7 @@ export class Compose {
     this.#from = element("select", { onchange: () => this.#laneChanged() }, ...options());
     this.#to = element("select", { onchange: () => this.#laneChanged() }, ...options());
     this.#to.selectedIndex = chains.length - 1;
+    this.#ttl = element("select", {}, ...LIVES.map(([name, value]) => element("option", { value }, name)));
     this.#fees = new FeeList("GMPs to send over", () => this.#gmpsChanged());
     this.#recipient.addEventListener("input", () => this.#quoteSoon());
     this.#payload.addEventListener("input", () => this.#quoteSoon());
@@ -39,7 +49,12 @@ export class Compose {
       labelled("Recipient", this.#recipient),
       labelled("Text", this.#payload),
       this.#fees.root,
-      labelled("Executed once this many have delivered", this.#quorum),
+      element(
+        "div",
+        { className: "pair" },
+        labelled("Executed once this many have delivered", this.#quorum),
+        labelled("Expires", this.#ttl),
+      ),
       send,
       problem,
     );
@@ -89,6 +104,7 @@ export class Compose {
       payload: stringToHex(this.#payload.value),
       gmps,
       quorum: Number(this.#quorum.value),
+      ttl: Number(this.#ttl.value),
     };
   }
 }

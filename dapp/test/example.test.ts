@@ -145,6 +145,35 @@ test("a recipient that refuses is shown with its reason, and the page executes t
   await stateOf(card, "EXECUTED");
 });
 
+test("a message whose time has run out is marked as expired on the page", async () => {
+  await connect();
+  await composed().getByLabel("Expires").selectOption("in an hour");
+  const { card } = await send("Too late");
+  await network.pass(3_700);
+  await stateOf(card, "EXPIRED");
+  await card.getByText("its time to live of 3600 s has run out").waitFor();
+  await card.getByRole("button", { name: "Mark as expired" }).click();
+  await card.getByText("beta marked it expired").waitFor();
+  assert.equal(await card.getByRole("button", { name: "Mark as expired" }).count(), 0);
+  await assertAccessible();
+});
+
+test("a message that was sent without its fee is paid for on the page, and executed", async () => {
+  await network.setFee("hyperlane", 2_000_000_000_000_000n);
+  const { hash, found } = await network.sendUnfunded(stringToHex("On account"), ["hyperlane"]);
+  await connect();
+  const search = page.getByLabel("Message id, or a transaction on either chain");
+  await search.fill(hash);
+  await search.press("Enter");
+  const card = page.locator("article.message").filter({ hasText: "On account" });
+  await stateOf(card, "UNFUNDED");
+  await card.getByText("hyperlane ask for: 0.002 ETH. Anyone may pay.").waitFor();
+  await card.getByRole("button", { name: "Pay for its dispatch" }).click();
+  await stateOf(card, "ROUTED");
+  await network.deliver(found.message, "hyperlane");
+  await stateOf(card, "EXECUTED");
+});
+
 test("a payload full of markup is shown as text and runs nothing", async () => {
   await connect();
   const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;

@@ -18,7 +18,21 @@ import {
 import { mnemonicToAccount, type HDAccount } from "viem/accounts";
 import { foundry } from "viem/chains";
 
-import { Deployment, encodeEnvelope, type Gmp, GMP_NUMBERS, inboxAbi, type Message, routerAbi, toWord } from "@waybill/dapp";
+import {
+  bitsFromGmps,
+  Deployment,
+  encodeEnvelope,
+  formatInteroperable,
+  type Found,
+  type Gmp,
+  GMP_NUMBERS,
+  inboxAbi,
+  type Message,
+  profilesAbi,
+  routerAbi,
+  toWord,
+  Waybill,
+} from "@waybill/dapp";
 import { type Anvil, startAnvil } from "./anvil.ts";
 
 /** The GMPs of the test network. */
@@ -119,6 +133,18 @@ export class TestNetwork {
   /** Makes beta's inbox refuse messages, or accept them again. */
   async setClosed(closed: boolean): Promise<void> {
     await transact(this.beta, this.beta.inbox, inboxAbi, "setClosed", [closed]);
+  }
+
+  /** Sends a message to beta's inbox without its fee, as an ERC-7786 sender does; its sender is not the tests' user. */
+  async sendUnfunded(payload: Hex, gmps: readonly TestGmp[]): Promise<{ readonly hash: Hex; readonly found: Found }> {
+    const { client, router } = this.alpha;
+    const profiles = await client.readContract({ address: router, abi: routerAbi, functionName: "profiles" });
+    const profile = { gmps: bitsFromGmps(gmps), quorum: gmps.length, gasLimit: 200_000n, ttl: 0, kind: 0, retriable: true };
+    await transact(this.alpha, profiles, profilesAbi, "setProfile", [BigInt(this.beta.id), profile]);
+    const recipient = formatInteroperable({ chainId: BigInt(this.beta.id), address: this.beta.inbox });
+    const hash = await transact(this.alpha, router, routerAbi, "sendMessage", [recipient, payload, []]);
+    const [found] = await new Waybill(this.deployment()).findByTransaction(hash);
+    return { hash, found: found! };
   }
 
   /** Lets time pass on both chains, in seconds, and gives each a block. */

@@ -1,20 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 
-import { createWalletClient, http, stringToHex } from "viem";
+import { stringToHex } from "viem";
 
-import {
-  bitsFromGmps,
-  formatInteroperable,
-  localWallet,
-  profilesAbi,
-  type Progress,
-  routerAbi,
-  type RouteRequest,
-  type Sent,
-  Waybill,
-  type WatchOptions,
-} from "@waybill/dapp";
+import { localWallet, type Progress, type RouteRequest, type Sent, Waybill, type WatchOptions } from "@waybill/dapp";
 import { TEST_GMPS, TestNetwork, USER } from "./network.ts";
 import { startRpcProxy } from "./rpc-proxy.ts";
 
@@ -227,23 +216,12 @@ test("a message whose time runs out is expired, is marked by anyone, and a deliv
 });
 
 test("a message sent without its fee waits unfunded, is found, and arrives once somebody pays", async () => {
-  const { client, router, id } = network.alpha;
-  const recipient = formatInteroperable({ chainId: BigInt(network.beta.id), address: network.beta.inbox });
-  const transport = http(network.alpha.anvil.url);
-  const user = createWalletClient({ account: USER, chain: { ...client.chain, id }, transport });
-  const profiles = await client.readContract({ address: router, abi: routerAbi, functionName: "profiles" });
-  const profile = { gmps: bitsFromGmps(["axelar"]), quorum: 1, gasLimit: 200_000n, ttl: 0, kind: 0, retriable: true };
-  const setting = { address: profiles, abi: profilesAbi, functionName: "setProfile", args: [BigInt(network.beta.id), profile] } as const;
-  await client.waitForTransactionReceipt({ hash: await user.writeContract(setting) });
-  const args = [recipient, stringToHex("on credit"), []] as const;
-  const hash = await user.writeContract({ address: router, abi: routerAbi, functionName: "sendMessage", args, value: 0n });
-  await client.waitForTransactionReceipt({ hash });
-  const [found] = await waybill.findByTransaction(hash);
-  const sent = { message: found!.message } as Sent;
+  const { found } = await network.sendUnfunded(stringToHex("on credit"), ["axelar"]);
+  const sent = { message: found.message } as Sent;
   const steps = await follow(sent, {
     "UNFUNDED 0": async () => {
-      await waybill.dispatch(found!.message, [...found!.gmps]);
-      await network.deliver(found!.message, "axelar");
+      await waybill.dispatch(found.message, [...found.gmps]);
+      await network.deliver(found.message, "axelar");
     },
     "EXECUTED 1": settle,
   });
