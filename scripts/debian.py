@@ -2,13 +2,68 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parents[1] / "build" / "tools"
 
 
 class PackageMissingError(Exception):
     """A package can't be fetched; the text says why."""
+
+
+def find_program(program: str, package: str, *, with_dependencies: bool) -> Path:
+    """Return a program: the one on PATH, or else the package's, unpacked into build/tools/<package>.
+
+    Args:
+        program: its name.
+        package: the Debian package that has it in /usr/bin.
+        with_dependencies: whether to unpack the libraries that this machine has not.
+
+    Raises:
+        PackageMissingError: neither this machine nor its Debian mirror has it; the text says what to do.
+    """
+    found = shutil.which(program)
+    if found is not None:
+        return Path(found)
+    home = TOOLS / package
+    launcher = home / program
+    TOOLS.mkdir(parents=True, exist_ok=True)
+    with home.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one fetches, whoever else asks meanwhile waits for it
+        if not launcher.exists():
+            print(f"fetching {program} from the Debian mirror (once)", file=sys.stderr, flush=True)
+            try:
+                root = unpack(package, home, with_dependencies=with_dependencies)
+            except PackageMissingError as error:
+                how = f"Debian: apt install {package}. Elsewhere put {program} on PATH."
+                raise PackageMissingError(f"{program} is missing: {error}\n{how}") from error
+            write_launcher(launcher, root / "usr" / "bin" / program, root)
+    return launcher
+
+
+def write_launcher(launcher: Path, binary: Path, root: Path) -> None:
+    """Write a program that starts an unpacked one with the libraries unpacked beside it.
+
+    Raises:
+        PackageMissingError: the program is not there, or does not start.
+    """
+    if not binary.exists():
+        raise PackageMissingError(f"the package has no {binary.relative_to(root)}")
+    # Some packages keep libraries in folders of their own, which only their installation would tell the linker.
+    libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
+    fresh = launcher.with_suffix(".new")
+    fresh.write_text(
+        f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}:$LD_LIBRARY_PATH" exec "{binary}" "$@"\n', encoding="utf-8"
+    )
+    fresh.chmod(0o755)
+    answer = subprocess.run([fresh, "--version"], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise PackageMissingError(f"{binary.name} was fetched and does not start:\n{answer.stderr}")
+    fresh.replace(launcher)
 
 
 def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
@@ -32,7 +87,16 @@ def unpack(package: str, home: Path, *, with_dependencies: bool) -> Path:
     own = ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache::archives={packages}", "-o", "Debug::NoLocking=1"]
     _apt("update", *own, folder=packages)
     if with_dependencies:
-        _apt("install", "--download-only", "--yes", "--no-install-recommends", package, *own, folder=packages)
+        _apt(
+            "install",
+            "--reinstall",
+            "--download-only",
+            "--yes",
+            "--no-install-recommends",
+            package,
+            *own,
+            folder=packages,
+        )
     else:
         _apt("download", package, *own, folder=packages)
     for archive in sorted(packages.glob("*.deb")):

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from scripts.debian import PackageMissingError, unpack
+from scripts.debian import PackageMissingError, unpack, write_launcher
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "tools" / "chromium"
@@ -50,27 +49,9 @@ def fetch() -> None:
     print("fetching Chromium from the Debian mirror (about 100 MB, once)", file=sys.stderr, flush=True)
     try:
         root = unpack("chromium", HOME, with_dependencies=True)
+        write_launcher(LAUNCHER, root / "usr" / "lib" / "chromium" / "chromium", root)
     except PackageMissingError as error:
         raise ChromiumMissingError(f"Chromium is missing: {error}\n{HOW_TO_GET}") from error
-    write_launcher(root)
-
-
-def write_launcher(root: Path) -> None:
-    """Write a program that starts the unpacked Chromium with the libraries unpacked beside it."""
-    binary = root / "usr" / "lib" / "chromium" / "chromium"
-    if not binary.exists():
-        raise ChromiumMissingError(f"Debian's chromium package has no {binary.relative_to(root)}. {HOW_TO_GET}")
-    # Some packages keep libraries in folders of their own, which only their installation would tell the linker.
-    libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
-    fresh = LAUNCHER.with_suffix(".new")
-    fresh.write_text(
-        f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}:$LD_LIBRARY_PATH" exec "{binary}" "$@"\n', encoding="utf-8"
-    )
-    fresh.chmod(0o755)
-    answer = subprocess.run([fresh, "--version"], capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise ChromiumMissingError(f"Chromium was fetched and does not start:\n{answer.stderr}\n{HOW_TO_GET}")
-    fresh.replace(LAUNCHER)
 
 
 if __name__ == "__main__":

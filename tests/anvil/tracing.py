@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scripts.debian import find_program
+
 ATTACHING = 20  # seconds
 _PR_SET_PTRACER = 0x59616D61
 _ANYBODY = -1
-
-
-def find_strace() -> str:
-    """The tool that kills at a system call."""
-    found = shutil.which("strace")
-    assert found, "strace is missing. Debian: apt install strace"
-    return found
 
 
 def allow_tracing() -> None:
@@ -36,7 +30,16 @@ def attach(pid: int, inject: str, folder: Path) -> subprocess.Popen[bytes]:
         folder: where its logs go.
     """
     calls = inject.partition(":")[0]
-    command = [find_strace(), "-f", "-p", str(pid), "-o", str(folder / "trace"), "-e", f"trace={calls}"]
+    command = [
+        str(find_program("strace", "strace", with_dependencies=True)),
+        "-f",
+        "-p",
+        str(pid),
+        "-o",
+        str(folder / "trace"),
+        "-e",
+        f"trace={calls}",
+    ]
     with (folder / "strace.log").open("wb") as log:
         tracer = subprocess.Popen([*command, "-e", f"inject={inject}"], stdout=log, stderr=log)
     deadline = time.monotonic() + ATTACHING

@@ -21,6 +21,7 @@ from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
+from scripts.debian import find_program
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     START,
@@ -104,7 +105,8 @@ def in_child(action: Callable[[], None], point: str | None = None) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     call, number = point.split(":")
     inject = f"inject={call}:signal=KILL:when={number}"
-    command = ["strace", "-f", "-q", "-p", str(child), "-e", f"trace={call}", "-e", inject, "-o", "/dev/null"]
+    strace = str(find_program("strace", "strace", with_dependencies=True))
+    command = [strace, "-f", "-q", "-p", str(child), "-e", f"trace={call}", "-e", inject, "-o", "/dev/null"]
     tracer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     tracer.wait()

@@ -13,8 +13,8 @@ import yaml
 
 from bridge.metrics import METRICS, MetricType
 from bridge.settings import Settings
+from scripts.debian import find_program
 from scripts.generate_operate import pages
-from scripts.setup_promtool import find_promtool
 
 ROOT = Path(__file__).resolve().parents[3]
 OPS = ROOT / "ops"
@@ -39,7 +39,10 @@ def named(text: str) -> set[str]:
 @pytest.mark.requirement("X-9", "X-10", "SF-109", "SF-110", "SF-111")
 def test_each_alert_fires_on_series_that_must_raise_it_and_is_silent_on_others() -> None:
     done = subprocess.run(
-        [find_promtool(), "test", "rules", OPS / "alerts.test.yml"], capture_output=True, text=True, check=False
+        [find_program("promtool", "prometheus", with_dependencies=False), "test", "rules", OPS / "alerts.test.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     tests = {test["name"] for test in yaml.safe_load((OPS / "alerts.test.yml").read_text())["tests"]}
@@ -51,7 +54,15 @@ def test_promtool_refuses_a_rule_that_does_not_fire(tmp_path: Path) -> None:
     (tmp_path / "alerts.yml").write_text((OPS / "alerts.yml").read_text().replace("> 10000", "> 20000"))
     (tmp_path / "alerts.test.yml").write_text((OPS / "alerts.test.yml").read_text())
     done = subprocess.run(
-        [find_promtool(), "test", "rules", tmp_path / "alerts.test.yml"], capture_output=True, text=True, check=False
+        [
+            find_program("promtool", "prometheus", with_dependencies=False),
+            "test",
+            "rules",
+            tmp_path / "alerts.test.yml",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode != 0
     assert "WaybillLag fires" in done.stdout + done.stderr
