@@ -87,12 +87,16 @@ class Result:
     """What the runner printed of each failed test, a line each."""
 
 
-def pytest_suite(name: str, title: str, budget: int) -> Suite:
+BESIDE_EACH_OTHER = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadfile")
+"""For tests that share no chain, no Spark and no clock: one process for each core, a file in one of them."""
+
+
+def pytest_suite(name: str, title: str, budget: int, *options: str) -> Suite:
     """Describe the suite of Python tests in tests/<name>."""
     return Suite(
         name=name,
         title=title,
-        command=(sys.executable, "-m", "pytest", f"tests/{name}", "--durations=5"),
+        command=(sys.executable, "-m", "pytest", f"tests/{name}", "--durations=5", *options),
         budget=budget,
         counts=pytest_counts,
     )
@@ -120,7 +124,7 @@ SUITES = (
         budget=90,
         counts=pytest_counts,
     ),
-    pytest_suite("unit", "Python, without chains or Spark", 300),
+    pytest_suite("unit", "Python, without chains or Spark", 300, *BESIDE_EACH_OTHER),
     pytest_suite("anvil", "Python, against real anvil chains", 420),
     pytest_suite("spark", "Python, on a real Spark session", 360),
     Suite(
