@@ -24,7 +24,7 @@ from tests.anvil.test_relayer import blocks, nonces_are_all_used, settings
 from tests.anvil.traffic import RELAYER, World
 
 SHARE_OF_FAULTS = 0.1
-DEEPEST = 64  # blocks
+DEPTHS = (1, 2, 5, 16, 64)  # blocks
 MESSAGES_BETWEEN_REORGS = 12
 
 EXPLAINED = {
@@ -43,10 +43,15 @@ EXPLAINED = {
 
 
 class Storm:
-    """Sends messages both ways while chains are reorganised, and waits until each one that stands was executed."""
+    """Sends messages both ways while chains are reorganised, and waits until each one that stands was executed.
 
-    def __init__(self, devnet: Devnet, chains: Mapping[int, EvmChain], seed: int) -> None:
+    No reorg is deeper than what the bridge takes for final. CCIP and LayerZero count messages, and what their nodes have
+    vouched for keeps its number: after a deeper one, another message may have that number, and is never delivered.
+    """
+
+    def __init__(self, devnet: Devnet, chains: Mapping[int, EvmChain], seed: int, deepest: int) -> None:
         self._devnet = devnet
+        self._deepest = deepest
         self._chains = chains
         self._dice = random.Random(f"storm {seed}")
         self._world = World(devnet.deployment, chains)
@@ -57,7 +62,7 @@ class Storm:
         """Sends so many messages, with a reorg now and then."""
         for chain in self._devnet.deployment.chains:
             self._lowest[chain.name] = (await self._chains[chain.chain_id].head()).number
-            mine(chain.rpc_urls[0], DEEPEST + 1)
+            mine(chain.rpc_urls[0], self._deepest + 1)
         for number in range(messages):
             if number % MESSAGES_BETWEEN_REORGS == MESSAGES_BETWEEN_REORGS - 1:
                 await self._reorganise()
@@ -75,7 +80,8 @@ class Storm:
     async def _reorganise(self) -> None:
         chain = self._dice.choice(self._devnet.deployment.chains)
         height = (await self._chains[chain.chain_id].head()).number
-        depth = min(self._dice.choice([1, 2, 5, 16, DEEPEST]), height - self._lowest[chain.name])
+        depths = [depth for depth in DEPTHS if depth <= self._deepest]
+        depth = min(self._dice.choice(depths), height - self._lowest[chain.name])
         await asyncio.to_thread(rpc, chain.rpc_urls[0], "anvil_reorg", depth, [])
         self.reorgs.append(depth)
 
@@ -87,9 +93,17 @@ class Storm:
         return seen
 
 
-async def weather(devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, *, seed: int, messages: int) -> None:
+async def ended(running: asyncio.Task[None]) -> None:
+    """Cancels it, and waits until it is gone."""
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def weather(
+    devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, *, seed: int, messages: int, deepest: int
+) -> None:
     """Plays one storm; nothing may be lost, executed twice, left open or logged without a reason."""
-    storm = Storm(devnet, chains, seed)
+    storm = Storm(devnet, chains, seed, deepest)
     proxies = [
         FaultProxy(chain.rpc_urls[0], seed + number, SHARE_OF_FAULTS)
         for number, chain in enumerate(devnet.deployment.chains)
@@ -99,10 +113,13 @@ async def weather(devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, 
         async with AsyncExitStack() as stack:
             urls = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]
             pairs = zip(devnet.deployment.chains, urls, strict=True)
-            chains_through_proxies = tuple(chain.model_copy(update={"rpc_urls": (url,)}) for chain, url in pairs)
+            chains_through_proxies = tuple(
+                chain.model_copy(update={"rpc_urls": (url,), "confirmations": deepest}) for chain, url in pairs
+            )
             through_proxies = devnet.deployment.model_copy(update={"chains": chains_through_proxies})
             bridge = await stack.enter_async_context(open_bridge(through_proxies, settings(folder, **patient)))
             running = asyncio.create_task(bridge.run())
+            stack.push_async_callback(ended, running)
             await stack.enter_async_context(blocks(devnet))
             await storm.blow(messages)
             for proxy in proxies:
@@ -117,8 +134,7 @@ async def weather(devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, 
                     for chain in devnet.deployment.chains
                 ):
                     await asyncio.sleep(0.5)
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            await ended(running)
             nonces_are_all_used(bridge.store, devnet)
     assert (seen.executed, seen.executed_twice, seen.lost) == (seen.messages, 0, 0)
     assert seen.messages > messages / 2, "the reorgs took nearly everything"
@@ -134,7 +150,7 @@ async def weather(devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, 
 async def test_in_bad_weather_every_message_that_stands_is_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    await weather(devnet, chains, tmp_path, seed=0, messages=60)
+    await weather(devnet, chains, tmp_path, seed=0, messages=60, deepest=16)
 
 
 @pytest.mark.sweep
@@ -143,4 +159,4 @@ async def test_in_bad_weather_every_message_that_stands_is_executed_once(
 async def test_of_five_hundred_messages_in_bad_weather_each_that_stands_is_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, seed: int
 ) -> None:
-    await weather(devnet, chains, tmp_path, seed=seed, messages=500)
+    await weather(devnet, chains, tmp_path, seed=seed, messages=500, deepest=64)
