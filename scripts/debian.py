@@ -38,10 +38,10 @@ def find_program(program: str, package: str, *, with_dependencies: bool) -> Path
             print(f"fetching {program} from the Debian mirror (once)", file=sys.stderr, flush=True)
             try:
                 root = unpack(package, home, with_dependencies=with_dependencies)
+                write_launcher(launcher, root / "usr" / "bin" / program, root)
             except PackageMissingError as error:
                 how = f"Debian: apt install {package}. Elsewhere put {program} on PATH."
                 raise PackageMissingError(f"{program} is missing: {error}\n{how}") from error
-            write_launcher(launcher, root / "usr" / "bin" / program, root)
     return launcher
 
 

@@ -9,31 +9,22 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.policies import DEFAULT_POLICIES, RetryPolicy
 from bridge.ports import Call, CallRevertedError, Dispatch, TerminalError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
-from bridge.records import Store
-from bridge.records.outbox import FailureKind, OutboxEntry, OutboxState
-from bridge.records.transactions import SlotRequest
-from bridge.relay import RelaySettings
+from bridge.records.outbox import FailureKind, OutboxState
 from bridge.relay.delivery import MOST_CALLS
 from bridge.sending import LocalSigner
 from bridge.simulation import RELAYER, SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.contracts import DELIVER, GMPS, gmp_address, proof_of, transact
-from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
+from tests.unit.relay.entries import only_entry, with_adapter
 from tests.unit.simulation.chaos import History, complaints, deliveries, wasted_transactions
-from tests.virtual_time import crash, in_virtual_time, running, until
+from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
 STRANGER = LocalSigner.from_key("0x" + "33" * 32)
-
-
-def only_entry(store: Store, sent: Sent) -> OutboxEntry:
-    (entry,) = store.outbox.entries(sent.message.id)
-    return entry
 
 
 def deliver_as_a_stranger(world: World, message: Message, gmp: Gmp) -> None:
@@ -217,12 +208,6 @@ class NeverDone(SimulatedAdapter):
         return Call(to=STRANGER.address, data=attestation[:4] + dispatch.envelope, gas=50_000)
 
 
-def with_adapter(bridge: SimulatedBridge, world: World, kind: type[SimulatedAdapter]) -> SimulatedBridge:
-    for deliveries_ in bridge.relay.deliveries.values():
-        deliveries_._adapters = {gmp: kind(gmp, world.chains) for gmp in GMPS}
-    return bridge
-
-
 @pytest.mark.requirement("OBX-49", "OBX-48", "OBX-50")
 @in_virtual_time
 async def test_what_can_never_succeed_is_dead_at_once() -> None:
@@ -280,180 +265,3 @@ async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     assert "0x" in failure.failure.message
     assert beta.state.nonces[RELAYER.address] == 2
     await world.stop()
-
-
-@pytest.mark.requirement("OBXS-5", "OBX-14", "SF-94")
-@in_virtual_time
-async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    world.chains[BETA].base_fee = 10**6  # nothing is included: the first worker dies with its entry claimed
-    first = SimulatedBridge(world, store, name="first")
-    task = asyncio.create_task(first.run())
-    sent = world.send(ALPHA, BETA)
-    await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
-    await crash(first, task)
-    world.chains[BETA].base_fee = 10
-    died = world.clock.now()
-    async with running(SimulatedBridge(world, store, name="second")):
-        await until(lambda: world.executions(sent.message) == 1 and only_entry(store, sent).delivered_at is not None)
-    entry = only_entry(store, sent)
-    assert entry.delivered_at is not None
-    lease = RelaySettings().lease
-    assert entry.fence == 2
-    assert entry.delivered_at - died < lease + 30
-    assert [one.worker for one in store.outbox.failures(entry.event_id)] == ["first"]
-    await world.stop()
-
-
-@pytest.mark.requirement("OBXS-5", "OBX-12")
-@in_virtual_time
-async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_the_delivery_no_try() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    watching = SimulatedBridge(world, store, relaying=RelaySettings(gmps=frozenset()))
-    async with running(watching):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [])
-    event_id = only_entry(store, sent).event_id
-    call = Call(to=gmp_address(Gmp.HYPERLANE), data=b"", gas=100_000)
-    store.transactions.reserve(
-        BETA, RELAYER.address, [SlotRequest(event_id, call)], first_nonce=0, now=world.clock.now()
-    )
-    async with running(SimulatedBridge(world, store)):
-        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
-    lost, used = store.transactions.slots_for(event_id)
-    assert lost.ended_as_noop
-    assert not used.ended_as_noop
-    assert (only_entry(store, sent).attempts, store.outbox.failures(event_id)) == (0, [])
-    assert world.executions(sent.message) == 1
-    await world.stop()
-
-
-@pytest.mark.requirement("OBXS-4", "OBXS-5")
-@in_virtual_time
-async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    asleep = asyncio.Event()
-
-    class Sleepy(SimulatedAdapter):
-        async def attest(self, dispatch: Dispatch) -> bytes:
-            await asleep.wait()
-            return await super().attest(dispatch)
-
-    first = with_adapter(SimulatedBridge(world, store, name="first"), world, Sleepy)
-    claim = first.relay.deliveries[BETA].step
-
-    async def claim_once() -> bool:
-        return False if first.relay.deliveries[BETA]._active else await claim()
-
-    # What SIGSTOP stops: renewing, and claiming anew.
-    first.relay.deliveries[BETA].renew = _never  # type: ignore[method-assign]
-    first.relay.deliveries[BETA].step = claim_once  # type: ignore[method-assign]
-    async with running(first):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
-        async with running(SimulatedBridge(world, store, name="second")):
-            await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
-            broadcasts = world.chains[BETA].broadcasts
-            asleep.set()
-            await asyncio.sleep(30)
-    entry = only_entry(store, sent)
-    assert world.chains[BETA].broadcasts == broadcasts
-    assert (entry.state, entry.fence) == (OutboxState.DELIVERED, 2)
-    assert [one.worker for one in store.outbox.failures(entry.event_id)] == ["first"]
-    await world.stop()
-
-
-async def _never() -> bool:
-    return False
-
-
-@in_virtual_time
-async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-
-    class Slow(SimulatedAdapter):
-        async def attest(self, dispatch: Dispatch) -> bytes:
-            await asyncio.sleep(5 * RelaySettings().lease)
-            return await super().attest(dispatch)
-
-    async with running(with_adapter(SimulatedBridge(world, store, name="slow"), world, Slow)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
-        async with running(SimulatedBridge(world, store, name="other")):
-            await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
-    assert only_entry(store, sent).fence == 1
-    await world.stop()
-
-
-@pytest.mark.requirement("OBX-33")
-@in_virtual_time
-async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    world.chains[BETA].base_fee = 10**6
-    async with running(SimulatedBridge(world, store)):
-        sent = world.send(ALPHA, BETA)
-        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
-    entry = only_entry(store, sent)
-    assert (entry.state, entry.last_error) == (OutboxState.PENDING, "the worker stopped")
-    assert entry.available_at <= world.clock.now()
-    await world.stop()
-
-
-@pytest.mark.requirement("OBX-18", "OBXS-11")
-@in_virtual_time
-async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    world.down.add(Gmp.AXELAR)
-    async with running(SimulatedBridge(world, store)):
-        stuck = world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
-        behind = [world.send(ALPHA, BETA) for _ in range(5)]
-        await until(lambda: all(one.created and world.executions(one.message) == 1 for one in behind))
-    assert world.executions(stuck.message) == 0
-    await world.stop()
-
-
-@in_virtual_time
-async def test_a_destination_that_does_not_answer_does_not_block_the_others() -> None:
-    world, store = World(chains=3), MemoryStore()
-    world.start()
-    third = BETA + 1
-    world.chains[BETA].faults.unavailable = 1
-    async with running(SimulatedBridge(world, store)):
-        stuck = world.send(ALPHA, BETA)
-        fine = world.send(ALPHA, third)
-        await until(lambda: fine.created != [] and world.executions(fine.message) == 1)
-        world.chains[BETA].faults.unavailable = 0
-        await until(lambda: world.executions(stuck.message) == 1, seconds=600)
-    await world.stop()
-
-
-@in_virtual_time
-async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
-    world, store = World(), MemoryStore()
-    world.start()
-    for chain in world.chains.values():
-        chain.faults.unavailable = 1
-    async with running(SimulatedBridge(world, store)):
-        sent = world.send(ALPHA, BETA)
-        await asyncio.sleep(60)
-        for chain in world.chains.values():
-            chain.faults.unavailable = 0
-        await until(lambda: world.executions(sent.message) == 1)
-    await world.stop()
-
-
-def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() -> None:
-    broken = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(-1, 1, 1, dead_letter=True)}
-
-    @in_virtual_time
-    async def start() -> None:
-        SimulatedBridge(World(), MemoryStore(), policies=broken)
-
-    with pytest.raises(ValueError, match="PLAIN"):
-        start()
