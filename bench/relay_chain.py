@@ -115,7 +115,7 @@ async def _mine(devnet: Devnet) -> None:
 
 async def _until(store: SqlStore, expected: int) -> None:
     async with asyncio.timeout(PATIENCE):
-        while sum(c.count for c in store.outbox.counts() if c.state is OutboxState.DELIVERED) < expected:  # noqa: ASYNC110
+        while sum(c.count for c in store.outbox.counts() if c.state is OutboxState.DELIVERED) < expected:  # noqa: ASYNC110  a database tells nobody
             await asyncio.sleep(0.1)
 
 

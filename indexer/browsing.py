@@ -48,7 +48,7 @@ class IndexBrowser(IndexReader):
             arguments |= {"after_seen": after.seen, "after_id": after.message_id}
         shown = shown_status(f"({looked_at})")
         rows = self._rows(
-            f"select * from ({shown}) o {judged} order by {SEEN} desc, message_id desc limit :limit",  # noqa: S608
+            f"select * from ({shown}) o {judged} order by {SEEN} desc, message_id desc limit :limit",
             **arguments,
             limit=limit + 1,
         )
@@ -58,7 +58,7 @@ class IndexBrowser(IndexReader):
             return MessagePage(messages=messages, next=_position(last), looked_at=scanned)
         # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
         edge = self._rows(
-            f"select count(*) over () as number, {SEEN} as seen, message_id from ({looked_at}) o "  # noqa: S608
+            f"select count(*) over () as number, {SEEN} as seen, message_id from ({looked_at}) o "
             f"order by {SEEN}, message_id limit 1",
             **arguments,
         )
@@ -92,11 +92,9 @@ class IndexBrowser(IndexReader):
         stored = self._rows("select status, count(*) as number from messages group by status")
         lasting = {Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING}
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
-        chosen = f"(select * from messages where status in ({passing}))"  # noqa: S608  our own words
+        chosen = f"(select * from messages where status in ({passing}))"
         shown = shown_status(chosen)
-        rows = self._rows(
-            f"select shown_status, count(*) as number from ({shown}) o group by shown_status"  # noqa: S608
-        )
+        rows = self._rows(f"select shown_status, count(*) as number from ({shown}) o group by shown_status")
         return lasting | {Status(row["shown_status"]): row["number"] for row in rows}
 
     def lane_size(self, source_chain: int, destination_chain: int) -> int:
@@ -115,7 +113,7 @@ class IndexBrowser(IndexReader):
             select source_time, received_time, executed_time from messages
             where source_chain = :source and destination_chain = :destination and source_time is not null
             order by {SEEN} desc, message_id desc limit :limit
-            """,  # noqa: S608  our own expression
+            """,
             source=source_chain,
             destination=destination_chain,
             limit=limit,
@@ -138,7 +136,7 @@ class IndexBrowser(IndexReader):
                 (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
             from (select * from messages {chosen} order by {SEEN} desc, message_id desc limit :limit) m
             join receipts r on r.message_id = m.message_id
-            """,  # noqa: S608  our own expression
+            """,
             limit=limit,
             source_chain=source,
             destination_chain=destination,
@@ -160,14 +158,14 @@ def _position(row: Row) -> Position:
 def _looked_at(wanted: Wanted, *, continued: bool) -> str:
     """The newest messages that an index finds by one of the conditions; the others are judged row by row."""
     chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
-    return f"select * from ({chosen}) o order by {SEEN} desc, message_id desc limit :scanned"  # noqa: S608
+    return f"select * from ({chosen}) o order by {SEEN} desc, message_id desc limit :scanned"
 
 
 def _newest(condition: str, *, continued: bool) -> str:
     # The first half is what the index understands, the second puts messages of one second in order.
     later = f"and {SEEN} <= :after_seen and ({SEEN} < :after_seen or message_id < :after_id)" if continued else ""
     return (
-        f"select * from (select * from messages where {condition} {later} "  # noqa: S608
+        f"select * from (select * from messages where {condition} {later} "
         f"order by {SEEN} desc, message_id desc limit :scanned) n"
     )
 

@@ -66,7 +66,7 @@ class IndexReader:
         wanted = "where shown_status = :status" if status else ""
         order = f"order by {SEEN} desc, coalesce(source_block, 0) desc, coalesce(nonce, 0) desc, message_id"
         rows = self._rows(
-            f"select * from ({SHOWN_STATUS}) o {wanted} {order} limit :limit offset :offset",  # noqa: S608  our own texts
+            f"select * from ({SHOWN_STATUS}) o {wanted} {order} limit :limit offset :offset",
             status=status.value if status else None,
             limit=limit,
             offset=offset,
@@ -75,7 +75,7 @@ class IndexReader:
 
     def message(self, message_id: bytes) -> MessageRecord | None:
         """One message, or None if the index has never seen it."""
-        rows = self._rows(f"select * from ({SHOWN_STATUS}) o where message_id = :id", id=message_id)  # noqa: S608
+        rows = self._rows(f"select * from ({SHOWN_STATUS}) o where message_id = :id", id=message_id)
         found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
         return next(iter(found or orphans or [message_of(row) for row in rows]), None)
@@ -110,7 +110,7 @@ class IndexReader:
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected."""
-        rows = self._rows(f"select * from ({DIVERGENCES}) as d order by kind, message_id nulls first")  # noqa: S608  our own text
+        rows = self._rows(f"select * from ({DIVERGENCES}) as d order by kind, message_id nulls first")
         meanings = [(row, MEANINGS[row["kind"]]) for row in rows]
         return [
             DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
@@ -136,7 +136,7 @@ class IndexReader:
     def counts_by_status(self) -> dict[Status, int]:
         """How many routed messages are in each state."""
         rows = self._rows(
-            f"select shown_status, count(*) as number from ({SHOWN_STATUS}) o "  # noqa: S608  our own text
+            f"select shown_status, count(*) as number from ({SHOWN_STATUS}) o "
             "where source_block is not null group by shown_status"
         )
         return {Status(row["shown_status"]): row["number"] for row in rows}
@@ -276,7 +276,7 @@ class IndexReader:
                  and m.recipient = o.recipient and m.payload_hash = o.payload_hash
                order by m.message_id limit 1) as replaced_by
             from orphans o {rest}
-            """,  # noqa: S608  our own texts
+            """,
             limit=limit,
             offset=offset,
             **arguments,

@@ -69,7 +69,7 @@ class Chain(BaseModel):
     """One chain at a glance."""
 
     name: str
-    chainId: int  # noqa: N815  # JSON's own spelling, the same as the command's
+    chainId: int  # JSON's own spelling, the same as the command's
     head: int | None
     indexed: int | None
     error: str | None
@@ -80,19 +80,19 @@ class Delivery(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    eventId: str  # noqa: N815
-    messageId: str  # noqa: N815
+    eventId: str
+    messageId: str
     lane: str
     gmp: str
     attempt: int
     kind: str
     state: str
     tries: int
-    lastError: str | None  # noqa: N815
-    createdAt: float  # noqa: N815
-    availableAt: float  # noqa: N815
-    claimedBy: str | None  # noqa: N815
-    deliveredAt: float | None  # noqa: N815
+    lastError: str | None
+    createdAt: float
+    availableAt: float
+    claimedBy: str | None
+    deliveredAt: float | None
     transaction: str | None
 
 
@@ -102,15 +102,15 @@ class DeadLetter(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str
-    messageId: str  # noqa: N815
+    messageId: str
     kind: str
-    sourceChain: int  # noqa: N815
-    destinationChain: int  # noqa: N815
+    sourceChain: int
+    destinationChain: int
     gmp: str
     status: str
-    errorCode: str  # noqa: N815
-    enteredAt: str  # noqa: N815
-    retentionUntil: str  # noqa: N815
+    errorCode: str
+    enteredAt: str
+    retentionUntil: str
 
 
 class LaneHeld(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -101,11 +101,11 @@ def requeue(
     Example: waybill dlq requeue 0x…/axelar/0 --rationale "the gateway is back"
     """
 
-    async def work() -> list[LogRecord]:
-        async with _desk(network, config, key) as (desk, log):
-            return [await desk.requeue(event_id, rationale) for event_id in _named(log, letter)]
+    async def decide(desk: Desk, event_id: str) -> LogRecord:
+        return await desk.requeue(event_id, rationale)
 
-    _print_decisions(asyncio.run(work()), as_json=as_json)
+    records = _decided(letter, decide, network, config, key)
+    _print_decisions(records, as_json=as_json)
 
 
 @app.command()
@@ -135,11 +135,11 @@ def retry(
     sender = Workspace.of(network).account(sender_key)
     gmps = options.gmps(gmp) if gmp else None
 
-    async def work() -> list[LogRecord]:
-        async with _desk(network, config, key) as (desk, log):
-            return [await desk.retry(event_id, rationale, sender, gmps) for event_id in _named(log, letter)]
+    async def decide(desk: Desk, event_id: str) -> LogRecord:
+        return await desk.retry(event_id, rationale, sender, gmps)
 
-    _print_decisions(asyncio.run(work()), as_json=as_json)
+    records = _decided(letter, decide, network, config, key)
+    _print_decisions(records, as_json=as_json)
 
 
 @app.command()
@@ -157,11 +157,11 @@ def abandon(
     Example: waybill dlq abandon 0x…/axelar/0 --rationale "the recipient is retired"
     """
 
-    async def work() -> list[LogRecord]:
-        async with _desk(network, config, key) as (desk, log):
-            return [await desk.abandon(event_id, rationale) for event_id in _named(log, letter)]
+    async def decide(desk: Desk, event_id: str) -> LogRecord:
+        return await desk.abandon(event_id, rationale)
 
-    _print_decisions(asyncio.run(work()), as_json=as_json)
+    records = _decided(letter, decide, network, config, key)
+    _print_decisions(records, as_json=as_json)
 
 
 @app.command()
@@ -179,11 +179,11 @@ def escalate(
     Example: waybill dlq escalate 0x…/axelar/0 --rationale "every message to this chain dies"
     """
 
-    async def work() -> list[LogRecord]:
-        async with _desk(network, config, key) as (desk, log):
-            return [await desk.escalate(event_id, rationale) for event_id in _named(log, letter)]
+    async def decide(desk: Desk, event_id: str) -> LogRecord:
+        return await desk.escalate(event_id, rationale)
 
-    _print_decisions(asyncio.run(work()), as_json=as_json)
+    records = _decided(letter, decide, network, config, key)
+    _print_decisions(records, as_json=as_json)
 
 
 @app.command()
@@ -295,6 +295,22 @@ def _operator(network: str, key: str | None) -> LocalAccount | None:
     except ValueError as error:
         raise UsageError("the operator's key is not a private key (0x and 64 hex digits)") from error
     return account
+
+
+def _decided(
+    letter: str,
+    decide: Callable[[Desk, str], Awaitable[LogRecord]],
+    network: str,
+    config: Path | None,
+    key: str | None,
+) -> list[LogRecord]:
+    """What an operator's decision about each letter that was named has added to the log."""
+
+    async def work() -> list[LogRecord]:
+        async with _desk(network, config, key) as (desk, log):
+            return [await decide(desk, event_id) for event_id in _named(log, letter)]
+
+    return asyncio.run(work())
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:

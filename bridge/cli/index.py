@@ -72,7 +72,7 @@ def run(
     Example: waybill index run --stall-after 60
     """
     # Spark takes a second to import, which no other command has to wait for.
-    from indexer.jobs.index import run_index  # noqa: PLC0415
+    from indexer.jobs.index import run_index
 
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
@@ -105,10 +105,10 @@ def report(
 
     Example: waybill index report --html report.html
     """
-    from indexer.jobs.costs import costs_of  # noqa: PLC0415  SQLAlchemy and pyarrow are slow to import
-    from indexer.jobs.page import report_page  # noqa: PLC0415
-    from indexer.jobs.report import make_report  # noqa: PLC0415
-    from indexer.sources.options import chain_config  # noqa: PLC0415
+    from indexer.jobs.costs import costs_of
+    from indexer.jobs.page import report_page
+    from indexer.jobs.report import make_report
+    from indexer.sources.options import chain_config
 
     workspace = Workspace.of(network)
     chains = [chain_config(chain) for chain in workspace.deployment().chains] if costs else []

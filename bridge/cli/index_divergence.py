@@ -24,9 +24,9 @@ def divergence(
     Example: waybill index divergence
     """
     chosen = None if message is None else options.message_id(message)
-    from indexer.sinks.engine import reading_engine  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
-    from indexer.sinks.history import History  # noqa: PLC0415
-    from indexer.sinks.lake import Lake  # noqa: PLC0415
+    from indexer.sinks.engine import reading_engine
+    from indexer.sinks.history import History
+    from indexer.sinks.lake import Lake
 
     workspace = Workspace.of(network)
     with open_index(workspace) as index:

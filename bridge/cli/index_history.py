@@ -39,8 +39,8 @@ def rebuild(
 
     Example: waybill index rebuild --from chains
     """
-    from indexer.jobs import rebuild as job  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
-    from indexer.sinks.history import History  # noqa: PLC0415
+    from indexer.jobs import rebuild as job
+    from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
     with open_for_writing(workspace) as (store, lake):
@@ -94,8 +94,8 @@ def as_of(
     chosen = None if message is None else options.message_id(message)
     if time is None and not block:
         raise UsageError("as of when?", next_step="give --time or --block")
-    from indexer.jobs.travel import messages_as_of  # noqa: PLC0415  pyarrow is slow to import
-    from indexer.sinks.history import History  # noqa: PLC0415
+    from indexer.jobs.travel import messages_as_of
+    from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
     blocks = _blocks(workspace.deployment(), block or [])

@@ -31,8 +31,8 @@ def maintain(
 
     Example: waybill index maintain
     """
-    from indexer.jobs.maintain import maintain as run  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
-    from indexer.settings import IndexSettings  # noqa: PLC0415
+    from indexer.jobs.maintain import maintain as run
+    from indexer.settings import IndexSettings
 
     workspace = Workspace.of(network)
     settings = IndexSettings(folder=workspace.index_folder, keep_ended=keep_days * 86_400, keep_versions=keep_hours)

@@ -38,8 +38,8 @@ def verify(
 
     Example: waybill index verify
     """
-    from indexer.jobs import verify as job  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
-    from indexer.sinks.history import History  # noqa: PLC0415
+    from indexer.jobs import verify as job
+    from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
     with open_for_writing(workspace) as (store, lake), readers(workspace, store) as opened:
@@ -69,8 +69,8 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     Raises:
         CliError: no index has run yet.
     """
-    from indexer.sinks.lake import Lake  # noqa: PLC0415  as above
-    from indexer.sinks.store import Store  # noqa: PLC0415
+    from indexer.sinks.lake import Lake
+    from indexer.sinks.store import Store
 
     with open_index(workspace):
         pass  # opened for writing, a store is made where none is
@@ -85,9 +85,9 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
 @contextmanager
 def readers(workspace: Workspace, store: Store) -> Iterator[list[ChainReader]]:
     """A reader per chain of the network, which follows the adapters that the index has seen registered."""
-    from indexer.settings import SourceLimits  # noqa: PLC0415  as above
-    from indexer.sources.chain import ChainReader  # noqa: PLC0415
-    from indexer.sources.options import chain_config  # noqa: PLC0415
+    from indexer.settings import SourceLimits
+    from indexer.sources.chain import ChainReader
+    from indexer.sources.options import chain_config
 
     taken = store.adapters()
     with ExitStack() as stack:

@@ -27,8 +27,8 @@ def repair(
 
     Example: waybill index repair
     """
-    from indexer.jobs import repair as job  # noqa: PLC0415  pyarrow and SQLAlchemy are slow to import
-    from indexer.sinks.history import History  # noqa: PLC0415
+    from indexer.jobs import repair as job
+    from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
     done: list[dict[str, Any]] = []

@@ -41,8 +41,8 @@ def index_if_any(workspace: Workspace) -> Iterator[IndexReader | None]:
 
 
 def _index_at(url: str) -> IndexReader | None:
-    from indexer.errors import NoIndexError  # noqa: PLC0415  pyarrow is slow to import, and most commands do without
-    from indexer.reading import IndexReader  # noqa: PLC0415
+    from indexer.errors import NoIndexError
+    from indexer.reading import IndexReader
 
     try:
         return IndexReader(url)

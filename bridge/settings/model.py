@@ -126,9 +126,9 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],  # noqa: ARG003  # pydantic-settings' own signature
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what `load` hands over: it reads the sources itself, to know which said what."""
         return (init_settings,)

@@ -33,7 +33,7 @@ class SimulatedAdapter:
         """See `Adapter.gmp`."""
         return self._gmp
 
-    def watch(self, chain_id: int) -> Watch:  # noqa: ARG002
+    def watch(self, chain_id: int) -> Watch:  # noqa: ARG002  the port's signature
         """See `Adapter.watch`."""
         return Watch((gmp_address(self._gmp),), (DISPATCHED,))
 

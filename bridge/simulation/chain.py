@@ -211,7 +211,7 @@ class SimulatedChain:
             found = [log for log in found if log.transaction_hash != hidden]
         return found
 
-    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:  # noqa: ARG002
+    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:  # noqa: ARG002  the port's signature
         """See `Chain.call`."""
         await self._answer()
         state = self.state if block is None else self._blocks[block].state

@@ -26,7 +26,7 @@ _CHOSEN: Final = text(
           and (e.block_time >= :before or c.lake_block is null or e.block_number > c.lake_block)
       )
     limit :at_once
-    """  # noqa: S608  our own words
+    """
 )
 
 

@@ -32,7 +32,7 @@ _OVERDUE: Final = text(
       )
     order by o.deadline, o.message_id
     limit :at_once
-    """  # noqa: S608  no text of a user's in it
+    """
 )
 
 

@@ -15,7 +15,7 @@ def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
       select cast(sum({end} - {begin}) as bigint) from pauses p
       where p.chain_id = m.destination_chain and p.other_chain in (0, m.source_chain) and p.kind = '{kind}'
         and p.ends > {since} and p.begins < {until}
-    ), 0)"""  # noqa: S608  our own texts
+    ), 0)"""
 
 
 def shown_status(messages: str = "messages") -> str:
@@ -63,5 +63,5 @@ select 'LANE_DIFFERS', null,
   'up to block ' || cast(block_number as varchar) || ' of chain ' || cast(chain_id as varchar) || ' the index has '
     || cast(indexed_count as varchar) || ' messages ' || direction || ', the router ' || cast(router_count as varchar) || '; ' || reason
 from lane_checks where verdict = 'different'
-"""  # noqa: S608  our own texts
+"""
 """Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""

@@ -35,14 +35,14 @@ class Uint64(TypeDecorator[int]):
     impl = BigInteger
     cache_ok = True
 
-    def process_bind_param(self, value: int | Decimal | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+    def process_bind_param(self, value: int | Decimal | None, dialect: Dialect) -> int | None:  # noqa: ARG002  SQLAlchemy's signature
         """To two's complement."""
         if value is None:
             return None
         number = int(value)
         return number - (1 << 64) if number >= 1 << 63 else number
 
-    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002  SQLAlchemy's signature
         """From two's complement."""
         return None if value is None else value % (1 << 64)
 

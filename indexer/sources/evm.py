@@ -73,7 +73,7 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         positions, batches = self._tail.read(options.decode_positions(start))
         return iter(batches), options.encode_positions(positions)
 
-    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[Any]:  # noqa: N802  Spark's interface
         """Spark asks for this when there was nothing new at the start, or when it has lost what `read` gave it.
 
         Raises:

@@ -94,6 +94,6 @@ def process(home: Path, log: Path, *arguments: str, **environment: str) -> Itera
 async def until(condition: Callable[[], bool], what: str) -> None:
     """Waits for something in a database or a file, which tell nobody."""
     async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await asyncio.sleep(0.05)
     assert condition(), what

@@ -239,7 +239,7 @@ async def test_messages_of_one_block_are_delivered_each(world: World, devnet: De
     rpc(url, "evm_setAutomine", False)
     try:
         sending = [asyncio.create_task(world.send(gmp, sender=account(key))) for key in ANVIL_KEYS[3:6]]
-        while rpc(url, "txpool_status")["pending"] != hex(len(sending)):  # noqa: ASYNC110  # anvil tells by no event
+        while rpc(url, "txpool_status")["pending"] != hex(len(sending)):  # anvil tells by no event
             await asyncio.sleep(0.01)
         rpc(url, "evm_mine")
         sent = await asyncio.gather(*sending)

@@ -89,7 +89,7 @@ async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(
     world = World(devnet.deployment, chains)
 
     async def bring(gmp: Gmp, so_many: int) -> None:
-        while len(found := await world.dispatches(gmp)) < so_many:  # noqa: ASYNC110  chains tell nobody
+        while len(found := await world.dispatches(gmp)) < so_many:
             await asyncio.sleep(0.05)
         await world.deliver(gmp, found[-1])
 

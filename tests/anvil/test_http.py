@@ -51,7 +51,7 @@ async def scraped(http: httpx.AsyncClient) -> dict[str, float]:
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not await condition():  # noqa: ASYNC110  # a relayer tells nobody
+        while not await condition():  # a relayer tells nobody
             await asyncio.sleep(0.2)
     assert await condition(), what
 

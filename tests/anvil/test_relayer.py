@@ -104,7 +104,7 @@ class Traffic:
     async def all_received(self) -> None:
         async with asyncio.timeout(PATIENCE):
             for one in self.sent:
-                while (await self._client.progress(one.message)).receipts != one.gmps:  # noqa: ASYNC110  # chains tell nobody
+                while (await self._client.progress(one.message)).receipts != one.gmps:  # chains tell nobody
                     await asyncio.sleep(0.1)
 
 
@@ -285,7 +285,7 @@ def _request(index: Path, message: Message) -> None:
     values["received_gmps"] = 0
     connection.execute(f"CREATE TABLE retry_requests ({', '.join(COLUMNS)})")
     connection.execute(
-        f"INSERT INTO retry_requests VALUES ({', '.join(f':{name}' for name in COLUMNS)})",  # noqa: S608
+        f"INSERT INTO retry_requests VALUES ({', '.join(f':{name}' for name in COLUMNS)})",
         values,
     )
     connection.commit()

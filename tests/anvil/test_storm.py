@@ -88,7 +88,7 @@ class Storm:
     async def settled(self, patience: float) -> Audit:
         """What the chains' own logs say in the end."""
         async with asyncio.timeout(patience):
-            while (seen := await audit(self._devnet.deployment, self._chains)).lost:  # noqa: ASYNC110  # chains tell nobody
+            while (seen := await audit(self._devnet.deployment, self._chains)).lost:  # chains tell nobody
                 await asyncio.sleep(1)
         return seen
 
@@ -126,7 +126,7 @@ async def weather(
                 proxy.share = 0
             seen = await storm.settled(patience=60 + messages / 2)
             async with asyncio.timeout(60):
-                while any(  # noqa: ASYNC110  # a database tells nobody
+                while any(  # a database tells nobody
                     one.orphaned_at is None and (one.state is not OutboxState.DELIVERED or one.confirmed_at is None)
                     for one in bridge.store.outbox.listed(limit=10 * messages)
                 ) or any(

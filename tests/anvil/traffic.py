@@ -41,7 +41,7 @@ async def transact(chain: EvmChain, sender: LocalAccount, call: Call, *, gas: in
     )
     await chain.broadcast(bytes(signed.raw_transaction))
     async with asyncio.timeout(10):
-        while (receipt := await chain.receipt(bytes(signed.hash))) is None:  # noqa: ASYNC110  # no event tells of a block
+        while (receipt := await chain.receipt(bytes(signed.hash))) is None:  # no event tells of a block
             await asyncio.sleep(0.005)
     return receipt
 

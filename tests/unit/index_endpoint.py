@@ -66,10 +66,10 @@ class Endpoint:
             return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": error.code, "message": str(error)}}
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
 
-    def _eth_chainId(self) -> str:  # noqa: N802
+    def _eth_chainId(self) -> str:
         return hex(self.chain_id or self.chain.chain_id)
 
-    def _eth_getBlockByNumber(self, tag: str, _full: bool) -> dict[str, Any] | None:  # noqa: N802, FBT001
+    def _eth_getBlockByNumber(self, tag: str, _full: bool) -> dict[str, Any] | None:
         if tag == "finalized":
             if self.final is None:
                 return None
@@ -85,7 +85,7 @@ class Endpoint:
             "timestamp": hex(self.chain.blocks[number].time),
         }
 
-    def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: N802
+    def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
         if "blockHash" in query:
             hashes = ["0x" + block.hash.hex() for block in self.chain.blocks]
             if query["blockHash"] not in hashes:

@@ -213,7 +213,7 @@ def test_a_window_one_second_too_small_lets_a_duplicate_in(short_by: int, duplic
 class Hanging(SimulatedAdapter):
     """Never gives its proof, nor says so."""
 
-    async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002
+    async def attest(self, dispatch: Dispatch) -> bytes:
         await asyncio.sleep(10**6)
         raise AssertionError
 

@@ -308,7 +308,7 @@ def test_logs_that_were_not_asked_for_condemn_the_answer(change: Any, wrong: str
     chain = chain_of(4)
 
     class Lying(Endpoint):
-        def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: N802
+        def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
             return [change(log) for log in Endpoint._eth_getLogs(self, query)]
 
     endpoint = Lying(chain)

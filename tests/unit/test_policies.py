@@ -77,7 +77,7 @@ def test_each_kind_has_the_row_of_the_document(
     retries: int | None,
     base: float,
     cap: float,
-    dead_letter: bool,  # noqa: FBT001
+    dead_letter: bool,
 ) -> None:
     assert DEFAULT_POLICIES[kind] == RetryPolicy(retries, base, cap, dead_letter)
 

@@ -96,19 +96,19 @@ class OneWei:
         self._history = history
         self.chain = chain
 
-    def watch(self, chain_id: int) -> Watch:  # noqa: ARG002
+    def watch(self, chain_id: int) -> Watch:
         """See `Adapter.watch`."""
         return Watch((), ())
 
-    def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:  # noqa: ARG002
+    def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
         """See `Adapter.dispatches`."""
         return []
 
-    async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002
+    async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
         return b""
 
-    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """See `Adapter.next_call`."""
         recipient = recipient_of(self._history.name, int(dispatch.evidence["index"]))
         if await self.chain.balance(recipient) > 0:
@@ -145,7 +145,7 @@ async def _live(history: History, number: int) -> None:
         try:
             _observe(store, clock)
             async with asyncio.timeout(LIMIT):
-                while not _is_over(store, history):  # noqa: ASYNC110  # a database tells nobody
+                while not _is_over(store, history):  # a database tells nobody
                     await asyncio.sleep(0.01)
         finally:
             for task in tasks:

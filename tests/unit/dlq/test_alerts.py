@@ -166,7 +166,7 @@ async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(ho
     class Away:
         name = "away"
 
-        async def tell(self, notice: Notice) -> None:  # noqa: ARG002
+        async def tell(self, notice: Notice) -> None:
             raise TransientError("no answer")
 
     both: list[Channel] = [Away(), Webhook(hook.url, timeout=5)]

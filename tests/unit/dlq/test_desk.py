@@ -60,10 +60,10 @@ class RoutingChain:
     async def fees(self) -> Fees:
         return Fees(2, 1)
 
-    async def transaction_count(self, address: str) -> int:  # noqa: ARG002
+    async def transaction_count(self, address: str) -> int:
         return 0
 
-    async def broadcast(self, transaction: bytes) -> None:  # noqa: ARG002
+    async def broadcast(self, transaction: bytes) -> None:
         assert self._asked is not None
         call, sender = self._asked
         route = "(uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address)"
@@ -179,7 +179,7 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
 
 @pytest.mark.requirement("OIP-116")
 @pytest.mark.parametrize("is_contract", [True, False])
-async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> None:  # noqa: FBT001
+async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> None:
     office = Office()
     event_id = await office.letter()
     if is_contract:

@@ -44,7 +44,7 @@ class Counting:
     at: list[float] = field(default_factory=list)
     error: Exception | None = None
 
-    async def propagate(self, message: Message) -> str:  # noqa: ARG002
+    async def propagate(self, message: Message) -> str:
         self.at.append(asyncio.get_running_loop().time())
         if self.error is not None:
             raise self.error

@@ -95,7 +95,7 @@ async def test_a_race_lost_on_chain_is_success_too() -> None:
 @pytest.mark.parametrize(("about_this", "attempts"), [(True, 0), (False, 1)])
 @in_virtual_time
 async def test_a_revert_that_says_already_received_is_success_only_if_it_is_about_this_delivery(
-    about_this: bool,  # noqa: FBT001
+    about_this: bool,
     attempts: int,
 ) -> None:
     world, store = World(), MemoryStore()
@@ -104,7 +104,7 @@ async def test_a_revert_that_says_already_received_is_success_only_if_it_is_abou
     class Late(SimulatedAdapter):
         """Sees that it is late only when it tries the call."""
 
-        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002
+        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
             if store.outbox.failures(f"0x{dispatch.message_id.hex()}/hyperlane/0"):
                 return None
             named = dispatch.message_id if about_this else bytes(32)
@@ -189,7 +189,7 @@ async def test_a_critical_action_is_still_tried_after_an_hour() -> None:
 
 
 class TerminallyBroken(SimulatedAdapter):
-    async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002
+    async def attest(self, dispatch: Dispatch) -> bytes:
         raise TerminalError("the message is of no use")
 
 

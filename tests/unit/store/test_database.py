@@ -1,5 +1,4 @@
 """What only a database can promise, or break."""
-# ruff: noqa: S608  # the SQL is put together from this file's own constants
 
 from __future__ import annotations
 

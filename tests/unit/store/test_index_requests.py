@@ -29,7 +29,7 @@ def index(path: Path, *requests: RetryRequest) -> sqlite3.Connection:
         values["missing_gmps"] = bits_from_gmps(request.missing_gmps)
         values["received_gmps"] = bits_from_gmps(request.received_gmps)
         marks = ", ".join(f":{name}" for name in COLUMNS)
-        connection.execute(f"INSERT INTO retry_requests VALUES ({marks})", values)  # noqa: S608
+        connection.execute(f"INSERT INTO retry_requests VALUES ({marks})", values)
     return connection
 
 

@@ -76,7 +76,7 @@ class OutboxMachine(RuleBasedStateMachine):
         assert len(memory) == len(fresh) * len(GMPS)
 
     @rule(depth=st.integers(1, 3), again=st.booleans())
-    def reorg(self, depth: int, again: bool) -> None:  # noqa: FBT001
+    def reorg(self, depth: int, again: bool) -> None:
         cursor = self.memory.observations.cursor(ALPHA)
         assert cursor is not None
         ancestor = next((one for one in cursor.ancestors[depth - 1 : depth]), None)

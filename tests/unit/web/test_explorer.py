@@ -20,6 +20,7 @@ from bridge.records.errors import StoreError
 from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
+from bridge.web.timeline import gmp_name
 from indexer.browsing import SCANNED
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.transforms.lanes import Direction, LaneTotal
@@ -364,8 +365,6 @@ def test_a_choice_that_nothing_passes_can_be_followed_further(world: World) -> N
 
 
 def test_gmps_unknown_to_this_version_are_named_by_number() -> None:
-    from bridge.web.timeline import gmp_name  # noqa: PLC0415
-
     assert (gmp_name(int(Gmp.CCIP)), gmp_name(9), gmp_name(None)) == ("ccip", "GMP 9", "a GMP")
 
 
