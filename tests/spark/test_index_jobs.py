@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import Any
 
@@ -17,13 +18,16 @@ from indexer.jobs.reconcile import messages_of_lake
 from indexer.jobs.repair import find_violation, repair
 from indexer.settings import SourceLimits, StallPolicy
 from indexer.sinks import tables
+from indexer.sinks.compaction import BUCKETS
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.store import Store
+from indexer.sources import evm, options
 from indexer.sources.answers import WrongChainError
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
 from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
+from indexer.transforms.bucketed import write_lifecycles
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
 from tests.unit.index_world import executed, lane_pause_set, retried, routed, unfunded
@@ -223,6 +227,30 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_is_filled
     (world.folder / "index.db").unlink()
     world.index_once(spark, backfill_blocks=10)
     assert world.contents() == before
+
+
+def test_the_lakes_files_hold_what_the_batch_source_reads_and_its_lifecycles_are_those_of_spark(
+    spark: SparkSession, world: World
+) -> None:
+    world.tell_a_story(6)
+    for chain in (world.alpha, world.beta):
+        chain.mine(100)
+    world.index_once(spark, backfill_blocks=10)
+    lake = Lake(world.settings().folder.lake)
+    written = write_lifecycles(spark, lake.files(), world.folder / "lifecycles")
+    assert len(written) == BUCKETS
+    assert rows(spark.read.parquet(*written)) == rows(messages_of_lake(spark, lake))
+
+    ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
+    as_rows = (
+        spark.read.format(evm.FORMAT)
+        .option(options.CHAINS, options.encode_chains([chain_config(chain) for chain in world.deployment.chains]))
+        .option(options.LIMITS, options.encode_limits(world.settings().limits))
+        .option(options.RANGES, json.dumps(ranges))
+        .load()
+    )
+    of_files = spark.read.parquet(*lake.files())
+    assert rows(as_rows.select(*schemas.EVENTS.names)) == rows(of_files.select(*schemas.EVENTS.names))
 
 
 def test_events_that_become_final_go_to_the_lake_while_the_stream_runs(spark: SparkSession, world: World) -> None:

@@ -24,19 +24,18 @@ with staged as (
 ranked as (
   select
     staged.*,
-    row_number() over (partition by message_id, stage order by block_number, log_index, chain_id) as nth,
-    row_number() over (partition by message_id, stage order by block_number desc, log_index desc, chain_id desc) as nth_from_last
-  from staged
+    row_number() over (
+      partition by message_id, stage order by direction * block_number, direction * log_index, direction * chain_id
+    ) as nth
+  from (select staged.*, case when stage in ('retried', 'failed') then -1 else 1 end as direction from staged) staged
 ),
 -- `pick` marks the one event per message and stage whose details are shown: the first route, receipt and execution, the
--- last retry and failure.
+-- last retry and failure, of which `nth` counts from the end. One order for both, since each is a sort of all events.
 picked as (
   select
     ranked.*,
-    case
-      when stage in ('unfunded', 'routed', 'received', 'executed', 'outcome') and nth = 1 then stage
-      when stage in ('retried', 'failed') and nth_from_last = 1 then stage
-    end as pick,
+    case when stage in ('unfunded', 'routed', 'received', 'executed', 'outcome', 'retried', 'failed') and nth = 1 then stage end
+      as pick,
     -- The creation of a message and its first dispatch carry the same envelope; most messages have the second alone.
     nth = 1 and stage in ('unfunded', 'routed') as describes
   from ranked
