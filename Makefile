@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance docs lint test-solidity test-proofs test-twins test-python test-anvil test-spark test-web bench bench-gas bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance docs lint test-solidity test-proofs test-twins test-python test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -54,7 +54,7 @@ test-spark: $(STEPS)  ## Run the tests on a real Spark session
 test-web: $(STEPS)  ## Run the tests of the dApp kit and its page
 	@$(SUITES) web
 
-bench: bench-gas bench-relay bench-web  ## Measure everything there is a measure for
+bench: bench-gas bench-relay bench-index bench-web  ## Measure everything there is a measure for
 
 bench-web: $(STEPS)  ## Measure the explorer's pages with a million messages in the store
 	@$(VENV)/python -m bench.explorer
@@ -64,6 +64,9 @@ bench-gas: $(STEPS)  ## Measure the router's gas beside its peers'
 
 bench-relay: $(STEPS)  ## Measure the relayer: transitions, deliveries, pickup, waste
 	@$(VENV)/python -m bench.relay
+
+bench-index: $(STEPS)  ## Measure the index: ingest, lifecycles, retry requests (LOGS=1000000 MESSAGES=10000000 ARGS="--only requests")
+	@$(VENV)/python -m bench.index --logs $(or $(LOGS),1000000) --messages $(or $(MESSAGES),10000000) $(ARGS)
 
 prove: $(STEPS)  ## Prove with longer lists and payloads, and run fuzz tests and invariants for long
 	@$(VENV)/python -m scripts.prove --deep

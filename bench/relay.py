@@ -9,11 +9,11 @@ import json
 import logging
 import tempfile
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any, Final
 
 from bench import relay_chain, relay_store
+from bench.bar_chart import bar_chart
 from bridge.logs import configure_logging
 from tests.postgresql import running_postgresql
 
@@ -89,21 +89,7 @@ def plot(value: Mapping[str, Any]) -> str:
         },
         "observed to broadcast, ms": value["pickup_ms"],
     }
-    lines, top = [], 10
-    for title, bars in groups.items():
-        lines.append(f'<text x="10" y="{top + 14}" font-weight="bold">{escape(title)}</text>')
-        top += 22
-        largest = max(bars.values()) or 1
-        for name, figure in bars.items():
-            width = 300 * figure / largest
-            lines.append(f'<text x="10" y="{top + 13}">{escape(name)}</text>')
-            lines.append(f'<rect x="130" y="{top + 2}" width="{width:.1f}" height="14" fill="#4477aa"/>')
-            lines.append(f'<text x="{136 + width:.1f}" y="{top + 13}">{figure:,.0f}</text>')
-            top += 20
-        top += 14
-    body = "\n".join(lines)
-    style = 'font-family="sans-serif" font-size="12"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="520" height="{top}" {style}>\n{body}\n</svg>\n'
+    return bar_chart(groups)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,25 @@
+"""Bars as SVG, for the figures of the benches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+
+def bar_chart(groups: Mapping[str, Mapping[str, float]]) -> str:
+    """A chart with a group of bars under each title, each group in its own scale; groups without bars are left out."""
+    lines, top = [], 10
+    for title, bars in ((title, bars) for title, bars in groups.items() if bars):
+        lines.append(f'<text x="10" y="{top + 14}" font-weight="bold">{escape(title)}</text>')
+        top += 22
+        largest = max(bars.values()) or 1
+        for name, figure in bars.items():
+            width = 300 * figure / largest
+            lines.append(f'<text x="10" y="{top + 13}">{escape(name)}</text>')
+            lines.append(f'<rect x="130" y="{top + 2}" width="{width:.1f}" height="14" fill="#4477aa"/>')
+            lines.append(f'<text x="{136 + width:.1f}" y="{top + 13}">{figure:,.0f}</text>')
+            top += 20
+        top += 14
+    body = "\n".join(lines)
+    style = 'font-family="sans-serif" font-size="12"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="520" height="{top}" {style}>\n{body}\n</svg>\n'

@@ -1,0 +1,1 @@
+"""How fast the index is, beside what others do, on this machine."""

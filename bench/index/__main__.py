@@ -1,0 +1,89 @@
+"""`make bench-index`: ingest, lifecycles, retry requests and cold start, into build/bench/index.json and a plot.
+
+Everything is measured in one run on the machine at hand, and what is compared takes turns; ratios say more than figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.bar_chart import bar_chart
+from bench.index.endpoint import endpoint
+from bench.index.ingest import ingest
+from bench.index.lifecycles import lifecycle
+from bench.index.requests import request_latency
+from bridge.logs import configure_logging
+from indexer.session import spark_session
+
+RESULT: Final = Path("build/bench/index.json")
+PARTS: Final = ("cold", "ingest", "lifecycle", "requests")
+
+
+def main() -> None:
+    """Measures, prints and writes; parts not asked for keep the figures of the last run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--logs", type=int, default=1_000_000, help="to read from an endpoint")
+    parser.add_argument("--messages", type=int, default=10_000_000, help="whose lifecycles to write")
+    parser.add_argument("--events", type=int, default=60, help="that are to give rise to a retry request")
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
+    chosen = parser.parse_args()
+    parts = chosen.only or list(PARTS)
+    configure_logging(level=logging.WARNING)
+    found: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if "cold" in parts:
+        _note(found, {"cold_start_s": _cold_start()})
+    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, spark_session() as spark:
+        folder = Path(name)
+        spark.range(1).collect()
+        if "ingest" in parts:
+            _note(found, ingest(spark, folder, chosen.logs))
+        if "lifecycle" in parts:
+            _note(found, lifecycle(spark, folder, chosen.messages))
+        if "requests" in parts:
+            _note(found, {"retry_request_ms": request_latency(spark, folder / "requests", chosen.events)})
+    RESULT.with_suffix(".svg").write_text(bar_chart(_groups(found)))
+    print(f"figures are in {RESULT}, the plot is {RESULT.with_suffix('.svg')}")
+
+
+def _note(found: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Writes as it goes: whoever interrupts a long run keeps what it has measured."""
+    found |= {**more, "cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps(more), flush=True)
+
+
+def _cold_start() -> float:
+    """Seconds from starting Python to the first row of a chain out of Spark."""
+    with endpoint(2) as url:
+        begun = time.monotonic()
+        subprocess.run([sys.executable, "-m", "bench.index.first_row", url], check=True, stderr=subprocess.DEVNULL)
+        return round(time.monotonic() - begun, 2)
+
+
+def _groups(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The figures as the plot shows them."""
+    names = {"ingest": "index", "naive": "plain web3.py source", "cryo": "cryo"}
+    rates = {shown: found.get(f"{name}_logs_per_s") for name, shown in names.items()}
+    latency = found.get("retry_request_ms", {})
+    return {
+        "RPC to Parquet, logs per second": {name: rate for name, rate in rates.items() if rate},
+        f"lifecycles of {found.get('messages', 0):,} messages, seconds": {
+            name: found[key] for name, key in (("index", "lifecycle_s"), ("DuckDB alone", "duckdb_s")) if key in found
+        },
+        "event to retry request, ms": {name: latency[name] for name in ("p50", "p95") if name in latency},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""(a) RPC to lake: the index's backfill beside a plain web3.py source and cryo, from one endpoint, in turn."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+from pyspark.sql import SparkSession
+
+from bench.index.endpoint import endpoint
+from bench.index.history import LOGS_OF_A_BLOCK, ROUTER, SOURCE
+from bench.index.naive import COLUMNS, NaiveSource
+from indexer.decode.events import Emitters
+from indexer.jobs.backfill import backfill
+from indexer.settings import IndexFolder, IndexSettings
+from indexer.sinks.lake import Lake
+from indexer.sources.chain import ChainConfig
+
+ROUNDS: Final = 3
+_NAIVE_SHARE: Final = 20  # the plain source reads one block in so many: it would take minutes for all
+_CRYO: Final = Path("build/tools/cryo")
+_CRYO_PINNED: Final = "cryo==0.3.2"
+
+
+def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
+    """Logs per second, median of three rounds; what was read is checked to be the same.
+
+    Args:
+        spark: a session of the index.
+        folder: for what is written.
+        logs: how many, about.
+    """
+    blocks = max(2 * _NAIVE_SHARE, logs // LOGS_OF_A_BLOCK)
+    spark.dataSource.register(NaiveSource)
+    has_cryo = _cryo_is_there()
+    rates: dict[str, list[float]] = {"ingest": [], "naive": [], "cryo": []}
+    with endpoint(blocks) as url:
+        for round_ in range(ROUNDS):
+            lake, plain = Lake(folder / f"lake-{round_}"), folder / f"naive-{round_}"
+            taken = _seconds(lambda lake=lake: _backfill(spark, url, folder, lake))  # type: ignore[misc]
+            rates["ingest"].append(blocks * LOGS_OF_A_BLOCK / taken)
+            few = blocks // _NAIVE_SHARE
+            taken = _seconds(lambda few=few, plain=plain: _naive(spark, url, few, plain))  # type: ignore[misc]
+            rates["naive"].append(few * LOGS_OF_A_BLOCK / taken)
+            _expect_same(lake, plain, blocks * LOGS_OF_A_BLOCK, few)
+            if has_cryo:
+                out = folder / f"cryo-{round_}"
+                taken = _seconds(lambda out=out: _run_cryo(url, blocks, out))  # type: ignore[misc]
+                rates["cryo"].append(blocks * LOGS_OF_A_BLOCK / taken)
+                _expect_count(f"{out}/*.parquet", blocks * LOGS_OF_A_BLOCK)
+    medians = {name: round(statistics.median(found)) if found else None for name, found in rates.items()}
+    return {f"{name}_logs_per_s": value for name, value in medians.items()} | {"logs": blocks * LOGS_OF_A_BLOCK}
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
+
+
+def _backfill(spark: SparkSession, url: str, folder: Path, lake: Lake) -> None:
+    emitters = Emitters(chain_id=SOURCE, router=ROUTER, adapters=frozenset())
+    config = ChainConfig(chain_id=SOURCE, urls=(url,), start_block=0, emitters=emitters)
+    backfill(spark, [config], IndexSettings(folder=IndexFolder(path=folder), backfill_blocks=1), lake)
+
+
+def _naive(spark: SparkSession, url: str, blocks: int, out: Path) -> None:
+    source = spark.read.format("naive").option("url", url).option("router", "0x" + ROUTER.hex())
+    source.option("blocks", str(blocks)).load().write.parquet(str(out))
+
+
+def _expect_same(lake: Lake, plain: Path, logs: int, blocks: int) -> None:
+    """Both have the same logs of the blocks that both have read, field by field."""
+    names = ", ".join(COLUMNS)
+    ours = f"select {names} from read_parquet($files) where block_number < {blocks}"  # noqa: S608  our own names
+    theirs = f"select {names} from read_parquet($plain)"  # noqa: S608  the same
+    text = (
+        f"select (select count(*) from read_parquet($files)), (select count(*) from ({theirs})), "  # noqa: S608
+        f"(select count(*) from (({ours}) except all ({theirs}))), (select count(*) from (({theirs}) except all ({ours})))"
+    )
+    with duckdb.connect() as connection:
+        found = connection.execute(text, {"files": lake.files(), "plain": f"{plain}/*.parquet"}).fetchone()
+    expected = (logs, blocks * LOGS_OF_A_BLOCK, 0, 0)
+    if found != expected:
+        raise AssertionError(f"logs, logs of the plain source, only in the lake, only there: {found}, not {expected}")
+
+
+def _expect_count(files: str, logs: int) -> None:
+    with duckdb.connect() as connection:
+        found = connection.execute("select count(*) from read_parquet($files)", {"files": files}).fetchone()
+    if found != (logs,):
+        raise AssertionError(f"{files} have {found} rows, not {logs}")
+
+
+def _cryo_is_there() -> bool:
+    """Brings in cryo from the package registry, for this measurement alone; it has no build for every Python."""
+    if _CRYO.exists():
+        return True
+    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", str(_CRYO), _CRYO_PINNED]
+    return subprocess.run([*command, "--python", sys.executable], check=False).returncode == 0
+
+
+def _run_cryo(url: str, blocks: int, out: Path) -> None:
+    program = (
+        f"import cryo; cryo.freeze('logs', blocks=['0:{blocks}'], rpc='{url}', output_dir='{out}', inner_request_size=50, "
+        "chunk_size=1000, max_concurrent_requests=8, requests_per_second=None, no_report=True, verbose=False)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(_CRYO.resolve())}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, stdout=subprocess.DEVNULL)

@@ -1,0 +1,63 @@
+"""(c) From an event on the chain to the retry request that it gives rise to, on two anvil chains that mine instantly."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from indexer.analytics import percentile
+from indexer.settings import SourceLimits, StallPolicy
+from tests.spark.chain import anvil_chain
+from tests.spark.story import World, log_of
+from tests.unit.index_world import received
+
+_WARM_UP: Final = 5
+_STALL_AFTER: Final = 60  # seconds of block time
+_LOOK_EVERY: Final = 0.002  # seconds
+_PATIENCE: Final = 30.0  # seconds
+
+
+def request_latency(spark: SparkSession, folder: Path, events: int) -> dict[str, int]:
+    """Milliseconds from a receipt's block to the request, as percentiles.
+
+    A message has one of two receipts when that block, 61 seconds later by the chain's clock, makes it overdue.
+    """
+    limits = SourceLimits(poll_interval=0.02)
+    policy = StallPolicy(stall_after=_STALL_AFTER, max_lag=1_000_000, requests_per_lane_minute=1_000_000)
+    taken = []
+    with anvil_chain(31337) as alpha, anvil_chain(31338) as beta:
+        world = World(alpha, beta, folder)
+        with world.indexing(spark, stall=policy, limits=limits):
+            for position in range(_WARM_UP + events):
+                seconds = _one(world)
+                if position >= _WARM_UP:
+                    taken.append(round(1000 * seconds))
+    taken.sort()
+    return {"p50": percentile(taken, 0.5), "p95": percentile(taken, 0.95), "events": len(taken)}
+
+
+def _one(world: World) -> float:
+    message = world.new_message(quorum=2, sent_at=world.beta.time())
+    world.alpha.rpc("evm_setNextBlockTimestamp", max(world.beta.time(), world.alpha.time() + 1))
+    world.send(message, gmps=0b11)
+    world.until(world.store_is_there, "the store is there")
+    with sqlite3.connect(world.settings().folder.store_url.removeprefix("sqlite:///")) as store:
+        _until_found(store, "select 1 from messages where message_id = ?", message.id)
+        late = max(world.alpha.time(), world.beta.time()) + _STALL_AFTER + 1
+        world.beta.rpc("evm_setNextBlockTimestamp", late)
+        world.beta.emit(log_of(received(message, 1)))
+        begun = time.monotonic()
+        _until_found(store, "select 1 from retry_requests where message_id = ?", message.id)
+        return time.monotonic() - begun
+
+
+def _until_found(store: sqlite3.Connection, statement: str, message_id: bytes) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while store.execute(statement, (message_id,)).fetchone() is None:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {_PATIENCE} s still nothing from: {statement}")
+        time.sleep(_LOOK_EVERY)
