@@ -206,7 +206,7 @@ def test_a_request_comes_without_any_new_event_because_a_timer_asks(spark: Spark
             world.until(lambda: len(reader.retry_requests(sent.id)) == 1, "a request")
 
 
-def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_is_filled_from_it(
+def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifecycles_are_made_from_it(
     spark: SparkSession, world: World
 ) -> None:
     sent = world.tell_a_story(12)
@@ -222,25 +222,9 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_is_filled
     of_lake = rows(messages_of_lake(spark, lake))
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
-
-    before = world.contents()
-    (world.folder / "index.db").unlink()
-    world.index_once(spark, backfill_blocks=10)
-    assert world.contents() == before
-
-
-def test_the_lakes_files_hold_what_the_batch_source_reads_and_its_lifecycles_are_those_of_spark(
-    spark: SparkSession, world: World
-) -> None:
-    world.tell_a_story(6)
-    for chain in (world.alpha, world.beta):
-        chain.mine(100)
-    world.index_once(spark, backfill_blocks=10)
-    lake = Lake(world.settings().folder.lake)
     written = write_lifecycles(spark, lake.files(), world.folder / "lifecycles")
     assert len(written) == BUCKETS
-    assert rows(spark.read.parquet(*written)) == rows(messages_of_lake(spark, lake))
-
+    assert rows(spark.read.parquet(*written)) == of_lake
     ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
     as_rows = (
         spark.read.format(evm.FORMAT)
@@ -251,6 +235,11 @@ def test_the_lakes_files_hold_what_the_batch_source_reads_and_its_lifecycles_are
     )
     of_files = spark.read.parquet(*lake.files())
     assert rows(as_rows.select(*schemas.EVENTS.names)) == rows(of_files.select(*schemas.EVENTS.names))
+
+    before = world.contents()
+    (world.folder / "index.db").unlink()
+    world.index_once(spark, backfill_blocks=10)
+    assert world.contents() == before
 
 
 def test_events_that_become_final_go_to_the_lake_while_the_stream_runs(spark: SparkSession, world: World) -> None:
