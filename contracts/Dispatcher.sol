@@ -5,8 +5,9 @@ import {Rules} from "./Rules.sol";
 import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
+import {Words} from "./libraries/Words.sol";
 import {Gmp, GmpSet, NO_GMPS} from "./types/Gmp.sol";
-import {Message} from "./types/Message.sol";
+import {Message, MessageLibrary} from "./types/Message.sol";
 import {GmpFee} from "./types/Route.sol";
 
 /// @dev Hands envelopes to GMPs and gives back what was not needed. Which message, and whether it may be sent, is decided by
@@ -40,25 +41,27 @@ abstract contract Dispatcher is Rules {
     }
 
     /// @dev Refuses a way of sending that makes no sense, as far as that shows before the GMPs are looked at.
-    function _requireWay(GmpFee[] calldata gmps, uint8 minDispatched, uint8 least, address refundTo) internal pure {
+    function _requireWay(Attempt memory attempt, GmpFee[] calldata gmps, uint8 least) internal pure {
         if (gmps.length == 0) revert IMessageSender.NoGmps();
-        if (refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
-        if (minDispatched < least || minDispatched > gmps.length) {
-            revert IMessageSender.InvalidMinDispatched(minDispatched, least, gmps.length);
+        if (attempt.refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
+        uint8 required = attempt.required;
+        if (required < least || required > gmps.length) {
+            revert IMessageSender.InvalidMinDispatched(required, least, gmps.length);
         }
     }
 
     /// @dev Each GMP is called on its own: one that fails gives its fee back and hinders nobody.
     /// @return took The GMPs that have the message now.
-    function _dispatch(Attempt memory attempt, GmpFee[] calldata gmps, Message memory message, bytes memory envelope)
+    /// @return envelope What they have.
+    function _dispatch(Attempt memory attempt, GmpFee[] calldata gmps, Message memory message)
         internal
-        returns (GmpSet took)
+        returns (GmpSet took, bytes memory envelope)
     {
-        bytes memory data = abi.encodeCall(
-            IAdapter.dispatch,
-            (message.destinationChain, message.destinationRouter, envelope, message.gasLimit, attempt.refundTo)
+        bytes memory data;
+        (data, envelope) = Words.packCall(
+            IAdapter.dispatch.selector, MessageLibrary.VERSION, attempt.messageId, message, attempt.refundTo
         );
-        return _handToEach(attempt, gmps, data);
+        took = _handToEach(attempt, gmps, data);
     }
 
     function _handToEach(Attempt memory attempt, GmpFee[] calldata gmps, bytes memory data)
@@ -69,8 +72,9 @@ abstract contract Dispatcher is Rules {
         uint256 fees;
         uint256 refund;
         for (uint256 index; index < gmps.length; ++index) {
-            Gmp gmp = gmps[index].gmp;
-            uint256 fee = gmps[index].fee;
+            GmpFee calldata part = gmps[index];
+            Gmp gmp = part.gmp;
+            uint256 fee = part.fee;
             GmpSet one = gmp.alone();
             if (named.intersect(one) != NO_GMPS) revert IMessageSender.DuplicateGmp(gmp);
             named = named.unite(one);

@@ -12,7 +12,7 @@ import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IProfiles} from "./interfaces/IProfiles.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
-import {Message} from "./types/Message.sol";
+import {Message, MessageLibrary} from "./types/Message.sol";
 import {Profile} from "./types/Profile.sol";
 import {GmpFee, Retry} from "./types/Route.sol";
 import {SentMessage, SentMessageLibrary} from "./types/SentMessage.sol";
@@ -41,7 +41,7 @@ abstract contract Gateway is IGateway, Quotes {
     /// @inheritdoc IGateway
     function dispatch(Retry calldata request) external payable sendingOnce {
         bytes32 messageId = request.messageId;
-        Message memory message = request.message;
+        Message memory message = MessageLibrary.load(request.message);
         SentMessage sent = _resume(message, messageId);
         if (!sent.isUnfunded()) revert IMessageSender.NotUnfunded(messageId);
         _requireAlive(message, messageId, sent);
@@ -49,10 +49,11 @@ abstract contract Gateway is IGateway, Quotes {
         GmpSet chosen = sent.gmps().intersect(_openGmps(_gmps));
         GmpSet named = _setOf(request.gmps);
         if (named != chosen) revert IMessageSender.WrongGmps(named, chosen);
-        _requireWay(request.gmps, request.minDispatched, message.quorum, request.refundTo);
+        Attempt memory attempt = Attempt(messageId, 0, request.minDispatched, request.refundTo);
+        _requireWay(attempt, request.gmps, message.quorum);
         bool retriable = sent.isRetriable();
         _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);
-        _depart(message, Attempt(messageId, 0, request.minDispatched, request.refundTo), request.gmps, retriable);
+        _depart(message, attempt, request.gmps, retriable);
     }
 
     /// @inheritdoc IERC7786GatewaySource

@@ -44,7 +44,7 @@ abstract contract Ledger is ILedger, Rules {
 
     /// @inheritdoc ILedger
     function sentTo(uint64 chain) external view returns (uint64 count, uint192 sum) {
-        return (_sentTo[chain].count(), _sentTo[chain].sum());
+        return (_lanes[chain].sent.count(), _lanes[chain].sent.sum());
     }
 
     /// @inheritdoc ILedger
@@ -59,7 +59,7 @@ abstract contract Ledger is ILedger, Rules {
 
     /// @inheritdoc ILedger
     function executedFrom(uint64 chain) external view returns (uint64 count, uint192 sum) {
-        return (_executedFrom[chain].count(), _executedFrom[chain].sum());
+        return (_lanes[chain].executed.count(), _lanes[chain].executed.sum());
     }
 
     /// @inheritdoc ILedger

@@ -36,7 +36,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
 
     /// @inheritdoc IMessageReceiver
     function execute(Message calldata request) external receivingOnce {
-        Message memory message = request;
+        Message memory message = MessageLibrary.load(request);
         bytes32 payloadHash = keccak256(message.payload);
         bytes32 messageId = message.idOf(payloadHash);
         uint8 floor = _requireArrival(message);
@@ -58,7 +58,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
 
     /// @inheritdoc IMessageReceiver
     function expire(Message calldata request) external receivingOnce {
-        Message memory message = request;
+        Message memory message = MessageLibrary.load(request);
         bytes32 messageId = message.id();
         _requireArrival(message);
         Receipts receipts = _receipts[messageId];
@@ -195,7 +195,8 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     function _countExecution(bytes32 messageId, bytes32 payloadHash, Message memory message) private {
-        _executedFrom[message.sourceChain] = _executedFrom[message.sourceChain].plus(messageId);
+        Lane storage lane = _lanes[message.sourceChain];
+        lane.executed = lane.executed.plus(messageId);
         emit MessageExecuted(messageId, message.sourceChain, message.recipient.toAddress(), payloadHash);
     }
 }

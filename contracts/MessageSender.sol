@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {Sending} from "./Sending.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {GmpSet} from "./types/Gmp.sol";
-import {Kind, Message} from "./types/Message.sol";
+import {Kind, Message, MessageLibrary} from "./types/Message.sol";
 import {GmpFee, Retry, Route} from "./types/Route.sol";
 import {SentMessage} from "./types/SentMessage.sol";
 
@@ -12,21 +12,22 @@ import {SentMessage} from "./types/SentMessage.sol";
 abstract contract MessageSender is IMessageSender, Sending {
     /// @inheritdoc IMessageSender
     function route(Route calldata request) external payable sendingOnce returns (bytes32 messageId) {
+        Message memory message = _compose(request);
         GmpFee[] calldata gmps = request.gmps;
-        uint8 quorum = request.quorum;
+        uint8 quorum = message.quorum;
         if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
-        uint8 required = request.minDispatched;
-        if (required == 0) required = quorum;
+        Attempt memory attempt = Attempt(0, 0, request.minDispatched, request.refundTo);
+        if (attempt.required == 0) attempt.required = quorum;
         bool retriable = request.retriable;
         // What can't be retried must reach its quorum with this call or not be sent at all.
-        _requireWay(gmps, required, retriable ? 1 : quorum, request.refundTo);
-        messageId = _launch(_compose(request), gmps, required, request.refundTo, retriable);
+        _requireWay(attempt, gmps, retriable ? 1 : quorum);
+        messageId = _launch(message, attempt, gmps, retriable);
     }
 
     /// @inheritdoc IMessageSender
     function retryRoute(Retry calldata request) external payable sendingOnce returns (uint32 attempt) {
         bytes32 messageId = request.messageId;
-        Message memory message = request.message;
+        Message memory message = MessageLibrary.load(request.message);
         SentMessage sent = _resume(message, messageId);
         if (!sent.isRetriable()) revert NotRetriable(messageId);
         if (sent.isUnfunded()) revert StillUnfunded(messageId);
@@ -36,16 +37,13 @@ abstract contract MessageSender is IMessageSender, Sending {
             revert NotSenderOrRetrier(messageId, msg.sender, sender);
         }
         _requireAlive(message, messageId, sent);
-        _requireWay(request.gmps, request.minDispatched, 1, request.refundTo);
         sent = sent.withOneMoreAttempt();
         _sent[messageId] = sent;
         attempt = sent.attempts();
-        GmpSet took = _dispatch(
-            Attempt(messageId, attempt, request.minDispatched, request.refundTo),
-            request.gmps,
-            message,
-            message.encode(messageId)
-        );
+        Attempt memory another = Attempt(messageId, attempt, request.minDispatched, request.refundTo);
+        GmpFee[] calldata gmps = request.gmps;
+        _requireWay(another, gmps, 1);
+        (GmpSet took,) = _dispatch(another, gmps, message);
         emit MessageRetried(messageId, message.destinationChain, attempt, took);
     }
 }

@@ -5,7 +5,7 @@ import {Sending} from "./Sending.sol";
 import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IQuotes} from "./interfaces/IQuotes.sol";
-import {Message} from "./types/Message.sol";
+import {Message, MessageLibrary} from "./types/Message.sol";
 import {GmpFee, Route} from "./types/Route.sol";
 
 /// @dev What sending costs; {IQuotes} says what it promises.
@@ -14,7 +14,7 @@ abstract contract Quotes is IQuotes, Sending {
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees) {
         fees = request.gmps;
         Message memory message = _compose(request);
-        message.nonce = _sentTo[message.destinationChain].nextNonce();
+        message.nonce = _lanes[message.destinationChain].sent.nextNonce();
         total = _quote(fees, message);
     }
 
@@ -25,7 +25,7 @@ abstract contract Quotes is IQuotes, Sending {
         returns (uint256 total, GmpFee[] memory fees)
     {
         fees = gmps;
-        total = _quote(fees, message);
+        total = _quote(fees, MessageLibrary.load(message));
     }
 
     /// @dev Writes each GMP's fee beside it.

@@ -5,7 +5,7 @@ import {Sending} from "./Sending.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Kind, Message} from "./types/Message.sol";
+import {Kind, Message, MessageLibrary} from "./types/Message.sol";
 import {Execution} from "./types/Receipts.sol";
 import {GmpFee} from "./types/Route.sol";
 
@@ -34,7 +34,7 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         message.destinationRouter = original.destinationRouter;
         message.kind = Kind.CANCELLATION;
         message.payload = abi.encode(original, payloadHash, Execution.CANCELLED);
-        cancellationId = _sendAbout(message, original.quorum, messageId, minDispatched, gmps, refundTo);
+        cancellationId = _sendAbout(message, original.quorum, messageId, Attempt(0, 0, minDispatched, refundTo), gmps);
         emit CancellationRequested(messageId, cancellationId);
     }
 
@@ -53,7 +53,7 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         message.destinationRouter = original.sourceRouter;
         message.kind = Kind.REPORT;
         message.payload = abi.encode(original, payloadHash, outcome);
-        reportId = _sendAbout(message, original.quorum, messageId, minDispatched, gmps, refundTo);
+        reportId = _sendAbout(message, original.quorum, messageId, Attempt(0, 0, minDispatched, refundTo), gmps);
     }
 
     /// @dev Sends a drafted message about another one. It is retriable, never expires, and asks for the other's quorum.
@@ -61,16 +61,15 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         Message memory message,
         uint8 quorum,
         bytes32 messageId,
-        uint8 minDispatched,
-        GmpFee[] calldata gmps,
-        address refundTo
+        Attempt memory attempt,
+        GmpFee[] calldata gmps
     ) private returns (bytes32) {
         _requireLane(message.destinationChain, message.destinationRouter);
-        _requireWay(gmps, minDispatched, 1, refundTo);
+        _requireWay(attempt, gmps, 1);
         message.recipient = message.destinationRouter;
         message.quorum = quorum;
         message.replaces = messageId;
-        return _launch(message, gmps, minDispatched, refundTo, true);
+        return _launch(message, attempt, gmps, true);
     }
 
     /// @dev A message without its payload, the payload's hash, and its id.
@@ -79,7 +78,7 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         pure
         returns (Message memory original, bytes32 payloadHash, bytes32 messageId)
     {
-        original = request;
+        original = MessageLibrary.load(request);
         payloadHash = keccak256(original.payload);
         messageId = original.idOf(payloadHash);
         if (original.kind >= Kind.CANCELLATION) revert NotForRouterMessages(messageId);

@@ -20,13 +20,15 @@ abstract contract RouterState is Ownable2Step {
         uint48 pausedUntil;
     }
 
-    /// @dev What sending to and receiving from a chain need to know of it, in one slot.
+    /// @dev What sending to and receiving from a chain need to know of it: one slot of rules, one of totals each way.
     struct Lane {
         /// @dev The router that new messages go to, or zero.
         address peer;
         /// @dev Least quorum for recipients without a policy.
         uint8 floor;
         uint48 pausedUntil;
+        LaneTotal sent;
+        LaneTotal executed;
     }
 
     /// @dev What a recipient demands; quorum 0 means that it has no policy.
@@ -51,7 +53,6 @@ abstract contract RouterState is Ownable2Step {
 
     // ---- sending
 
-    mapping(uint64 chain => LaneTotal) internal _sentTo;
     mapping(bytes32 messageId => SentMessage) internal _sent;
     mapping(address sender => address retrier) internal _retriers;
     mapping(address account => uint256 amount) internal _credits;
@@ -60,7 +61,6 @@ abstract contract RouterState is Ownable2Step {
     // ---- receiving
 
     mapping(bytes32 messageId => Receipts) internal _receipts;
-    mapping(uint64 chain => LaneTotal) internal _executedFrom;
 
     // ---- during a call
 

@@ -5,6 +5,7 @@ import {Dispatcher} from "./Dispatcher.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {Addresses} from "./libraries/Addresses.sol";
+import {Words} from "./libraries/Words.sol";
 import {GmpSet} from "./types/Gmp.sol";
 import {LaneTotal} from "./types/LaneTotal.sol";
 import {Kind, Message} from "./types/Message.sol";
@@ -21,13 +22,8 @@ abstract contract Sending is Dispatcher {
 
     /// @dev The message that a request of the caller asks for, but for its nonce.
     function _compose(Route calldata request) internal view returns (Message memory message) {
-        _draft(message, msg.sender.toBytes32(), request.destinationChain);
-        message.recipient = request.recipient;
-        message.gasLimit = request.gasLimit;
-        message.ttl = request.ttl;
-        message.kind = request.kind;
-        message.quorum = request.quorum;
-        message.replaces = request.replaces;
+        Words.copyRequest(request, message);
+        _draft(message, msg.sender.toBytes32(), message.destinationChain);
         message.payload = request.payload;
         _address(message);
     }
@@ -61,27 +57,28 @@ abstract contract Sending is Dispatcher {
     }
 
     /// @dev Gives a composed message its id and its place on the lane, and dispatches it for the first time.
-    function _launch(Message memory message, GmpFee[] calldata gmps, uint8 required, address refundTo, bool retriable)
+    function _launch(Message memory message, Attempt memory attempt, GmpFee[] calldata gmps, bool retriable)
         internal
         returns (bytes32 messageId)
     {
         messageId = _register(message);
+        attempt.messageId = messageId;
         if (retriable) _sent[messageId] = SentMessageLibrary.retriableBy(message.sender.toAddress());
-        _depart(message, Attempt(messageId, 0, required, refundTo), gmps, retriable);
+        _depart(message, attempt, gmps, retriable);
     }
 
     /// @dev Gives a composed message the lane's next nonce, and with it its id.
     function _register(Message memory message) internal returns (bytes32 messageId) {
-        LaneTotal total = _sentTo[message.destinationChain];
+        Lane storage lane = _lanes[message.destinationChain];
+        LaneTotal total = lane.sent;
         message.nonce = total.nextNonce();
         messageId = message.id();
-        _sentTo[message.destinationChain] = total.plus(messageId);
+        lane.sent = total.plus(messageId);
         emit IMessageSender.MessageIdCreated(messageId, message.sender.toAddress(), message.nonce);
     }
 
     function _depart(Message memory message, Attempt memory attempt, GmpFee[] calldata gmps, bool retriable) internal {
-        bytes memory envelope = message.encode(attempt.messageId);
-        GmpSet took = _dispatch(attempt, gmps, message, envelope);
+        (GmpSet took, bytes memory envelope) = _dispatch(attempt, gmps, message);
         emit IMessageSender.MessageRouted(attempt.messageId, message.destinationChain, retriable, took, envelope);
     }
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Message} from "../types/Message.sol";
-
-/// @notice Calls that Solidity can't express: answers of bounded length, reasons passed on, calls handed over. The only hand-written assembly in Waybill.
+/// @notice Calls that Solidity can't express: answers of bounded length, reasons passed on, calls handed over.
 library BoundedCall {
     /// @dev Like `target.call{value: value, gas: gasLimit}(data)`, but copies at most `maxReturn` bytes of the answer: a
     ///      callee that returns a megabyte would otherwise make its caller pay for it.
@@ -39,35 +37,6 @@ library BoundedCall {
             returndatacopy(data, 0, returndatasize())
             if iszero(success) { revert(data, returndatasize()) }
             return(data, returndatasize())
-        }
-    }
-}
-
-/// @notice Words as they lie in calldata and in memory.
-library Words {
-    /// @dev The 32 bytes of `data` that begin at `offset`. The caller has made sure that they are there: a slice would check
-    ///      that anew for each of a header's fields, and reading one would cost ten times as much.
-    function wordAt(bytes calldata data, uint256 offset) internal pure returns (bytes32 word) {
-        assembly ("memory-safe") {
-            word := calldataload(add(data.offset, offset))
-        }
-    }
-
-    /// @dev `keccak256(abi.encode(typeHash, version, …, payloadHash))`, where … are all members of the message but its payload.
-    ///      In memory they lie one after another, a clean word each, just as `abi.encode` would write them one by one, at five
-    ///      times the cost.
-    function hash(bytes32 typeHash, uint8 version, Message memory message, bytes32 payloadHash)
-        internal
-        pure
-        returns (bytes32 result)
-    {
-        assembly ("memory-safe") {
-            let data := mload(0x40)
-            mstore(data, typeHash)
-            mstore(add(data, 0x20), version)
-            mcopy(add(data, 0x40), message, 0x1a0)
-            mstore(add(data, 0x1e0), payloadHash)
-            result := keccak256(data, 0x200)
         }
     }
 }

@@ -67,10 +67,10 @@ library GmpSetLibrary {
     }
 
     function count(GmpSet set) internal pure returns (uint8 members) {
-        uint16 rest = GmpSet.unwrap(set);
+        uint256 rest = GmpSet.unwrap(set);
         // Kernighan: each step clears the lowest bit that is set.
-        for (; rest != 0; ++members) {
-            unchecked {
+        unchecked {
+            for (; rest != 0; ++members) {
                 rest &= rest - 1;
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Words} from "../libraries/BoundedCall.sol";
+import {Words} from "../libraries/Words.sol";
 
 /// @dev What a message is about; decides how long and how often the bridge tries (docs/formats.md).
 enum Kind {
@@ -71,22 +71,15 @@ library MessageLibrary {
         return Words.hash(TYPEHASH, VERSION, message, payloadHash);
     }
 
-    /// @dev What a GMP carries. Fixed widths and the payload last make the packed form unambiguous. Neighbours shorter than a
-    ///      word are put together first: the EVM's stack can't reach sixteen arguments at once.
+    /// @dev The copy of a message of the caller's.
+    function load(Message calldata source) internal pure returns (Message memory message) {
+        Words.copyHeader(source, message);
+        message.payload = source.payload;
+    }
+
+    /// @dev What a GMP carries. Fixed widths and the payload last make the packed form unambiguous.
     function encode(Message memory message, bytes32 messageId) internal pure returns (bytes memory) {
-        return abi.encodePacked(
-            VERSION,
-            messageId,
-            message.sourceChain,
-            message.sourceRouter,
-            message.sender,
-            (uint128(message.nonce) << 64) | message.destinationChain,
-            message.destinationRouter,
-            message.recipient,
-            _terms(message),
-            message.replaces,
-            message.payload
-        );
+        return Words.pack(VERSION, messageId, message, 0);
     }
 
     /// @dev The id that an envelope states. Only for envelopes that {decode} has accepted.
@@ -100,7 +93,8 @@ library MessageLibrary {
     function decode(bytes calldata envelope) internal pure returns (bytes32 stated, Message memory message) {
         if (envelope.length < HEADER_LENGTH) revert TruncatedEnvelope(envelope.length);
         uint256 terms = uint256(envelope.wordAt(185));
-        if (uint8(envelope[0]) != VERSION) revert UnknownEnvelopeVersion(uint8(envelope[0]));
+        uint8 version = uint8(bytes1(envelope.wordAt(0)));
+        if (version != VERSION) revert UnknownEnvelopeVersion(version);
         if (uint8(terms >> 88) > uint8(type(Kind).max)) revert UnknownKind(uint8(terms >> 88));
         stated = envelope.wordAt(1);
         message.sourceChain = uint64(bytes8(envelope.wordAt(33)));
@@ -117,11 +111,5 @@ library MessageLibrary {
         message.quorum = uint8(terms >> 80);
         message.replaces = envelope.wordAt(207);
         message.payload = envelope[HEADER_LENGTH:];
-    }
-
-    /// @dev Gas limit, time, ttl, kind and quorum, as they lie in an envelope from byte 185 on.
-    function _terms(Message memory message) private pure returns (uint176) {
-        return (uint176(message.gasLimit) << 112) | (uint176(message.sentAt) << 48) | (uint176(message.ttl) << 16)
-            | (uint176(uint8(message.kind)) << 8) | message.quorum;
     }
 }

@@ -73,6 +73,7 @@ FIRST_TESTS = {
     "Sending": ("route", "retryRoute"),
     "SentMessage": ("retryRoute", "gateway"),
     "StateHashGuard": ("Guards",),
+    "Words": ("route", "retryRoute", "execute"),
 }
 """Test files by source where their names differ."""
 

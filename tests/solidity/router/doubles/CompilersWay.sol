@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
+import {Words} from "../../../../contracts/libraries/Words.sol";
+import {Message, MessageLibrary} from "../../../../contracts/types/Message.sol";
+import {Route} from "../../../../contracts/types/Route.sol";
+
+/// @dev Copies out of calldata, so behind a call.
+interface ICopies {
+    function load(Message calldata source) external pure returns (Message memory);
+
+    /// @return message What the request says of it, but for the payload.
+    function copyRequest(Route calldata request) external pure returns (Message memory message);
+}
+
+/// @dev As the router does it.
+contract WordCopies is ICopies {
+    function load(Message calldata source) external pure returns (Message memory) {
+        return MessageLibrary.load(source);
+    }
+
+    function copyRequest(Route calldata request) external pure returns (Message memory message) {
+        Words.copyRequest(request, message);
+    }
+}
+
+/// @dev What {WordCopies} must do as well.
+contract CompilersCopies is ICopies {
+    function load(Message calldata source) external pure returns (Message memory) {
+        return source;
+    }
+
+    function copyRequest(Route calldata request) external pure returns (Message memory message) {
+        message.destinationChain = request.destinationChain;
+        message.recipient = request.recipient;
+        message.gasLimit = request.gasLimit;
+        message.ttl = request.ttl;
+        message.kind = request.kind;
+        message.quorum = request.quorum;
+        message.replaces = request.replaces;
+    }
+}
+
+/// @dev What {Words} must do as well, in halves: the EVM's stack can't reach all members at once.
+library CompilersWay {
+    function pack(uint8 version, bytes32 messageId, Message memory message) internal pure returns (bytes memory) {
+        bytes memory first = abi.encodePacked(
+            version,
+            messageId,
+            message.sourceChain,
+            message.sourceRouter,
+            message.sender,
+            message.nonce,
+            message.destinationChain,
+            message.destinationRouter
+        );
+        bytes memory second = abi.encodePacked(
+            message.recipient,
+            message.gasLimit,
+            message.sentAt,
+            message.ttl,
+            message.kind,
+            message.quorum,
+            message.replaces,
+            message.payload
+        );
+        return bytes.concat(first, second);
+    }
+
+    function packCall(uint8 version, bytes32 messageId, Message memory message, address refundTo)
+        internal
+        pure
+        returns (bytes memory)
+    {
+        bytes memory envelope = pack(version, messageId, message);
+        return abi.encodeCall(
+            IAdapter.dispatch,
+            (message.destinationChain, message.destinationRouter, envelope, message.gasLimit, refundTo)
+        );
+    }
+
+    function hash(bytes32 typeHash, uint8 version, Message memory message, bytes32 payloadHash)
+        internal
+        pure
+        returns (bytes32)
+    {
+        bytes memory first = abi.encode(
+            typeHash,
+            version,
+            message.sourceChain,
+            message.sourceRouter,
+            message.sender,
+            message.nonce,
+            message.destinationChain,
+            message.destinationRouter
+        );
+        bytes memory second = abi.encode(
+            message.recipient,
+            message.gasLimit,
+            message.sentAt,
+            message.ttl,
+            message.kind,
+            message.quorum,
+            message.replaces,
+            payloadHash
+        );
+        return keccak256(bytes.concat(first, second));
+    }
+}
