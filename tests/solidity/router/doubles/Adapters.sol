@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
 import {IMessageReceiver} from "../../../../contracts/interfaces/IMessageReceiver.sol";
+import {Reentrant} from "./Reentrant.sol";
 
 /// @dev Takes every envelope, remembers the last, and delivers whatever it is told to: honest or lying as the test likes.
 contract RecordingAdapter is IAdapter {
@@ -91,18 +92,9 @@ contract ReturnBombAdapter is RecordingAdapter {
 }
 
 /// @dev Calls back while it is given an envelope, and keeps what came of it.
-contract ReentrantAdapter is RecordingAdapter {
-    address private _target;
-    bytes private _call;
-    bool public reentered;
-    bytes public answer;
-
-    function reenterWith(address target, bytes calldata call_) external {
-        (_target, _call) = (target, call_);
-    }
-
+contract ReentrantAdapter is RecordingAdapter, Reentrant {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
         ++dispatches;
-        (reentered, answer) = _target.call(_call);
+        _reenter();
     }
 }

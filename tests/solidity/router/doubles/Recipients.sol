@@ -3,6 +3,8 @@ pragma solidity ^0.8.28;
 
 import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
 
+import {Reentrant} from "./Reentrant.sol";
+
 /// @dev Accepts everything and remembers it.
 contract AcceptingRecipient is IERC7786Recipient {
     uint256 public received;
@@ -14,7 +16,7 @@ contract AcceptingRecipient is IERC7786Recipient {
     mapping(bytes32 messageId => uint256 times) public timesReceived;
 
     function receiveMessage(bytes32 receiveId, bytes calldata sender, bytes calldata payload)
-        external
+        public
         payable
         virtual
         returns (bytes4)
@@ -38,16 +40,13 @@ contract RevertingRecipient is AcceptingRecipient {
     }
 
     function receiveMessage(bytes32 receiveId, bytes calldata sender, bytes calldata payload)
-        external
+        public
         payable
         override
         returns (bytes4)
     {
         if (!mended) revert NotYet(receiveId);
-        ++received;
-        ++timesReceived[receiveId];
-        (lastCaller, lastId, lastSender, lastPayload) = (msg.sender, receiveId, sender, payload);
-        return IERC7786Recipient.receiveMessage.selector;
+        return super.receiveMessage(receiveId, sender, payload);
     }
 }
 
@@ -118,19 +117,9 @@ contract DegradingRecipient is IERC7786Recipient {
 }
 
 /// @dev Makes a call while it receives, and keeps what came of it.
-contract ReentrantRecipient is IERC7786Recipient {
-    address private _target;
-    bytes private _call;
-    uint256 private _value;
-    bool public reentered;
-    bytes public answer;
-
-    function reenterWith(address target, bytes calldata call_) external payable {
-        (_target, _call, _value) = (target, call_, msg.value);
-    }
-
+contract ReentrantRecipient is IERC7786Recipient, Reentrant {
     function receiveMessage(bytes32, bytes calldata, bytes calldata) external payable returns (bytes4) {
-        (reentered, answer) = _target.call{value: _value}(_call);
+        _reenter();
         return IERC7786Recipient.receiveMessage.selector;
     }
 }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {ILedger} from "../../../../contracts/interfaces/ILedger.sol";
+import {Reentrant} from "./Reentrant.sol";
 
 /// @dev Can't be paid.
 contract RefusingRefundee {
@@ -17,17 +18,8 @@ contract RefusingRefundee {
 }
 
 /// @dev Calls back when it is paid, and keeps what came of it.
-contract ReentrantRefundee {
-    address private _target;
-    bytes private _call;
-    bool public reentered;
-    bytes public answer;
-
-    function reenterWith(address target, bytes calldata call_) external {
-        (_target, _call) = (target, call_);
-    }
-
+contract ReentrantRefundee is Reentrant {
     receive() external payable {
-        (reentered, answer) = _target.call(_call);
+        _reenter();
     }
 }
