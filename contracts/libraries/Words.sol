@@ -19,6 +19,8 @@ library Words {
     function copyHeader(Message calldata source, Message memory message) internal pure {
         assembly ("memory-safe") {
             calldatacopy(message, source, 0x1a0)
+            // Alone, the payload could be read from before the message or, as nothing, from far beyond the calldata's end.
+            if shr(64, calldataload(add(source, 0x1a0))) { revert(0, 0) }
         }
         requireClean(message);
     }

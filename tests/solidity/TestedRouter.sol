@@ -11,7 +11,15 @@ library TestedRouter {
     Vm private constant VM = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
 
     function deploy(address owner) internal returns (IRouter) {
-        string memory artifact = VM.envOr("WAYBILL_ROUTER", string("Router.sol:Router"));
-        return IRouter(VM.deployCode(artifact, abi.encode(owner)));
+        return IRouter(VM.deployCode(_artifact(), abi.encode(owner)));
+    }
+
+    /// @dev For an owner that is refused: what reverts within a cheat code can't be expected.
+    function creationCode(address owner) internal view returns (bytes memory) {
+        return bytes.concat(VM.getCode(_artifact()), abi.encode(owner));
+    }
+
+    function _artifact() private view returns (string memory) {
+        return VM.envOr("WAYBILL_ROUTER", string("Router.sol:Router"));
     }
 }

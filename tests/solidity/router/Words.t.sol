@@ -30,9 +30,10 @@ contract WordsTest is AnyMessage {
         RawMessage memory raw,
         uint8 version,
         bytes32 messageId,
-        uint16 room
+        uint8 room
     ) public pure {
         Message memory message = _cooked(raw);
+        soilFreeMemory();
         bytes memory envelope = Words.pack(version, messageId, message, room);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
         assertEq(envelope, CompilersWay.pack(version, messageId, message));
@@ -101,6 +102,33 @@ contract WordsTest is AnyMessage {
         assertSameAnswers(data);
     }
 
+    /// @dev What no fuzzer comes upon by itself: each bit alone, the first too many of each member among them, and numbers
+    ///      below zero; in the words that say where the payload is and how long, too.
+    function test_EveryBitOfAMessageIsCopiedOrRefusedAsTheCompilerWould() public view {
+        Message memory empty;
+        assertSameAnswersForEveryBit(abi.encodeCall(ICopies.load, (empty)), 15);
+    }
+
+    function test_EveryBitOfARequestIsCopiedOrRefusedAsTheCompilerWould() public view {
+        Route memory empty;
+        assertSameAnswersForEveryBit(abi.encodeCall(ICopies.copyRequest, (empty)), 12);
+    }
+
+    function assertSameAnswersForEveryBit(bytes memory data, uint256 words) private view {
+        bytes32 before = keccak256(data);
+        for (uint256 word; word < words; ++word) {
+            uint256 kept = wordOf(data, word);
+            for (uint256 bit; bit < 256; ++bit) {
+                write(data, word, 1 << bit);
+                assertSameAnswers(data);
+                write(data, word, type(uint256).max << bit);
+                assertSameAnswers(data);
+            }
+            write(data, word, kept);
+        }
+        assertEq(keccak256(data), before);
+    }
+
     function assertCallIsTheCompilers(RawMessage memory raw, uint8 version, bytes32 messageId, uint256 refundTo)
         private
         pure
@@ -110,6 +138,7 @@ contract WordsTest is AnyMessage {
         assembly ("memory-safe") {
             dirty := refundTo
         }
+        soilFreeMemory();
         (bytes memory data, bytes memory envelope) =
             Words.packCall(IAdapter.dispatch.selector, version, messageId, message, dirty);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
@@ -138,8 +167,22 @@ contract WordsTest is AnyMessage {
 
     /// @dev Puts a word into the one struct that is the call's argument.
     function write(bytes memory data, uint256 word, uint256 value) private pure {
-        for (uint256 index; index < 32; ++index) {
-            data[36 + 32 * word + index] = bytes32(value)[index];
+        assembly ("memory-safe") {
+            mstore(add(add(data, 0x44), mul(0x20, word)), value)
+        }
+    }
+
+    function wordOf(bytes memory data, uint256 word) private pure returns (uint256 value) {
+        assembly ("memory-safe") {
+            value := mload(add(add(data, 0x44), mul(0x20, word)))
+        }
+    }
+
+    /// @dev Memory that was used and given up is not zeros.
+    function soilFreeMemory() private pure {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            for { let at := free } lt(at, add(free, 0x1000)) { at := add(at, 0x20) } { mstore(at, not(0)) }
         }
     }
 

@@ -9,6 +9,7 @@ import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
 import {EpochsExhausted} from "../../../contracts/types/Receipts.sol";
+import {TestedRouter} from "../TestedRouter.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 
@@ -196,5 +197,35 @@ contract RegistryTest is RouterFixture {
         vm.prank(alice);
         source.acceptOwnership();
         assertEq(source.owner(), alice);
+    }
+
+    function test_Revert_When_TheRouterIsMadeForNoOwner() public {
+        bytes memory code = TestedRouter.creationCode(address(0));
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableInvalidOwner.selector, address(0)));
+        assembly ("memory-safe") {
+            pop(create(0, add(code, 0x20), mload(code)))
+        }
+    }
+
+    function testFuzz_Revert_When_OwnershipIsAcceptedByAnotherThanItWasOfferedTo(address caller) public {
+        vm.assume(caller != alice);
+        vm.prank(owner);
+        source.transferOwnership(alice);
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, caller));
+        vm.prank(caller);
+        source.acceptOwnership();
+        assertEq(source.owner(), owner);
+    }
+
+    function test_OfferingOwnershipToNobodyTakesTheLastOfferBack() public {
+        vm.startPrank(owner);
+        source.transferOwnership(alice);
+        source.transferOwnership(address(0));
+        vm.stopPrank();
+        assertEq(source.pendingOwner(), address(0));
+        vm.expectRevert(abi.encodeWithSelector(IOwnable.OwnableUnauthorizedAccount.selector, alice));
+        vm.prank(alice);
+        source.acceptOwnership();
+        assertEq(source.owner(), owner);
     }
 }

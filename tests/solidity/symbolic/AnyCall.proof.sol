@@ -71,10 +71,7 @@ contract AnyCallProofs is RouterWorld {
         (bool success, bytes memory answer) = address(router)
             .call(abi.encodeCall(IERC7786GatewaySource.sendMessage, (to, abi.encode(payload), attributes)));
         vm.assume(success);
-        uint256[13] memory afterwards = _trust(0);
-        for (uint256 index; index < before.length; ++index) {
-            assert(afterwards[index] == before[index]);
-        }
+        _assertTrust(0, before);
         return abi.decode(answer, (bytes32));
     }
 
@@ -95,10 +92,14 @@ contract AnyCallProofs is RouterWorld {
         vm.prank(caller);
         (bool success,) = address(router).call(data);
         vm.assume(success);
-        uint256[13] memory afterwards = _trust(messageId);
-        // Not by their hashes: to halmos the hash of something symbolic might be any number.
-        for (uint256 index; index < before.length; ++index) {
-            assert(afterwards[index] == before[index]);
+        _assertTrust(messageId, before);
+    }
+
+    /// @dev Not by their hashes: to halmos the hash of something symbolic might be any number.
+    function _assertTrust(bytes32 messageId, uint256[13] memory expected) private view {
+        uint256[13] memory found = _trust(messageId);
+        for (uint256 index; index < expected.length; ++index) {
+            assert(found[index] == expected[index]);
         }
     }
 

@@ -99,6 +99,7 @@ contract PackingProofs is Symbolic {
         Message memory message,
         bytes32 messageId
     ) private pure {
+        _soilFreeMemory();
         bytes memory envelope = pack(message, messageId);
         // What is allocated next must lie behind it.
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
@@ -112,6 +113,7 @@ contract PackingProofs is Symbolic {
         bytes32 messageId,
         address refundTo
     ) private pure {
+        _soilFreeMemory();
         (bytes memory data, bytes memory envelope) = packCall(message, messageId, refundTo);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
         _assertSame(data, CompilersWay.packCall(MessageLibrary.VERSION, messageId, message, refundTo));
@@ -133,6 +135,14 @@ contract PackingProofs is Symbolic {
         (bool success, bytes memory answer) = address(target).staticcall(data);
         assert(success == expected);
         _assertSame(answer, expectedAnswer);
+    }
+
+    /// @dev Memory that was used and given up is not zeros. As long as an adapter's call with a deep proof's payload.
+    function _soilFreeMemory() private pure {
+        assembly ("memory-safe") {
+            let free := mload(0x40)
+            for { let at := free } lt(at, add(free, 0x800)) { at := add(at, 0x20) } { mstore(at, not(0)) }
+        }
     }
 
     /// @dev Word by word, which a solver finds easier than hashes.
