@@ -102,10 +102,7 @@ contract AxelarAdapter is BaseAdapter {
         string memory remote = Strings.toChecksumHexString(remoteAdapter.toAddress());
         uint256 fee = gasService.estimateGasFee(name, remote, envelope, gasLimit, "");
         _giveBackAbove(fee, refundTo);
-        // The gas service refuses a payment of nothing, also where it asks for nothing.
-        if (fee != 0) {
-            gasService.payGas{value: fee}(address(this), name, remote, envelope, gasLimit, false, refundTo, "");
-        }
+        gasService.payGas{value: fee}(address(this), name, remote, envelope, gasLimit, false, refundTo, "");
         gateway.callContract(name, remote, envelope);
     }
 

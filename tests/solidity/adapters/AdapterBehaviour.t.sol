@@ -90,6 +90,15 @@ abstract contract AdapterBehaviour is AdapterConnections {
         alphaRouter.route{value: request.gmps[0].fee}(request);
     }
 
+    /// @dev An account that takes no money, not even nothing, is no obstacle to a send that leaves nothing over.
+    function test_PaysNobodyBack_WhenTheFeeIsTheQuote() external {
+        Route memory request = _request(address(recipient), "hello", 100_000);
+        // A contract without a receive function.
+        request.refundTo = address(recipient);
+        (, Parcel memory parcel) = _send(request);
+        assertTrue(network.deliver(parcel), "sent whole");
+    }
+
     // ---------------------------------------------------------------- delivery
 
     function testFuzz_DeliversWhatWasSent(bytes calldata payload, address sender) external {

@@ -44,6 +44,13 @@ contract AxelarAdapterTest is AdapterBehaviour {
         assertEq(_quote(payload.length, gasLimit), estimate);
     }
 
+    function test_Sends_WhenTheGasServiceAsksForNothing() external {
+        _axelar().setPrices(ALPHA, BETA, 0, 0);
+        assertEq(_quote(5, 100_000), 0, "fee");
+        (, Parcel memory parcel) = _send("hello", 100_000);
+        assertTrue(network.deliver(parcel), "sent");
+    }
+
     function testFuzz_RevertWhen_TheRemoteAdapterIsNoEvmAddress(bytes32 remote) external {
         vm.assume(uint256(remote) >> 160 != 0);
         vm.expectRevert(abi.encodeWithSelector(DirtyAddress.selector, remote));

@@ -43,6 +43,26 @@ contract HyperlaneAdapterTest is AdapterBehaviour {
         assertEq(_gasPaidFor(vm.getRecordedLogs()), asked + _hyperlane().OVERHEAD());
     }
 
+    function testFuzz_ThePaymasterIsToldOfNoValueAndWhoGetsTheRest(uint64 gasLimit, address refundTo) external {
+        gasLimit = uint64(bound(gasLimit, 0, 1_000_000));
+        vm.assume(refundTo != address(0));
+        Message memory message = _invented("hello");
+        bytes memory envelope = message.encode(message.id());
+        uint256 fee = _quote(5, gasLimit);
+        uint256 asked = alphaAdapter.deliveryGas(envelope.length, gasLimit);
+        bytes memory metadata = abi.encodePacked(uint16(1), uint256(0), asked, refundTo);
+        uint32 domain = uint32(network.numberOf(BETA));
+        bytes32 remote = _word(address(betaAdapter));
+        vm.deal(address(alphaRouter), fee);
+        vm.expectCall(
+            address(_hyperlane().mailboxes(ALPHA)),
+            fee,
+            abi.encodeCall(IMailbox.dispatch, (domain, remote, envelope, metadata))
+        );
+        vm.prank(address(alphaRouter));
+        alphaAdapter.dispatch{value: fee}(BETA, _word(address(betaRouter)), envelope, gasLimit, refundTo);
+    }
+
     /// @dev Failure shape: revert and retry. The Mailbox hands on the adapter's own error.
     function test_ARefusedDeliveryRevertsAndCanBeProcessedAgain() external {
         (, Parcel memory parcel) = _send("hello", 100_000);

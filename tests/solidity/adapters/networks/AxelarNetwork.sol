@@ -116,6 +116,22 @@ contract AxelarNetwork is GmpNetwork {
         AxelarAdapter(address(adapter)).execute(keccak256("no such command"), nameOf(from), source, envelope);
     }
 
+    /// @dev What the gas service of one chain asks for messages to another, in wei, and in wei per gas.
+    function setPrices(uint64 from, uint64 to, uint128 baseFee, uint128 gasPrice) public {
+        string[] memory names = new string[](1);
+        names[0] = nameOf(to);
+        IGasServiceAdmin.GasInfo[] memory infos = new IGasServiceAdmin.GasInfo[](1);
+        infos[0] = IGasServiceAdmin.GasInfo({
+            gasEstimationType: 0,
+            l1FeeScalar: 0,
+            axelarBaseFee: baseFee,
+            relativeGasPrice: gasPrice,
+            relativeBlobBaseFee: 0,
+            expressFee: 0
+        });
+        gasServices[from].updateGasInfo(names, infos);
+    }
+
     function isApproved(Parcel calldata parcel) external view returns (bool) {
         (IAmplifierGateway.Message memory message,) = abi.decode(parcel.content, (IAmplifierGateway.Message, bytes));
         return gateways[parcel.to].isMessageApproved(
@@ -136,18 +152,7 @@ contract AxelarNetwork is GmpNetwork {
     }
 
     function _openLane(uint64 from, uint64 to) internal override {
-        string[] memory names = new string[](1);
-        names[0] = nameOf(to);
-        IGasServiceAdmin.GasInfo[] memory infos = new IGasServiceAdmin.GasInfo[](1);
-        infos[0] = IGasServiceAdmin.GasInfo({
-            gasEstimationType: 0,
-            l1FeeScalar: 0,
-            axelarBaseFee: 1e14,
-            relativeGasPrice: 1 gwei,
-            relativeBlobBaseFee: 0,
-            expressFee: 0
-        });
-        gasServices[from].updateGasInfo(names, infos);
+        setPrices(from, to, 1e14, 1 gwei);
     }
 
     function _deployAdapter(uint64 chain, IRouter router) internal override returns (IAdapter) {
