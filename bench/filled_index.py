@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, delete, func, select
+from sqlalchemy import Connection, Engine, Index, Table, delete, func, select
+from sqlalchemy.event import listen
+from sqlalchemy.schema import CreateIndex, DropIndex
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -15,7 +18,7 @@ from indexer.sinks import tables
 from indexer.sinks.store import Store
 
 CHAINS: Final = (31337, 31338)
-_BATCH: Final = 10_000
+_BATCH: Final = 20_000
 _KEPT_IDS: Final = 20
 _BLOCK_HASH: Final = sha256(b"block").digest()
 
@@ -53,28 +56,57 @@ class Made:
 def fill(url: str, count: int, now: int) -> list[bytes]:
     """Writes that many messages, one each second up to `now` (Unix seconds); returns some of their ids.
 
-    A batch is one transaction, and what an earlier call with the same arguments has written is kept.
+    A batch is one transaction, and what an earlier call with the same arguments has written is kept: it may be interrupted
+    at any time. Indexes are made when all rows are there, since each would cost as much as the rows themselves.
     """
     store = Store(url)
     try:
-        kept = [
-            _make(number, now - count + number).message_id for number in range(0, count, max(1, count // _KEPT_IDS))
-        ]
+        listen(store.engine, "connect", _prepare_for_bulk)
+        store.engine.dispose()
         with store.engine.connect() as connection:
             written = connection.scalar(select(func.count()).select_from(tables.messages)) or 0
-        for first in range(written, count, _BATCH):
-            print(f"  {first} of {count}", end="\r", flush=True)
-            made = [_make(number, now - count + number) for number in range(first, min(first + _BATCH, count))]
+        if written < count:
             with store.engine.begin() as connection:
-                _insert(connection, tables.messages, [_message_row(item) for item in made])
-                _insert(connection, tables.receipts, [row for item in made for row in _receipt_rows(item)])
-                _insert(connection, tables.events, [row for item in made for row in _event_rows(item)])
+                for index in _indexes():
+                    connection.execute(DropIndex(index, if_exists=True))
+        _write_messages(store.engine, range(written, count), now - count)
+        for index in _indexes():
+            print(f"  index {index.name}", flush=True)
+            with store.engine.begin() as connection:
+                connection.execute(CreateIndex(index, if_not_exists=True))
         with store.engine.begin() as connection:
             connection.execute(delete(tables.chains))
             _insert(connection, tables.chains, [_chain_row(chain, count, now) for chain in CHAINS])
-        return kept
+        some = range(0, count, max(1, count // _KEPT_IDS))
+        return [_make(number, now - count + number).message_id for number in some]
     finally:
         store.close()
+
+
+def _prepare_for_bulk(connection: Any, _record: object) -> None:
+    """Message ids come in no order: rows go all over the tables, which have to be in memory for that."""
+    connection.execute("PRAGMA cache_size = -1500000")  # KiB
+    connection.execute("PRAGMA synchronous = OFF")  # a store that a power cut spoils is made anew
+    connection.execute("PRAGMA wal_autocheckpoint = 20000")  # pages
+
+
+def _indexes() -> list[Index]:
+    """Those that are not a table's own key."""
+    filled = (tables.messages, tables.receipts, tables.events)
+    return sorted((index for table in filled for index in table.indexes), key=lambda index: str(index.name))
+
+
+def _write_messages(engine: Engine, numbers: range, begin: int) -> None:
+    started = time.monotonic()
+    for first in numbers[::_BATCH]:
+        made = [_make(number, begin + number) for number in range(first, min(first + _BATCH, numbers.stop))]
+        with engine.begin() as connection:
+            _insert(connection, tables.messages, [_message_row(item) for item in made])
+            _insert(connection, tables.receipts, [row for item in made for row in _receipt_rows(item)])
+            _insert(connection, tables.events, [row for item in made for row in _event_rows(item)])
+        done = first + len(made)
+        rest = (time.monotonic() - started) / (done - numbers.start) * (numbers.stop - done)
+        print(f"  {done} of {numbers.stop} messages, {rest:.0f} s to go", flush=True)
 
 
 def _make(number: int, routed_at: int) -> Made:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import uvicorn
+from fastapi import FastAPI
 from sqlalchemy import make_url
 
-from bridge.chains import open_chains
+from bridge.chains import EvmChain, open_chains
 from bridge.cli.output import CliError, UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.desk import Desk
@@ -23,7 +26,6 @@ from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.undertaking import open_desk
 from bridge.web import ExplorerSettings, Sources, create_app
-from bridge.web.decisions import OpenDesk
 from bridge.web.payload import PayloadAbiError, read_abis
 from indexer.browsing import IndexBrowser
 from indexer.errors import IndexerError, StoreVersionError
@@ -66,9 +68,22 @@ def serve(
         letters=_letters(kept),
         payloads=payloads,
     )
-    server = uvicorn.Server(
+    desks = Desks(sources, kept)
+    server = _server(create_app(sources, settings, desks.open), host, port, trusted_proxy)
+    bound = _bound(server, http)
+    progress(f"the explorer is at http://{host}:{bound.getsockname()[1]}/")
+
+    async def run() -> None:
+        async with desks:
+            await server.serve(sockets=[bound])
+
+    asyncio.run(run())
+
+
+def _server(app: FastAPI, host: str, port: int, trusted_proxy: str | None) -> uvicorn.Server:
+    return uvicorn.Server(
         uvicorn.Config(
-            create_app(sources, settings, _desk(sources, kept)),
+            app,
             host=host,
             port=port,
             log_level="warning",
@@ -78,13 +93,14 @@ def serve(
             timeout_graceful_shutdown=2,
         )
     )
+
+
+def _bound(server: uvicorn.Server, http: str) -> socket.socket:
     server.config.load()
     try:
-        socket = server.config.bind_socket()
+        return server.config.bind_socket()
     except SystemExit as error:  # uvicorn's way to say that it can't
         raise CliError(f"nothing can be served at {http}: the port is taken, or not ours to take") from error
-    progress(f"the explorer is at http://{host}:{socket.getsockname()[1]}/")
-    server.run(sockets=[socket])
 
 
 def _place(text: str) -> tuple[str, int]:
@@ -146,15 +162,36 @@ def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:
     return _kept_open(url, lambda: open_dead_letters(url))
 
 
-def _desk(sources: Sources, settings: Settings) -> OpenDesk:
-    """A desk without a key: what is decided there is signed by the visitor's wallet."""
+class Desks:
+    """Opens desks without a key: what is decided there is signed by the visitor's wallet.
+
+    The chains are connected to with the first decision, and stay so until the end.
+    """
+
+    def __init__(self, sources: Sources, settings: Settings) -> None:
+        self._sources = sources
+        self._settings = settings
+        self._kept = AsyncExitStack()
+        self._connecting = asyncio.Lock()
+        self._chains: Mapping[int, EvmChain] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._kept.aclose()
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Desk]:
-        store, log = sources.store(), sources.letters()
+    async def open(self) -> AsyncIterator[Desk]:
+        """See `bridge.web.decisions.OpenDesk`."""
+        store, log = self._sources.store(), self._sources.letters()
         if store is None or log is None:
             raise DecisionError("no relayer has run here yet, so there are no dead letters: waybill relayer run")
-        async with open_chains(sources.deployment) as chains:
-            yield open_desk(sources.deployment, chains, store, log=log, settings=settings, clock=SystemClock())
+        chains, deployment = await self._connected(), self._sources.deployment
+        yield open_desk(deployment, chains, store, log=log, settings=self._settings, clock=SystemClock())
 
-    return opened
+    async def _connected(self) -> Mapping[int, EvmChain]:
+        async with self._connecting:
+            if self._chains is None:
+                self._chains = await self._kept.enter_async_context(open_chains(self._sources.deployment))
+            return self._chains

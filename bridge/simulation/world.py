@@ -14,6 +14,7 @@ from eth_account import Account
 from bridge.dlq import DeadLetterOffice
 from bridge.dlq.signing import KeySealer
 from bridge.policies import DEFAULT_POLICIES, RetryPolicy
+from bridge.ports import Chain
 from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
@@ -180,18 +181,7 @@ class SimulatedBridge:
         guarded = PoweredStore(store, self.power)
         relaying = replace(relaying or RelaySettings(), poll=_POLL)
         self._poll = _POLL
-        self.senders = {
-            (deployed.chain_id, signer.address.lower()): Sender(
-                chains[deployed.chain_id],
-                signer,
-                guarded.transactions,
-                world.clock,
-                final_height=partial(guarded.observations.final_height, deployed.chain_id),
-                settings=sending or SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60),
-            )
-            for deployed in world.deployment.chains
-            for signer in (RELAYER, DAPP)
-        }
+        self.senders = _senders(world, chains, guarded, sending)
         self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
         powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
         self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), world.clock)
@@ -233,6 +223,24 @@ class SimulatedBridge:
         finally:
             for sender in self.senders.values():
                 await sender.close()
+
+
+def _senders(
+    world: World, chains: Mapping[int, Chain], store: Store, settings: SendingSettings | None
+) -> dict[tuple[int, str], Sender]:
+    """Whoever sends transactions on each chain, by chain and address."""
+    return {
+        (deployed.chain_id, signer.address.lower()): Sender(
+            chains[deployed.chain_id],
+            signer,
+            store.transactions,
+            world.clock,
+            final_height=partial(store.observations.final_height, deployed.chain_id),
+            settings=settings or SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60),
+        )
+        for deployed in world.deployment.chains
+        for signer in (RELAYER, DAPP)
+    }
 
 
 def _deployed(chain_id: int) -> ChainDeployment:

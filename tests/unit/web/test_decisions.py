@@ -12,17 +12,20 @@ import pytest
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 
+from bridge.cli.exploring import Desks
 from bridge.desk import Desk
 from bridge.dlq.integrity import verify
 from bridge.dlq.signing import KeySealer
 from bridge.protocol.addresses import to_bytes32
 from bridge.records.dead_letters import Decision, LetterStatus
 from bridge.records.outbox import OutboxState
+from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import ExplorerSettings, Sources, create_app
-from tests.builders import ALPHA, message
+from tests.builders import ALPHA, BETA, message
 from tests.unit.dlq.test_desk import SENDER, Office
 from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, Undertaking, entered
+from tests.unit.rpc_server import RpcServer
 from tests.unit.web.explorer import Client, deployment
 
 PLACE = "/dead-letters/decisions"
@@ -191,3 +194,29 @@ def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser
     assert "Before you decide" in shown
     message_id = browser.event_id.partition("/")[0]
     assert "its dead letter" in browser.client.get(f"/message/{message_id}").text
+
+
+def test_chains_are_connected_to_with_the_first_decision_and_once(browser: Browser) -> None:
+    async def asked() -> list[int]:
+        servers = [await RpcServer(lambda _method, _params: {}, chain_id).start() for chain_id in (ALPHA, BETA)]
+        described = deployment()
+        chains = [
+            chain.model_copy(update={"rpc_urls": (server.url,)})
+            for chain, server in zip(described.chains, servers, strict=True)
+        ]
+        sources = Sources(
+            deployment=described.model_copy(update={"chains": tuple(chains)}),
+            index=lambda: None,
+            store=lambda: browser.store,
+            letters=lambda: browser.log,
+        )
+        async with Desks(sources, Settings()) as desks:
+            counts = [sum(server.asked("eth_chainId") for server in servers)]
+            for _ in range(3):
+                async with desks.open():
+                    counts.append(sum(server.asked("eth_chainId") for server in servers))
+        for server in servers:
+            await server.stop()
+        return counts
+
+    assert asyncio.run(asked()) == [0, 2, 2, 2]
