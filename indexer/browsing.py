@@ -12,7 +12,7 @@ from indexer.reading import IndexReader, Row, message_of
 from indexer.sinks.shown import shown_status
 from indexer.sinks.tables import SEEN
 
-SCANNED: Final = 2_000
+SCANNED: Final = 1_000
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
@@ -38,32 +38,35 @@ class IndexBrowser(IndexReader):
             limit: at most so many.
         """
         if wanted.status is Status.ORPHANED:
-            found = self.messages(status=Status.ORPHANED, limit=limit)
-            return MessagePage(messages=tuple(found), next=None, looked_at=len(found))
+            orphans = tuple(self.messages(status=Status.ORPHANED, limit=limit))
+            return MessagePage(messages=orphans, next=None, looked_at=len(orphans))
         looked_at = _looked_at(wanted, continued=after is not None)
         judged = _filter(wanted)
         scanned = SCANNED if judged else limit + 1
         arguments = _arguments(wanted) | {"scanned": scanned}
         if after is not None:
             arguments |= {"after_seen": after.seen, "after_id": after.message_id}
-        shown = shown_status(f"({looked_at})")
+        shown = shown_status("(select w.* from looked_at k join messages w on w.message_id = k.message_id)")
         rows = self._rows(
-            f"select * from ({shown}) o {judged} order by {SEEN} desc, message_id desc limit :limit",
+            f"""
+            with looked_at as materialized ({looked_at}),
+            edge as (
+              select count(*) over () as number, seen as edge_seen, message_id as edge_id
+              from looked_at order by seen, message_id limit 1
+            )
+            select * from edge left join (select * from ({shown}) o {judged}) found on true
+            order by {SEEN} desc, message_id desc limit :limit
+            """,
             **arguments,
             limit=limit + 1,
         )
-        messages = tuple(message_of(row) for row in rows[:limit])
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            return MessagePage(messages=messages, next=_position(last), looked_at=scanned)
+        found = [row for row in rows if row["message_id"] is not None]
+        messages = tuple(message_of(row) for row in found[:limit])
+        if len(found) > limit:
+            return MessagePage(messages=messages, next=_position(found[limit - 1]), looked_at=scanned)
         # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
-        edge = self._rows(
-            f"select count(*) over () as number, {SEEN} as seen, message_id from ({looked_at}) o "
-            f"order by {SEEN}, message_id limit 1",
-            **arguments,
-        )
-        number = edge[0]["number"] if edge else 0
-        more = Position(edge[0]["seen"], edge[0]["message_id"]) if number >= scanned else None
+        number = rows[0]["number"] if rows else 0
+        more = Position(rows[0]["edge_seen"], rows[0]["edge_id"]) if number >= scanned else None
         return MessagePage(messages=messages, next=more, looked_at=number)
 
     def events(self, message_id: bytes) -> list[EventRecord]:
@@ -156,16 +159,16 @@ def _position(row: Row) -> Position:
 
 
 def _looked_at(wanted: Wanted, *, continued: bool) -> str:
-    """The newest messages that an index finds by one of the conditions; the others are judged row by row."""
+    """Keys of the newest messages that an index finds by one of the conditions; the others are judged row by row."""
     chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
-    return f"select * from ({chosen}) o order by {SEEN} desc, message_id desc limit :scanned"
+    return f"select * from ({chosen}) o order by seen desc, message_id desc limit :scanned"
 
 
 def _newest(condition: str, *, continued: bool) -> str:
     # The first half is what the index understands, the second puts messages of one second in order.
     later = f"and {SEEN} <= :after_seen and ({SEEN} < :after_seen or message_id < :after_id)" if continued else ""
     return (
-        f"select * from (select * from messages where {condition} {later} "
+        f"select * from (select message_id, {SEEN} as seen from messages where {condition} {later} "
         f"order by {SEEN} desc, message_id desc limit :scanned) n"
     )
 

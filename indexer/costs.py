@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bridge.protocol.indexed import FeePaid, GmpCost
 from indexer.analytics import Delivery, Lane, percentile
 
 
@@ -26,38 +27,6 @@ class TransactionCost:
 
 Costs = Mapping[tuple[int, bytes], TransactionCost]
 """By chain and transaction."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GmpCost:
-    """What deliveries over one GMP cost on one lane's destination.
-
-    Attributes:
-        deliveries: whose cost is known.
-        late: of these, how many came when the message was executed already.
-        gas_p50: units per delivery; the one that completes a quorum pays for the execution too.
-        gas_paid: wei for all of them.
-        late_gas_paid: wei for the late ones: the price of redundancy that was not needed in the end.
-    """
-
-    lane: Lane
-    gmp: int
-    deliveries: int
-    late: int
-    gas_p50: int
-    gas_paid: int
-    late_gas_paid: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeePaid:
-    """What senders paid on one lane for one set of GMPs; sets differ by what a GMP more or less costs."""
-
-    lane: Lane
-    gmps: tuple[int, ...]
-    messages: int
-    fees_p50: int  # wei per message
-    fees: int  # wei, all messages
 
 
 def transactions_of(deliveries: Sequence[Delivery]) -> dict[int, list[bytes]]:

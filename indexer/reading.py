@@ -23,7 +23,7 @@ from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
-from indexer.sinks.shown import DIVERGENCES, SHOWN_STATUS
+from indexer.sinks.shown import DIVERGENCES, DIVERGENCES_OF_MESSAGE, SHOWN_STATUS
 from indexer.sinks.tables import SEEN
 
 Row = Mapping[str, Any]
@@ -110,7 +110,14 @@ class IndexReader:
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected."""
-        rows = self._rows(f"select * from ({DIVERGENCES}) as d order by kind, message_id nulls first")
+        return self._divergences(DIVERGENCES)
+
+    def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
+        """What contradicts what about one message, as far as its own events tell."""
+        return self._divergences(DIVERGENCES_OF_MESSAGE, id=message_id)
+
+    def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
+        rows = self._rows(f"select * from ({found}) as d order by kind, message_id nulls first", **arguments)
         meanings = [(row, MEANINGS[row["kind"]]) for row in rows]
         return [
             DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
@@ -222,7 +229,7 @@ class IndexReader:
                 was_late=bool(row["was_late"]),
                 transaction=row["received_transaction"],
                 source_transaction=row["source_transaction"],
-                retried=row["attempts"] > 0,
+                retried=(row["attempts"] or 0) > 0,
             )
             for row in rows
         ]

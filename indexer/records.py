@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, FeePaid, GmpCost
 from bridge.protocol.status import Status
 from indexer.analytics import Alternative, GmpShare, Lane, Stage
-from indexer.costs import FeePaid, GmpCost
 from indexer.health import GmpHealth
 
 

@@ -196,6 +196,49 @@ class Carriage:
     duplicates: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmpCost:
+    """What deliveries over one GMP cost on one lane's destination.
+
+    Attributes:
+        lane: source and destination chain.
+        gmp: its number.
+        deliveries: whose cost is known.
+        late: of these, how many came when the message was executed already.
+        gas_p50: units per delivery; the one that completes a quorum pays for the execution too.
+        gas_paid: wei for all of them.
+        late_gas_paid: wei for the late ones: the price of redundancy that was not needed in the end.
+    """
+
+    lane: tuple[int, int]
+    gmp: int
+    deliveries: int
+    late: int
+    gas_p50: int
+    gas_paid: int
+    late_gas_paid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeePaid:
+    """What senders paid on one lane for one set of GMPs; sets differ by what a GMP more or less costs."""
+
+    lane: tuple[int, int]
+    gmps: tuple[int, ...]
+    messages: int
+    fees_p50: int  # wei per message
+    fees: int  # wei, all messages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What the newest deliveries were paid for, as the chains say."""
+
+    deliveries: int  # looked at
+    gmps: tuple[GmpCost, ...]
+    fees: tuple[FeePaid, ...]
+
+
 class Index(Protocol):
     """The index, as an explorer reads it."""
 
@@ -234,6 +277,9 @@ class Index(Protocol):
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
         """Deliveries that changed nothing, the newest first."""
+
+    def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
+        """What contradicts what about one message, as far as its own events tell."""
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected. Takes as long as there are messages."""

@@ -34,7 +34,7 @@ from bridge.web.sources import Remembered, Sources
 
 STATIC: Final = Path(__file__).with_name("static")
 
-_PATIENCE: Final = 0.1
+_PATIENCE: Final = 0.05
 """Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
 
 _DIVERGENCES_LAST: Final = 60.0
@@ -98,7 +98,7 @@ class Explorer:
             chosen=chosen,
             rows=rows,
             seen=fingerprint(rows),
-            counts=self.counts.look(_PATIENCE) or {},
+            counts=self.counts.look(_PATIENCE),
             has_index=self.sources.index() is not None,
         )
 

@@ -20,7 +20,10 @@ from bridge.web.sources import Sources
 from bridge.web.timeline import gmp_name
 
 SAMPLE: Final = 1_000
-"""Newest messages that the figures are of, per lane, or per page of GMPs."""
+"""Newest messages that the figures are of: at most, per lane, and of all lanes together on the page of GMPs."""
+
+_LANES_TOGETHER: Final = 2_000
+"""Newest messages that the page of lanes looks at, spread over the lanes."""
 
 _BARS: Final = 48
 
@@ -90,10 +93,12 @@ def lanes(sources: Sources, index: Index, sizes: Mapping[Ends, int] | None) -> l
     """
     queue, checks = _queue(sources), index.lane_checks()
     found = []
-    for ends in _lanes_of(sources):
-        journeys = index.journeys(*ends, SAMPLE)
+    every = list(_lanes_of(sources))
+    sample = min(SAMPLE, _LANES_TOGETHER // max(1, len(every)))
+    for ends in every:
+        journeys = index.journeys(*ends, sample)
         if journeys:
-            found.append(_lane(sources, journeys, ends, index.carriages(SAMPLE, ends), checks))
+            found.append(_lane(sources, journeys, ends, index.carriages(sample, ends), checks))
     waiting = Counter[Ends]()
     for count in queue:
         if count.state in ("PENDING", "CLAIMED"):

@@ -85,6 +85,7 @@ class _Facts:
     entries: Sequence[OutboxEntry]
     jobs: Sequence[RetryJob]
     letters: frozenset[str]  # ids of its dead letters
+    divergences: Sequence[DivergenceRecord]
     message: Message | None
 
 
@@ -119,7 +120,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         quorum=(record.quorum if record else None) or (message.quorum if message else None),
         receipts=record.receipts if record else len(_delivered(facts.entries)),
         acts=_acts(sources, message, status, facts.record),
-        divergences=_evidence(record),
+        divergences=tuple(facts.divergences),
     )
 
 
@@ -135,6 +136,7 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         entries=store.outbox.entries(message_id) if store else [],
         jobs=store.retries.jobs(message_id) if store else [],
         letters=frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset(),
+        divergences=index.divergences_of(message_id) if index else [],
         message=_message(envelope),
     )
 
@@ -302,24 +304,3 @@ def _unused(sources: Sources, message: Message, record: MessageRecord | None) ->
     tried = record.dispatched | record.received if record else frozenset[Gmp]()
     untried = sorted(usable - tried)
     return f" --gmps {untried[0].label}" if untried else ""
-
-
-def _evidence(record: MessageRecord | None) -> tuple[DivergenceRecord, ...]:
-    if record is None or record.status is not Status.DIVERGED:
-        return ()
-    evidence = (
-        f"{record.executions} executions, receipts of {', '.join(gmp.label for gmp in sorted(record.received)) or 'none'},"
-        f" payload hash on the source 0x{(record.payload_hash or b'').hex()}"
-    )
-    kind = "EXECUTED_TWICE" if record.executions > 1 else "CONTRADICTION"
-    return (
-        DivergenceRecord(
-            kind=kind,
-            message_id=record.message_id,
-            source_chain=record.source_chain,
-            destination_chain=record.destination_chain,
-            evidence=evidence,
-            severity="critical",
-            next_action=f"waybill index divergence 0x{record.message_id.hex()}",
-        ),
-    )

@@ -60,6 +60,8 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "coded": coded,
     }
     made.globals |= {"chain_name": sources.chain_name, "network": sources.deployment.network, **shared}
+    for name in made.list_templates():
+        made.get_template(name)  # compiled now, so that the first visitor does not wait for it
     return made
 
 

@@ -17,6 +17,10 @@ from bridge.web.payload import PayloadAbi
 _T = TypeVar("_T")
 
 
+_REST = 10
+"""A figure is left alone for so many times as long as it took: at most a tenth of a core goes into each."""
+
+
 class Remembered(Generic[_T]):
     """A figure that takes long: computed by one thread at a time, and shown until it is computed again."""
 
@@ -25,10 +29,11 @@ class Remembered(Generic[_T]):
 
         Args:
             compute: makes the figure; runs in a thread of its own.
-            lasts: seconds after which a look at it has it computed again.
+            lasts: seconds, at least, after which a look at it has it computed again.
             clock: seconds.
         """
         self._compute = compute
+        self._least = lasts
         self._lasts = lasts
         self._clock = clock
         self._lock = threading.Lock()
@@ -58,12 +63,14 @@ class Remembered(Generic[_T]):
         return self._value
 
     def _run(self) -> None:
+        started = self._clock()
         try:
             self._value, self._error = self._compute(), None
         except Exception as error:  # noqa: BLE001  told to whoever looks
             self._error = error
         with self._lock:
             self._at = self._clock()
+            self._lasts = max(self._least, _REST * (self._at - started))
             self._running = False
         self._done.set()
 

@@ -8,8 +8,8 @@ from html import escape
 from typing import Final
 
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import FeePaid, GmpCost
 from indexer.analytics import Alternative, GmpShare, Stage
-from indexer.costs import FeePaid, GmpCost
 from indexer.health import GmpHealth
 from indexer.records import Report
 

@@ -21,6 +21,7 @@ from indexer.sinks import tables
 
 _BUSY_TIMEOUT: Final = 30.0  # seconds to wait for another connection's transaction
 _CONNECT_TIMEOUT: Final = 5  # seconds
+_READERS_CACHE: Final = 32_000  # KiB; lists look at messages whose rows lie all over the tables
 
 _ONE_WRITER: Final = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/index', 0))"
 
@@ -126,6 +127,8 @@ def _sqlite(url: URL, writes: bool) -> Engine:  # noqa: FBT001  one signature fo
             connection.execute("PRAGMA journal_mode = WAL")
             # A power cut may take back the last transactions, offsets included: they are read from the chains again.
             connection.execute("PRAGMA synchronous = NORMAL")
+        else:
+            connection.execute(f"PRAGMA cache_size = -{_READERS_CACHE}")
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:

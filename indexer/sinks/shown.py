@@ -36,27 +36,33 @@ def shown_status(messages: str = "messages") -> str:
 
 SHOWN_STATUS: Final = shown_status()
 
-_OF_MESSAGES: Final = query(
-    "divergences",
-    messages="messages",
-    receipts="receipts",
-    chains="chains",
-    adapters="""(
+
+def _of_messages(messages: str, receipts: str) -> str:
+    return query(
+        "divergences",
+        messages=messages,
+        receipts=receipts,
+        chains="chains",
+        adapters="""(
       select chain_id, gmp, event, block_number, log_index from events
       where message_id is null and event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked') and error is null
     )""",
-    pruned="""coalesce((
+        pruned="""coalesce((
       select p.messages from pruned_lanes p
       where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain
     ), 0)""",
-    executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
-    text="varchar",
-)
+        executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
+        text="varchar",
+    )
+
+
+_MARKS: Final = """
+select 'FINALITY_VIOLATED', message_id, chain_id, null, evidence from marks where repaired_at is null
+"""
 
 DIVERGENCES: Final = f"""
-select * from ({_OF_MESSAGES}) as d
-union all
-select 'FINALITY_VIOLATED', message_id, chain_id, null, evidence from marks where repaired_at is null
+select * from ({_of_messages("messages", "receipts")}) as d
+union all {_MARKS}
 union all
 select 'LANE_DIFFERS', null,
   case direction when 'sent' then chain_id else other_chain end, case direction when 'sent' then other_chain else chain_id end,
@@ -65,3 +71,11 @@ select 'LANE_DIFFERS', null,
 from lane_checks where verdict = 'different'
 """
 """Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""
+
+DIVERGENCES_OF_MESSAGE: Final = f"""
+select * from ({
+    _of_messages("(select * from messages where message_id = :id)", "(select * from receipts where message_id = :id)")
+}) as d where kind <> 'NONCE_GAP'
+union all {_MARKS} and message_id = :id
+"""
+"""The same of the one message `:id`. What only shows between messages, gaps and differing fan-outs, is not in it."""

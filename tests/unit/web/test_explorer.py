@@ -256,7 +256,7 @@ def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> Non
     assert f"0x{sent.id.hex()}" in body.partition("Duplicates absorbed")[2]
     evidence = text_of(explorer.get(page(sent)).text)
     assert "Evidence" in evidence
-    assert "2 executions" in evidence
+    assert "executions on the destination: 2" in evidence
 
 
 def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None:
