@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from eth_utils import keccak
 
 from bridge.protocol.message import ENVELOPE_VERSION, HEADER_LENGTH, Kind
 from indexer.decode.abi import Rows, fixed_column, gather, to_uint64
+from indexer.decode.hashes import keccak256
 from indexer.decode.hexadecimal import Bytes, Integers
 
 _FIELDS: Final = {
@@ -71,10 +71,9 @@ def _integers(field: Bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 
 def _payload_hashes(data: Bytes, starts: Integers, lengths: Integers) -> pa.Array:
-    return pa.array(
-        [
-            keccak(data[start + HEADER_LENGTH : start + length].tobytes()) if length >= HEADER_LENGTH else None
-            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        ],
-        pa.binary(),
-    )
+    whole = lengths >= HEADER_LENGTH
+    hashes = keccak256(data, starts[whole] + HEADER_LENGTH, lengths[whole] - HEADER_LENGTH)
+    if whole.all():
+        return fixed_column(hashes)
+    places = np.where(whole, np.cumsum(whole) - 1, 0)
+    return fixed_column(hashes).take(pa.array(places, mask=~whole))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
 
 from indexer.errors import FinalityViolatedError
+from indexer.jobs.backfill_task import read_into_files
 from indexer.settings import IndexSettings, SourceLimits
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.parquet import write_files
 from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.sources.chain import ChainConfig, ChainReader
@@ -62,16 +61,8 @@ def _read_into_lake(
     ranges = [(start, min(start + step - 1, blocks.last)) for start in range(blocks.first, blocks.last + 1, step)]
     folder = lake.folder
     tasks = spark.sparkContext.parallelize(ranges, len(ranges))
-    manifests = tasks.flatMap(lambda range_: _written(chain, limits, folder, *range_)).collect()
+    manifests = tasks.flatMap(lambda range_: read_into_files(chain, limits, folder, *range_)).collect()
     lake.commit(manifests, {chain.chain_id: blocks})
-
-
-def _written(chain: ChainConfig, limits: SourceLimits, folder: Path, first: int, last: int) -> Iterator[dict[str, Any]]:
-    """Reads blocks `first`…`last` into Parquet files, and says of each what `write_files` does; one task's work."""
-    with ChainReader(chain, limits) as reader:
-        yield from write_files(
-            folder, (piece for events in reader.read_final(first, last) for piece in events.to_batches())
-        )
 
 
 def fill_store(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
+from urllib.request import getproxies
 
 import httpx
 import orjson
@@ -22,6 +23,7 @@ from indexer.sources.answers import (
     parsed_result,
     result_of,
 )
+from indexer.sources.connections import PooledTransport
 
 _ATTEMPTS: Final = 4
 _LONGEST_WAIT: Final = 2.0  # seconds between two attempts
@@ -49,6 +51,8 @@ class ChainRpc:
         self._current = 0
         self._verified: set[str] = set()
         self._ids = itertools.count(1)
+        if transport is None and not getproxies():  # through a proxy, httpx's own connections know the way
+            transport = PooledTransport()
         self._http = httpx.Client(timeout=timeout, headers={"content-type": "application/json"}, transport=transport)
 
     def __enter__(self) -> Self:
