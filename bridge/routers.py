@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bridge.ports import Call, CallRevertedError, Chain
+from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt
 from bridge.protocol.contracts import ADAPTER, ROUTER, message_tuple
+from bridge.protocol.events import MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Message
 
+_RECEIVED = topic_of(MessageReceived)
 _EXECUTED = 1
 _BEYOND_QUORUM = frozenset({"AlreadyExecuted", "AlreadyEnded", "ExecutionReverted", "InsufficientGas"})
 _ZERO_ADDRESS = "0x" + "00" * 20
@@ -30,6 +32,18 @@ class SentMessage:
 
     sender: str
     attempts: int  # retries so far
+
+
+def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
+    """Whether a transaction made that router record the delivery of a dispatch: then nobody need be asked for it."""
+    event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
+    return receipt.succeeded and any(
+        log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
+    )
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(32, "big")
 
 
 class RouterReader:

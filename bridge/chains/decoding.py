@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -52,10 +53,15 @@ def to_base_fee(block: Mapping[str, Any]) -> int | None:
     return None if fee is None else to_int(fee)
 
 
+@functools.lru_cache(maxsize=4096)  # a hash each time, for the few contracts that emit nearly everything
+def _checksummed(address: str) -> str:
+    return to_checksum_address(address)
+
+
 def to_log(log: Mapping[str, Any]) -> Log:
     """An event of an included transaction."""
     return Log(
-        address=to_checksum_address(log["address"]),
+        address=_checksummed(log["address"]),
         topics=tuple(to_bytes(topic) for topic in log["topics"]),
         data=to_bytes(log["data"]),
         block_number=to_int(log["blockNumber"]),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
+from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from eth_typing import Hash32
 from eth_utils import keccak
 
 # The accounts that anvil funds, in its order.
@@ -47,5 +48,10 @@ def signer(role: str, index: int) -> LocalAccount:
 
 def sign_digest(account: LocalAccount, digest: bytes) -> bytes:
     """A signature of 32 bytes as they are: r, s, v with v 27 or 28."""
-    signature = account.unsafe_sign_hash(Hash32(digest))
-    return signature.r.to_bytes(32, "big") + signature.s.to_bytes(32, "big") + bytes([signature.v])
+    signature = _opened(bytes(account.key)).sign_recoverable(digest, hasher=None)
+    return signature[:64] + bytes([27 + signature[64]])
+
+
+@functools.cache  # opening a key costs more than signing with it
+def _opened(key: bytes) -> PrivateKey:
+    return PrivateKey(key)

@@ -46,6 +46,9 @@ TRANSITIONS: Final = frozenset(
 OPEN_STATES: Final = frozenset({SlotState.RESERVED, SlotState.SIGNED, SlotState.BROADCAST})
 """States in which the nonce is not used yet."""
 
+SENT_STATES: Final = frozenset({SlotState.SIGNED, SlotState.BROADCAST, SlotState.INCLUDED})
+"""States in which one learns that a node took the transaction; a block may be known to include it before."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedVersion:
@@ -140,7 +143,7 @@ class Slot:
 
     def broadcast(self, now: float) -> Slot:
         """The slot after a node took its latest version, for the first time or again."""
-        sent = self if self.state is SlotState.BROADCAST else self.became(SlotState.BROADCAST)
+        sent = self.became(SlotState.BROADCAST) if self.state is SlotState.SIGNED else self
         return replace(sent, broadcast_at=now)
 
     def in_block(self, inclusion: Inclusion) -> Slot:
@@ -204,8 +207,8 @@ class TransactionLedger(Protocol):
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         """Slots whose nonce is unused, lowest first."""
 
-    def included_slots(self, chain_id: int, account: str) -> list[Slot]:
-        """Slots that are in blocks which may still fall, lowest first."""
+    def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
+        """The ids of slots that are in blocks which may still fall, by block, lowest block first."""
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
         """Every slot of an account, lowest first."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import groupby
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import structlog
 
@@ -13,6 +15,8 @@ from bridge.records.outbox import Delivery, Outbox, OutboxEntry
 from bridge.routers import RouterReader
 
 _log = structlog.get_logger(__name__)
+
+_BLOCKS_AT_ONCE: Final = 50  # they travel together, and what is found in them is written together
 
 
 class Confirmation:
@@ -35,16 +39,29 @@ class Confirmation:
         seen = (head.hash, self._final_height())
         if seen == self._seen:
             return False
-        for reference, group in groupby(self._outbox.unconfirmed(self._chain.chain_id), key=_block_of):
-            entries = list(group)
-            block = await self._chain.block(reference.number)
-            if block is None or block.hash != reference.hash:
-                for entry in entries:
+        by_block: defaultdict[BlockRef, list[OutboxEntry]] = defaultdict(list)
+        for entry in self._outbox.unconfirmed(self._chain.chain_id):
+            by_block[_block_of(entry)].append(entry)
+        references = list(by_block)
+        for start in range(0, len(references), _BLOCKS_AT_ONCE):
+            for reference in await self._confirm(references[start : start + _BLOCKS_AT_ONCE], by_block):
+                for entry in by_block[reference]:
                     await self._look_again(entry, head)
-            elif reference.number <= self._final_height():
-                self._outbox.confirm([entry.event_id for entry in entries], self._clock.now())
         self._seen = seen
         return False
+
+    async def _confirm(
+        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[OutboxEntry]]
+    ) -> list[BlockRef]:
+        """Confirms what is in those blocks that are deep enough; returns those that fell."""
+        blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
+        final = self._final_height()  # as it is after the blocks were seen: a reorg meanwhile has lowered it
+        found = list(zip(references, blocks, strict=True))
+        standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
+        deep = [entry.event_id for one in standing if one.number <= final for entry in by_block[one]]
+        if deep:
+            self._outbox.confirm(deep, self._clock.now())
+        return [reference for reference in references if reference not in standing]
 
     async def _look_again(self, entry: OutboxEntry, head: Block) -> None:
         dispatch, delivery = entry.dispatch, entry.delivery

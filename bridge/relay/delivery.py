@@ -48,6 +48,7 @@ from bridge.relay.health import GmpHealth
 from bridge.relay.phases import DeliveryTimeoutError, Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
 from bridge.relay.spending import SpendBudget
+from bridge.routers import shows_delivery
 from bridge.sending import NonceLostError, Sending
 from bridge.supervision import Wakeup
 
@@ -78,6 +79,7 @@ class Deliveries:
         *,
         worker: str,
         chain: Chain,
+        router: str,
         adapters: Mapping[Gmp, Adapter],
         outbox: Outbox,
         dead_letters: DeadLetterOffice,
@@ -91,6 +93,7 @@ class Deliveries:
     ) -> None:
         self._worker = worker
         self._chain = chain
+        self._router = router
         self._adapters = adapters
         self._outbox = outbox
         self._dead_letters = dead_letters
@@ -268,6 +271,9 @@ class Deliveries:
             except CallRevertedError as error:
                 if not _is_received(error, dispatch):
                     raise
+            else:
+                if shows_delivery(sent, self._router, dispatch):
+                    return await self._proof(sent)
         raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
 
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:

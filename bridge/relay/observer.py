@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
@@ -176,10 +177,8 @@ class Observer:
         hashes[last.number] = last.hash
         if any(log.block_hash != hashes[log.block_number] for log in logs):
             return False
-        for number, block_hash in hashes.items():
-            if not await self._stands(BlockRef(number, block_hash)):
-                return False
-        return True
+        references = [BlockRef(number, block_hash) for number, block_hash in hashes.items()]
+        return all(await asyncio.gather(*(self._stands(reference) for reference in references)))
 
     def _record(self, cursor: Cursor | None, position: BlockRef, findings: Findings) -> None:
         now = self._clock.now()

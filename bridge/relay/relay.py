@@ -70,6 +70,7 @@ class Relay:
             chain_id: Deliveries(
                 worker=worker,
                 chain=chains[chain_id],
+                router=deployment.chain(chain_id).router,
                 adapters=adapters,
                 outbox=store.outbox,
                 dead_letters=dead_letters,

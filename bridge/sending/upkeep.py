@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -16,6 +15,7 @@ from bridge.sending.account import Account, NonceLostError
 
 _log = structlog.get_logger(__name__)
 
+_BLOCKS_AT_ONCE: Final = 50  # they travel together, and what is found in them is written together
 _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.TAKEN)
 
 
@@ -144,19 +144,29 @@ class Upkeep:
 
     async def _check_included(self) -> None:
         """Blocks fall: what they included is looked for elsewhere, or sent again. Blocks deep enough are final."""
-        by_block: defaultdict[BlockRef, list[Slot]] = defaultdict(list)
-        for slot in self._ledger.included_slots(*self._account.key):
-            assert slot.included is not None
-            by_block[slot.included.block].append(slot)
-        for reference, slots in by_block.items():
-            block = await self._chain.block(reference.number)
-            if block is None or block.hash != reference.hash:
-                for slot in slots:
-                    await self._reopen(slot)
-            elif reference.number <= self._final_height():
-                self._ledger.finalise([slot.slot_id for slot in slots])
+        by_block = self._ledger.included_slots(*self._account.key)
+        references = list(by_block)
+        for start in range(0, len(references), _BLOCKS_AT_ONCE):
+            for reference in await self._finalise(references[start : start + _BLOCKS_AT_ONCE], by_block):
+                for slot_id in by_block[reference]:
+                    await self._reopen(self._ledger.slot(slot_id))
+
+    async def _finalise(
+        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[int]]
+    ) -> list[BlockRef]:
+        """Notes as final what is in those blocks that are deep enough; returns those that fell."""
+        blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
+        final = self._final_height()  # as it is after the blocks were seen: a reorg meanwhile has lowered it
+        found = zip(references, blocks, strict=True)
+        standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
+        deep = [slot_id for one in standing if one.number <= final for slot_id in by_block[one]]
+        if deep:
+            self._ledger.finalise(deep)
+        return [reference for reference in references if reference not in standing]
 
     async def _reopen(self, slot: Slot) -> None:
+        if slot.state is not SlotState.INCLUDED:
+            return  # another worker did it meanwhile
         receipt = await self._receipt(slot)
         if receipt is not None:
             self._ledger.include([(slot.slot_id, _inclusion(receipt))])

@@ -17,7 +17,15 @@ from eth_utils.address import to_checksum_address
 
 from bridge.ports import Call
 from bridge.protocol.contracts import ADAPTER, ROUTER
-from bridge.protocol.events import SIGNATURES, MessageRetried, MessageRouted, MessageUnfunded, load_abi, topic_of
+from bridge.protocol.events import (
+    SIGNATURES,
+    MessageReceived,
+    MessageRetried,
+    MessageRouted,
+    MessageUnfunded,
+    load_abi,
+    topic_of,
+)
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
 
@@ -215,7 +223,15 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     state.receipts[message.id] = received | {gmp}
     if len(received) + 1 >= message.quorum and message.id not in state.executed and not state.refusing:
         state.executed[message.id] = 1
-    return []
+    event = MessageReceived(
+        message_id=message.id,
+        source_chain=message.source_chain,
+        gmp=int(gmp),
+        receipts=len(received) + 1,
+        quorum=message.quorum,
+        payload_hash=keccak(message.payload),
+    )
+    return [event_log(event)]
 
 
 def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
@@ -236,7 +252,7 @@ def _dispatched(message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
     return [(gmp_address(gmp), (DISPATCHED,), message.encode()) for gmp in gmps]
 
 
-def event_log(event: MessageRouted | MessageUnfunded | MessageRetried) -> Emitted:
+def event_log(event: MessageRouted | MessageUnfunded | MessageRetried | MessageReceived) -> Emitted:
     """An event as the router emits it."""
     signature = SIGNATURES[topic_of(type(event))]
     indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from bridge.records.transactions import Inclusion, SignedVersion, Slot, SlotRequest, SlotState
+from bridge.records.observations import BlockRef
+from bridge.records.transactions import SENT_STATES, Inclusion, SignedVersion, Slot, SlotRequest, SlotState
 from bridge.store.memory.outbox import MemoryOutbox
 
 
@@ -56,7 +58,7 @@ class MemoryTransactionLedger:
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
         for slot_id in slot_ids:
             slot = self._slots[slot_id]
-            if slot.state in (SlotState.SIGNED, SlotState.BROADCAST):
+            if slot.state in SENT_STATES:
                 self._slots[slot_id] = slot.broadcast(now)
 
     def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
@@ -85,8 +87,12 @@ class MemoryTransactionLedger:
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         return [slot for slot in self._of(chain_id, account) if slot.is_open]
 
-    def included_slots(self, chain_id: int, account: str) -> list[Slot]:
-        return [slot for slot in self._of(chain_id, account) if slot.state is SlotState.INCLUDED]
+    def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
+        by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
+        for slot in self._of(chain_id, account):
+            if slot.state is SlotState.INCLUDED and slot.included is not None:
+                by_block[slot.included.block].append(slot.slot_id)
+        return {block: by_block[block] for block in sorted(by_block, key=lambda block: block.number)}
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
         return self._of(chain_id, account)

@@ -64,8 +64,7 @@ class SqlObservations:
         with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
             _advance(connection, observed)
             _add_messages(connection, observed.messages)
-            for attempt in observed.attempts:
-                _put_attempt(connection, attempt)
+            _put_attempts(connection, observed.attempts)
             return _put_dispatches(connection, observed.dispatches, observed.observed_at)
 
     def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
@@ -212,11 +211,26 @@ def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -
             )
 
 
-def _put_attempt(connection: Connection, attempt: ObservedAttempt) -> None:
-    row = rows.attempt_row(attempt)
-    same = (attempts.c.message_id == attempt.message_id) & (attempts.c.attempt == attempt.attempt)
-    if connection.execute(update(attempts).where(same).values(**row)).rowcount == 0:
-        connection.execute(insert(attempts).values(**row))
+def _put_attempts(connection: Connection, observed: Sequence[ObservedAttempt]) -> None:
+    """Adds attempts, or moves them to where they are now."""
+    seen = {(one.message_id, one.attempt): one for one in observed}
+    same = (attempts.c.message_id == bindparam("message")) & (attempts.c.attempt == bindparam("number"))
+    known = _known_attempts(connection, [message_id for message_id, _ in seen])
+    moved = [{"message": key[0], "number": key[1], **rows.attempt_row(seen[key])} for key in seen.keys() & known]
+    if moved:
+        connection.execute(update(attempts).where(same), moved)
+    fresh = [rows.attempt_row(one) for key, one in seen.items() if key not in known]
+    if fresh:
+        connection.execute(insert(attempts), fresh)
+
+
+def _known_attempts(connection: Connection, message_ids: Sequence[bytes]) -> set[tuple[bytes, int]]:
+    found: set[tuple[bytes, int]] = set()
+    for start in range(0, len(message_ids), _ASKED_AT_ONCE):
+        of_some = attempts.c.message_id.in_(message_ids[start : start + _ASKED_AT_ONCE])
+        rows_found = connection.execute(select(attempts.c.message_id, attempts.c.attempt).where(of_some))
+        found.update((row.message_id, row.attempt) for row in rows_found)
+    return found
 
 
 def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatch], now: float) -> set[str]:

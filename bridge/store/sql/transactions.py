@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, case, func, insert, select, update
 
+from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
 from bridge.records.transactions import (
     OPEN_STATES,
+    SENT_STATES,
     Inclusion,
     SignedVersion,
     Slot,
@@ -84,9 +87,10 @@ class SqlTransactionLedger:
         return set(taken)
 
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
-        sent = slots.c.slot_id.in_(list(slot_ids)) & slots.c.state.in_([SlotState.SIGNED, SlotState.BROADCAST])
+        sent = slots.c.slot_id.in_(list(slot_ids)) & slots.c.state.in_([state.value for state in SENT_STATES])
+        state = case((slots.c.state == SlotState.SIGNED, SlotState.BROADCAST.value), else_=slots.c.state)
         with self._database.transaction() as connection:
-            connection.execute(update(slots).where(sent).values(state=SlotState.BROADCAST.value, broadcast_at=now))
+            connection.execute(update(slots).where(sent).values(state=state, broadcast_at=now))
 
     def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
         places = dict(inclusions)
@@ -120,8 +124,17 @@ class SqlTransactionLedger:
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         return self._read(select(slots).where(_of(chain_id, account), _OPEN))
 
-    def included_slots(self, chain_id: int, account: str) -> list[Slot]:
-        return self._read(select(slots).where(_of(chain_id, account), slots.c.state == SlotState.INCLUDED))
+    def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
+        query = (
+            select(slots.c.included_block_number, slots.c.included_block_hash, slots.c.slot_id)
+            .where(_of(chain_id, account), slots.c.state == SlotState.INCLUDED)
+            .order_by(slots.c.included_block_number, slots.c.nonce)
+        )
+        by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
+        with self._database.reading() as connection:
+            for number, block_hash, slot_id in connection.execute(query):
+                by_block[BlockRef(number, block_hash)].append(slot_id)
+        return dict(by_block)
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
         return self._read(select(slots).where(_of(chain_id, account)))

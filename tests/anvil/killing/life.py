@@ -162,6 +162,7 @@ def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneW
     return Deliveries(
         worker=f"life at {clock.now()}",
         chain=adapter.chain,
+        router=history.account,
         adapters={adapter.gmp: adapter},
         outbox=store.outbox,
         dead_letters=DeadLetterOffice(letters, store, KeySealer(Account.from_key(history.key)), clock),

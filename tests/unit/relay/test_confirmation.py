@@ -3,20 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Collection
+from typing import Any, cast
 
 import pytest
 
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.observations import BlockRef
+from bridge.records.outbox import Delivered as Ended
+from bridge.records.outbox import Delivery, Outbox, OutboxEntry, OutboxState
 from bridge.relay import RelaySettings
+from bridge.relay.confirmation import Confirmation
 from bridge.simulation import SimulatedBridge, World
-from bridge.simulation.contracts import GMPS
+from bridge.simulation.chain import SimulatedChain
+from bridge.simulation.contracts import GMPS, ROUTER_ADDRESS
+from bridge.simulation.time import VirtualClock
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
+from tests.builders import message, observed_range
 from tests.unit.relay.test_delivery import deliver_as_a_stranger
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
+
+
+class CountingOutbox:
+    """An outbox that counts how often something is confirmed; everything else is the real one's."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.confirmations: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outbox, name)
+
+    def confirm(self, event_ids: Collection[str], now: float) -> None:
+        self.confirmations.append(len(event_ids))
+        self._outbox.confirm(event_ids, now)
+
+
+@in_virtual_time
+async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_the_rest_is_left() -> None:
+    store, beta = MemoryStore(), SimulatedChain(BETA, random.Random(1))
+    beta.mine(40)
+    store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 31)), now=1))
+    entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=30, now=2, lease=60)
+    blocks = [await beta.block(number) for number in range(1, 31)]
+    places = [BlockRef.of(one) for one in blocks if one is not None]
+    store.outbox.finish([Ended(e.claim_held, Delivery(at, None)) for e, at in zip(entries, places, strict=True)], 3)
+
+    outbox = CountingOutbox(store.outbox)
+    step = Confirmation(beta, ROUTER_ADDRESS, cast("Outbox", outbox), VirtualClock(), final_height=lambda: 20).step
+    await step()
+    assert outbox.confirmations == [20]
+    waiting = [one.delivery and one.delivery.block.number for one in store.outbox.unconfirmed(BETA)]
+    assert waiting == list(range(21, 31))
 
 
 class Delivered:

@@ -9,16 +9,19 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.ports import Call, CallRevertedError, Dispatch, TerminalError
+from bridge.ports import Call, CallRevertedError, Dispatch, Log, Receipt, TerminalError
+from bridge.protocol.events import ArrivedAfterEnd, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.records.outbox import FailureKind, OutboxState
 from bridge.relay.delivery import MOST_CALLS
+from bridge.routers import shows_delivery
 from bridge.sending import LocalSigner
 from bridge.simulation import RELAYER, SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
-from bridge.simulation.contracts import DELIVER, GMPS, gmp_address, proof_of, transact
+from bridge.simulation.contracts import DELIVER, GMPS, ROUTER_ADDRESS, gmp_address, proof_of, transact
 from bridge.store import MemoryStore
+from tests.builders import dispatch, message, word
 from tests.unit.relay.entries import only_entry, with_adapter
 from tests.unit.simulation.chaos import History, complaints, deliveries, wasted_transactions
 from tests.virtual_time import in_virtual_time, running, until
@@ -49,6 +52,57 @@ async def test_messages_both_ways_over_all_gmps_are_executed_and_no_transaction_
     used = sum(chain.state.nonces[RELAYER.address] for chain in world.chains.values())
     assert used == 18 + 6  # one each, and one more for each of Axelar's, which needs two
     await world.stop()
+
+
+class Asked(SimulatedAdapter):
+    calls = 0
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        Asked.calls += 1
+        return await super().next_call(dispatch, attestation)
+
+
+@in_virtual_time
+async def test_what_a_receipt_shows_is_not_asked_for_again() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    Asked.calls = 0
+    async with running(with_adapter(SimulatedBridge(world, store), world, Asked)):
+        sent = world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
+        await until(lambda: [c.count for c in store.outbox.counts() if c.state is OutboxState.DELIVERED] == [1, 1])
+        assert {entry.delivery is not None for entry in store.outbox.entries(sent.message.id)} == {True}
+    assert Asked.calls == 1 + 2  # one per transaction; Axelar takes two
+    await world.stop()
+
+
+@pytest.mark.parametrize("differs", ["nothing", "router", "message", "source", "gmp", "event", "success"])
+def test_only_the_routers_own_event_about_the_very_delivery_shows_it(differs: str) -> None:
+    sent = dispatch(message(), Gmp.WORMHOLE)
+    words = {"source": sent.source_chain, "gmp": int(sent.gmp)}
+    if differs in words:
+        words[differs] += 1
+    log = Log(
+        address=("0x" + "71" * 20) if differs == "router" else ROUTER_ADDRESS.lower(),
+        topics=(
+            topic_of(ArrivedAfterEnd if differs == "event" else MessageReceived),
+            word("another") if differs == "message" else sent.message_id,
+            *(number.to_bytes(32, "big") for number in words.values()),
+        ),
+        data=b"",
+        block_number=1,
+        block_hash=word("block"),
+        transaction_hash=word("transaction"),
+        log_index=0,
+    )
+    receipt = Receipt(
+        transaction_hash=log.transaction_hash,
+        block_number=1,
+        block_hash=log.block_hash,
+        succeeded=differs != "success",
+        gas_used=1,
+        logs=(log,),
+    )
+    assert shows_delivery(receipt, ROUTER_ADDRESS, sent) is (differs == "nothing")
 
 
 @pytest.mark.requirement("X-16", "GLA-11")

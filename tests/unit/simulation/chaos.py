@@ -179,7 +179,8 @@ def _nonce_complaints(history: History, chain_id: int) -> list[str]:
     ledger, account = history.store.transactions, RELAYER.address
     open_slots = ledger.open_slots(chain_id, account)
     found = [f"nonce {slot.nonce} on {chain_id} is {slot.state} for {slot.purpose}" for slot in open_slots]
-    found += (f"nonce {slot.nonce} on {chain_id} is not final" for slot in ledger.included_slots(chain_id, account))
+    included = [ledger.slot(slot_id) for ids in ledger.included_slots(chain_id, account).values() for slot_id in ids]
+    found += (f"nonce {slot.nonce} on {chain_id} is not final" for slot in included)
     used = history.world.chains[chain_id].state.nonces.get(account, 0)
     final = [slot.nonce for slot in ledger.slots(chain_id, account) if slot.state is SlotState.FINAL]
     if final != list(range(used)):

@@ -114,6 +114,13 @@ def _two_blocks(store: Store) -> None:
     store.observations.record(observed_range(message(2), previous=block(10), position=block(11)))
 
 
+def test_attempts_that_are_read_again_move_to_where_they_are_now(store: Store) -> None:
+    store.observations.record(observed_range(message(1), position=block(10)))
+    store.observations.record(observed_range(message(1), message(2), previous=block(10), position=block(11)))
+    found = [store.observations.attempts(message(nonce).id) for nonce in (1, 2)]
+    assert [[(one.attempt, one.block) for one in some] for some in found] == [[(0, block(11))], [(0, block(11))]]
+
+
 def test_a_reorg_drops_entries_that_nobody_acted_on_and_leaves_those_below(store: Store) -> None:
     _two_blocks(store)
     rewound = store.observations.rewind(ALPHA, block(10), now=200)

@@ -170,13 +170,30 @@ def test_a_slot_goes_from_reserved_to_final(store: Store) -> None:
 
     inclusion = Inclusion(word("p"), block(5), succeeded=True)
     store.transactions.include([(slot.slot_id, inclusion)])
-    (included,) = store.transactions.included_slots(BETA, ACCOUNT)
+    assert store.transactions.included_slots(BETA, ACCOUNT) == {block(5): [slot.slot_id]}
+    included = store.transactions.slot(slot.slot_id)
     assert (included.state, included.included) == (SlotState.INCLUDED, inclusion)
     assert store.transactions.open_slots(BETA, ACCOUNT) == []
 
     store.transactions.finalise([slot.slot_id])
     assert store.transactions.slot(slot.slot_id).state is SlotState.FINAL
-    assert store.transactions.included_slots(BETA, ACCOUNT) == []
+    assert store.transactions.included_slots(BETA, ACCOUNT) == {}
+
+
+def test_a_block_may_be_known_to_include_what_nodes_took_before_that_is_noted(store: Store) -> None:
+    slot = signed(store)
+    store.transactions.include([(slot.slot_id, Inclusion(word("p"), block(5), succeeded=True))])
+    store.transactions.broadcast([slot.slot_id], 2.0)
+    included = store.transactions.slot(slot.slot_id)
+    assert (included.state, included.broadcast_at) == (SlotState.INCLUDED, 2.0)
+
+
+def test_included_slots_come_by_block_lowest_first(store: Store) -> None:
+    low, high, also_low = (signed(store, name) for name in ("low", "high", "also low"))
+    blocks = {low.slot_id: block(5), high.slot_id: block(6), also_low.slot_id: block(5)}
+    store.transactions.include([(key, Inclusion(word("p"), at, succeeded=True)) for key, at in blocks.items()])
+    found = list(store.transactions.included_slots(BETA, ACCOUNT).items())
+    assert found == [(block(5), [low.slot_id, also_low.slot_id]), (block(6), [high.slot_id])]
 
 
 def test_an_orphaned_inclusion_is_on_its_way_again_with_the_same_bytes(store: Store) -> None:
