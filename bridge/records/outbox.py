@@ -364,8 +364,8 @@ class Outbox(Protocol):
             ForbiddenTransitionError: it is neither delivered nor dead.
         """
 
-    def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
-        """Delivered entries whose delivery is known and not final yet, in the order of its block."""
+    def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
+        """The ids of delivered entries whose delivery is known and not final yet, by its block, lowest block first."""
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         """Notes that deliveries are final."""

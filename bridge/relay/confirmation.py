@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -11,7 +10,7 @@ import structlog
 
 from bridge.ports import Block, Chain, Clock
 from bridge.records.observations import BlockRef
-from bridge.records.outbox import Delivery, Outbox, OutboxEntry
+from bridge.records.outbox import Delivery, Outbox, OutboxState
 from bridge.routers import RouterReader
 
 _log = structlog.get_logger(__name__)
@@ -39,33 +38,33 @@ class Confirmation:
         seen = (head.hash, self._final_height())
         if seen == self._seen:
             return False
-        by_block: defaultdict[BlockRef, list[OutboxEntry]] = defaultdict(list)
-        for entry in self._outbox.unconfirmed(self._chain.chain_id):
-            by_block[_block_of(entry)].append(entry)
+        by_block = self._outbox.unconfirmed(self._chain.chain_id)
         references = list(by_block)
         for start in range(0, len(references), _BLOCKS_AT_ONCE):
             for reference in await self._confirm(references[start : start + _BLOCKS_AT_ONCE], by_block):
-                for entry in by_block[reference]:
-                    await self._look_again(entry, head)
+                for event_id in by_block[reference]:
+                    await self._look_again(event_id, head)
         self._seen = seen
         return False
 
     async def _confirm(
-        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[OutboxEntry]]
+        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[str]]
     ) -> list[BlockRef]:
         """Confirms what is in those blocks that are deep enough; returns those that fell."""
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
         final = self._final_height()  # as it is after the blocks were seen: a reorg meanwhile has lowered it
         found = list(zip(references, blocks, strict=True))
         standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
-        deep = [entry.event_id for one in standing if one.number <= final for entry in by_block[one]]
+        deep = [event_id for one in standing if one.number <= final for event_id in by_block[one]]
         if deep:
             self._outbox.confirm(deep, self._clock.now())
         return [reference for reference in references if reference not in standing]
 
-    async def _look_again(self, entry: OutboxEntry, head: Block) -> None:
+    async def _look_again(self, event_id: str, head: Block) -> None:
+        entry = self._outbox.entry(event_id)
+        if entry is None or entry.state is not OutboxState.DELIVERED or entry.delivery is None:
+            return  # another worker did it meanwhile
         dispatch, delivery = entry.dispatch, entry.delivery
-        assert delivery is not None
         if await self._router.has_received(dispatch.message_id, dispatch.gmp):
             receipt = delivery.transaction_hash and await self._chain.receipt(delivery.transaction_hash)
             if receipt:
@@ -81,8 +80,3 @@ class Confirmation:
             gmp=dispatch.gmp.label,
             block=delivery.block.number,
         )
-
-
-def _block_of(entry: OutboxEntry) -> BlockRef:
-    assert entry.delivery is not None
-    return entry.delivery.block

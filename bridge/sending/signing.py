@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import rlp
+from coincurve import PrivateKey
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from eth_utils import keccak
 from eth_utils.address import to_canonical_address
 
 from bridge.ports import Call, Fees
 
 _NOOP_GAS: Final = 21_000
-_EIP_1559: Final = 2
+_EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
 
 
 class InvalidKeyError(ValueError):
@@ -56,10 +59,13 @@ class Signer(Protocol):
 
 
 class LocalSigner:
-    """A key held in this process; signed natively where coincurve is installed."""
+    """A key held in this process; libsecp256k1 signs, with a nonce that follows from key and transaction (RFC 6979)."""
 
     def __init__(self, account: LocalAccount) -> None:
         self._account = account
+        self._key = PrivateKey(
+            bytes(account.key)
+        )  # opened once: eth_account does it for each signature, which costs more
 
     @classmethod
     def from_key(cls, key: str) -> LocalSigner:
@@ -87,20 +93,26 @@ class LocalSigner:
 
     async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
         """See `Signer.sign`."""
-        signed = self._account.sign_transaction(
-            {
-                "type": _EIP_1559,
-                "chainId": transaction.chain_id,
-                "nonce": transaction.nonce,
-                "to": to_canonical_address(transaction.to),
-                "value": transaction.value,
-                "data": transaction.data,
-                "gas": transaction.gas,
-                "maxFeePerGas": transaction.fees.max_fee,
-                "maxPriorityFeePerGas": transaction.fees.priority_fee,
-            }
-        )
-        return SignedTransaction(bytes(signed.hash), bytes(signed.raw_transaction))
+        fields = _fields(transaction)
+        signature = self._key.sign_recoverable(keccak(_EIP_1559 + rlp.encode(fields)), hasher=None)
+        r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
+        raw = _EIP_1559 + rlp.encode([*fields, signature[64], r, s])
+        return SignedTransaction(keccak(raw), raw)
+
+
+def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]]:
+    """What EIP-1559 has signed, in its order."""
+    return [
+        transaction.chain_id,
+        transaction.nonce,
+        transaction.fees.priority_fee,
+        transaction.fees.max_fee,
+        transaction.gas,
+        to_canonical_address(transaction.to),
+        transaction.value,
+        transaction.data,
+        [],  # no access list
+    ]
 
 
 def noop_of(address: str) -> Call:

@@ -47,13 +47,15 @@ class Upkeep:
         Raises:
             TransientError: the chain did not answer; what was done so far is kept.
         """
+        awaited = self._account.awaited
         slots = self._ledger.open_slots(*self._account.key)
-        if not slots and not self._account.awaited and not self._ledger.included_slots(*self._account.key):
+        if not slots and not awaited and not self._ledger.included_slots(*self._account.key):
             return
         seen = ((await self._chain.head()).hash, self._final_height())
         if seen != self._seen:
             await self._check_included()
             self._count = await self._chain.transaction_count(self._account.address)
+            awaited = self._account.awaited
             slots = self._ledger.open_slots(*self._account.key)
         if slots:
             assert self._count is not None
@@ -62,7 +64,7 @@ class Upkeep:
             for slot in waiting:
                 await self._push(slot, is_first=slot.nonce == self._count)
             await self._fill_gap(waiting)
-        await self._settle_elsewhere(slots)
+        await self._settle_elsewhere(awaited - {slot.slot_id for slot in slots})
         self._seen = seen
 
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
@@ -175,9 +177,9 @@ class Upkeep:
         _log.info("transaction reorged away, sent again", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce)
         await self._account.broadcast([self._ledger.slot(slot.slot_id)])
 
-    async def _settle_elsewhere(self, open_slots: Sequence[Slot]) -> None:
+    async def _settle_elsewhere(self, ended: set[int]) -> None:
         """Another process on the same store may have noted the end of what somebody here waits for."""
-        for slot_id in self._account.awaited - {slot.slot_id for slot in open_slots}:
+        for slot_id in ended & self._account.awaited:
             slot = self._ledger.slot(slot_id)
             if slot.state not in _SETTLED:
                 continue

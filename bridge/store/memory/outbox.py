@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
+from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
     Delivered,
@@ -90,16 +91,13 @@ class MemoryOutbox:
         self._entries[event_id] = entry
         return entry
 
-    def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
-        found = [
-            entry
-            for entry in self._entries.values()
-            if entry.dispatch.destination_chain == destination_chain
-            and entry.state is OutboxState.DELIVERED
-            and entry.confirmed_at is None
-            and entry.delivery is not None
-        ]
-        return sorted(found, key=lambda entry: entry.delivery.block.number if entry.delivery else 0)
+    def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
+        by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
+        for entry in self._entries.values():
+            is_delivered = entry.state is OutboxState.DELIVERED and entry.confirmed_at is None
+            if entry.dispatch.destination_chain == destination_chain and is_delivered and entry.delivery is not None:
+                by_block[entry.delivery.block].append(entry.event_id)
+        return {block: by_block[block] for block in sorted(by_block, key=lambda block: block.number)}
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         self._change_delivered(event_ids, lambda entry: replace(entry, confirmed_at=now))

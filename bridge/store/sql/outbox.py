@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, exi
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
+from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
     Dead,
@@ -113,15 +115,22 @@ class SqlOutbox:
             _write(connection, [entry])
         return entry
 
-    def unconfirmed(self, destination_chain: int) -> list[OutboxEntry]:
-        return self._read(
-            _ENTRIES.where(
+    def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
+        query = (
+            select(outbox.c.delivery_block_number, outbox.c.delivery_block_hash, outbox.c.event_id)
+            .where(
                 outbox.c.destination_chain == destination_chain,
                 outbox.c.state == OutboxState.DELIVERED,
                 outbox.c.confirmed_at.is_(None),
                 outbox.c.delivery_block_hash.is_not(None),
-            ).order_by(outbox.c.delivery_block_number, outbox.c.sequence)
+            )
+            .order_by(outbox.c.delivery_block_number, outbox.c.sequence)
         )
+        by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
+        with self._database.reading() as connection:
+            for number, block_hash, event_id in connection.execute(query):
+                by_block[BlockRef(number, block_hash)].append(event_id)
+        return dict(by_block)
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)

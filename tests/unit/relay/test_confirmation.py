@@ -57,8 +57,7 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     step = Confirmation(beta, ROUTER_ADDRESS, cast("Outbox", outbox), VirtualClock(), final_height=lambda: 20).step
     await step()
     assert outbox.confirmations == [20]
-    waiting = [one.delivery and one.delivery.block.number for one in store.outbox.unconfirmed(BETA)]
-    assert waiting == list(range(21, 31))
+    assert [reference.number for reference in store.outbox.unconfirmed(BETA)] == list(range(21, 31))
 
 
 class Delivered:

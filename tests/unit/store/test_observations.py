@@ -216,7 +216,7 @@ def test_a_reorg_of_the_destination_takes_back_the_finality_of_what_was_above_th
     event_id, slot_id = _delivered_in_block_20_of_beta(store)
     assert store.observations.final_height(BETA) == 21
     assert store.observations.rewind(BETA, block(19, "beta"), now=200).unconfirmed == 1
-    assert [entry.event_id for entry in store.outbox.unconfirmed(BETA)] == [event_id]
+    assert list(store.outbox.unconfirmed(BETA).values()) == [[event_id]]
     assert store.transactions.slot(slot_id).state is SlotState.INCLUDED
     assert store.observations.final_height(BETA) == 19
 
@@ -224,7 +224,7 @@ def test_a_reorg_of_the_destination_takes_back_the_finality_of_what_was_above_th
 def test_what_is_below_the_ancestor_stays_final(store: Store) -> None:
     _, slot_id = _delivered_in_block_20_of_beta(store)
     assert store.observations.rewind(BETA, block(20, "beta"), now=200).unconfirmed == 0
-    assert store.outbox.unconfirmed(BETA) == []
+    assert store.outbox.unconfirmed(BETA) == {}
     assert store.transactions.slot(slot_id).state is SlotState.FINAL
 
 

@@ -221,10 +221,11 @@ def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: St
     first, second, _ = claim(store, limit=3)
     store.outbox.finish([Delivered(first.claim_held, Delivery(block(9), None))], NOW)
     store.outbox.finish([Delivered(second.claim_held, Delivery(block(7), word("tx")))], NOW)
-    assert [one.event_id for one in store.outbox.unconfirmed(BETA)] == [second.event_id, first.event_id]
+    waiting = [(block(7), [second.event_id]), (block(9), [first.event_id])]
+    assert list(store.outbox.unconfirmed(BETA).items()) == waiting
 
     store.outbox.confirm([second.event_id], NOW + 9)
-    assert [one.event_id for one in store.outbox.unconfirmed(BETA)] == [first.event_id]
+    assert store.outbox.unconfirmed(BETA) == {block(9): [first.event_id]}
     assert current(store, second).confirmed_at == NOW + 9
 
     store.outbox.repin(first.event_id, Delivery(block(10, "fork"), None))
@@ -306,9 +307,9 @@ def test_a_delivery_that_is_only_promised_is_not_taken_for_confirmed_until_its_b
     (entry,) = claim(store)
     store.outbox.finish([Delivered(entry.claim_held, None)], NOW)
     assert current(store, entry).state is OutboxState.DELIVERED
-    assert store.outbox.unconfirmed(BETA) == []
+    assert store.outbox.unconfirmed(BETA) == {}
     store.outbox.repin(entry.event_id, delivery())
-    assert [one.event_id for one in store.outbox.unconfirmed(BETA)] == [entry.event_id]
+    assert list(store.outbox.unconfirmed(BETA).values()) == [[entry.event_id]]
 
 
 @pytest.mark.requirement("X-3")
