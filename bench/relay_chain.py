@@ -26,7 +26,8 @@ from bridge.store import SqlStore
 from tests.anvil.rpc import free_ports, mine, rpc
 from tests.anvil.traffic import World
 
-BURST: Final = 200  # messages
+BURST: Final = 600  # messages that wait when the relayer starts
+IN_FLIGHT: Final = 200  # of which it has so many under way at once
 NAIVE: Final = 40
 TRICKLE: Final = 30
 PATIENCE: Final = 120  # seconds
@@ -90,7 +91,7 @@ async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
 async def _relay(devnet: Devnet, path: Path, *, sends: int, expected: int) -> SqlStore:
     """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
     settings = Settings.load(
-        relayer_key=RELAYER_KEY, store=f"sqlite:///{path}", poll=0.1, in_flight=BURST, send_batch=BURST
+        relayer_key=RELAYER_KEY, store=f"sqlite:///{path}", poll=0.1, in_flight=IN_FLIGHT, send_batch=IN_FLIGHT
     )
     store = SqlStore(settings.store)
     async with open_bridge(devnet.deployment, settings) as bridge:
@@ -134,19 +135,23 @@ def _pickup(store: SqlStore) -> dict[str, float]:
 def _ceiling(url: str, slots: Sequence[Slot]) -> float:
     """The very transactions that the relayer sent, signed beforehand, in batched calls."""
     raws = ["0x" + slot.latest.raw.hex() for slot in slots if slot.latest is not None]
-    started = time.perf_counter()
-    for first in range(0, len(raws), 100):
-        batch = [
+    batches = [
+        [
             {"jsonrpc": "2.0", "id": number, "method": "eth_sendRawTransaction", "params": [raw]}
             for number, raw in enumerate(raws[first : first + 100])
         ]
-        answers = httpx.post(url, json=batch, timeout=60, trust_env=False).json()
-        assert all("result" in answer for answer in answers), answers[0]
-    deadline = time.monotonic() + PATIENCE
-    while int(rpc(url, "eth_getTransactionCount", RELAYER.address, "latest"), 16) <= slots[-1].nonce:
-        assert time.monotonic() < deadline, "the chain does not take what it took before"
-        time.sleep(0.005)
-    return len(raws) / (time.perf_counter() - started)
+        for first in range(0, len(raws), 100)
+    ]
+    with httpx.Client(timeout=60, trust_env=False) as client:
+        started = time.perf_counter()
+        for batch in batches:
+            answers = client.post(url, json=batch).json()
+            assert all("result" in answer for answer in answers), answers[0]
+        deadline = time.monotonic() + PATIENCE
+        while int(rpc(url, "eth_getTransactionCount", RELAYER.address, "latest"), 16) <= slots[-1].nonce:
+            assert time.monotonic() < deadline, "the chain does not take what it took before"
+            time.sleep(0.005)
+        return len(raws) / (time.perf_counter() - started)
 
 
 def _naive(url: str, chain_id: int, slots: Sequence[Slot]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,18 +79,32 @@ class BaseAdapter(ABC):
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """See `Adapter.next_call`.
 
-        The call is tried on the newest block before it is given out, so that one that would be refused costs no gas.
+        The call is tried on the newest block before it is given out, so that one that would be refused costs no gas. That
+        goes on while the router is asked; whatever comes of it, what the router has already received is not sent.
 
         Raises:
             CallRevertedError: the destination would refuse the call now.
         """
         destination = self._deployment.chain(dispatch.destination_chain)
         arguments = (dispatch.message_id, int(self.GMP))
-        if await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments):
+        received, call = await asyncio.gather(
+            self._read(destination, destination.router, ROUTER, "hasReceived", *arguments),
+            self._tried(dispatch, attestation),
+            return_exceptions=True,
+        )
+        if isinstance(received, BaseException):
+            raise received
+        if received:
             return None
+        if isinstance(call, BaseException):
+            raise call
+        return call
+
+    async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        """The next transaction after a trial of it, or None if the GMP has nothing left to do."""
         call = await self._delivery(dispatch, attestation)
         if call is not None:
-            await self._try(destination, call)
+            await self._try(self._deployment.chain(dispatch.destination_chain), call)
         return call
 
     @abstractmethod

@@ -9,7 +9,7 @@ from eth_utils import keccak
 
 from bridge.adapters.base import BaseAdapter, event_data, is_event
 from bridge.adapters.signatures import contract, topic
-from bridge.ports import Call, Dispatch, Log, Watch
+from bridge.ports import Call, CallRevertedError, Dispatch, Log, Watch
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment, HyperlaneContracts
 from bridge.protocol.gmps import Gmp
@@ -67,13 +67,20 @@ class HyperlaneAdapter(BaseAdapter):
             evidence["leaf"] = leaves[message_id]
         return self._dispatch(lane, log, envelope, f"0x{message_id.hex()}", **evidence)
 
+    async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        try:
+            return await super()._tried(dispatch, attestation)
+        except CallRevertedError:  # the Mailbox refuses what it has delivered: only then is it worth asking for
+            destination = self._deployment.chain(dispatch.destination_chain)
+            mailbox, message_id = hyperlane_contracts(destination).mailbox, keccak(hyperlane_message(dispatch))
+            if await self._read(destination, mailbox, MAILBOX, "delivered", message_id):
+                return None
+            raise
+
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        destination = self._deployment.chain(dispatch.destination_chain)
-        message = hyperlane_message(dispatch)
-        mailbox = hyperlane_contracts(destination).mailbox
-        if await self._read(destination, mailbox, MAILBOX, "delivered", keccak(message)):
-            return None
-        return self._with_gas(Call(to=mailbox, data=MAILBOX.encode("process", attestation, message)), dispatch.envelope)
+        mailbox = hyperlane_contracts(self._deployment.chain(dispatch.destination_chain)).mailbox
+        data = MAILBOX.encode("process", attestation, hyperlane_message(dispatch))
+        return self._with_gas(Call(to=mailbox, data=data), dispatch.envelope)
 
 
 def _leaves(contracts: HyperlaneContracts, logs: Sequence[Log]) -> dict[bytes, int]:

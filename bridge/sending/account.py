@@ -36,6 +36,7 @@ class Account:
         self._signer = signer
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._problems: dict[int, str] = {}
+        self._being_sent: set[bytes] = set()  # hashes of what nodes have not answered for yet
         self._needs: int | None = None  # wei that the last transaction needs which it could not pay for
         self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
 
@@ -122,12 +123,21 @@ class Account:
     # --- sending
 
     async def broadcast(self, slots: Sequence[Slot]) -> None:
-        """Hands the latest version of each slot to the chain; what the chain does not take stays to be sent again."""
+        """Hands the latest version of each slot to the chain; what the chain does not take stays to be sent again.
+
+        Bytes that a node has not answered for yet are not handed over a second time meanwhile.
+        """
         now = self.clock.now()
-        for slot in slots:
+        by_hash = {slot.latest.hash: slot for slot in slots if slot.latest is not None}
+        wanted = {key: slot for key, slot in by_hash.items() if key not in self._being_sent}
+        for slot in wanted.values():
             self.last_sent[slot.slot_id] = now
-        taken = await asyncio.gather(*(self._hand_over(slot) for slot in slots))
-        done = [slot.slot_id for slot, is_taken in zip(slots, taken, strict=True) if is_taken]
+        self._being_sent.update(wanted)
+        try:
+            taken = await asyncio.gather(*(self._hand_over(slot) for slot in wanted.values()))
+        finally:
+            self._being_sent.difference_update(wanted)
+        done = [slot.slot_id for slot, is_taken in zip(wanted.values(), taken, strict=True) if is_taken]
         if done:
             self.ledger.broadcast(done, self.clock.now())
 

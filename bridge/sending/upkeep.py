@@ -47,16 +47,14 @@ class Upkeep:
         Raises:
             TransientError: the chain did not answer; what was done so far is kept.
         """
-        awaited = self._account.awaited
-        slots = self._ledger.open_slots(*self._account.key)
-        if not slots and not awaited and not self._ledger.included_slots(*self._account.key):
+        key = self._account.key
+        if not self._account.awaited and not self._ledger.included_slots(*key) and not self._ledger.open_slots(*key):
             return
         seen = ((await self._chain.head()).hash, self._final_height())
         if seen != self._seen:
             await self._check_included()
             self._count = await self._chain.transaction_count(self._account.address)
-            awaited = self._account.awaited
-            slots = self._ledger.open_slots(*self._account.key)
+        awaited, slots = self._account.awaited, self._ledger.open_slots(*key)
         if slots:
             assert self._count is not None
             await self._settle_used([slot for slot in slots if slot.nonce < self._count])

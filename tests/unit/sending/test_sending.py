@@ -75,6 +75,22 @@ async def test_bytes_are_stored_before_any_node_sees_them() -> None:
     assert stored_when_sent == [True] * 3
 
 
+@in_virtual_time
+async def test_bytes_that_a_slow_node_has_not_answered_for_are_not_handed_over_again() -> None:
+    account = Account()
+    handed_over = []
+
+    async def broadcast(transaction: bytes) -> None:
+        handed_over.append(transaction)
+        await asyncio.sleep(8 * SETTINGS.poll)
+        await account.chain.broadcast(transaction)
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
+    async with account.looked_after(sender):
+        await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(3)))
+    assert len(handed_over) == 3
+
+
 @pytest.mark.requirement("OBXS-5", "SF-90")
 @in_virtual_time
 async def test_after_a_crash_the_same_bytes_are_sent_again() -> None:
