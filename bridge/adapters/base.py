@@ -87,6 +87,8 @@ class BaseAdapter(ABC):
         """
         destination = self._deployment.chain(dispatch.destination_chain)
         arguments = (dispatch.message_id, int(self.GMP))
+        received: bool | BaseException
+        call: Call | BaseException | None
         received, call = await asyncio.gather(
             self._read(destination, destination.router, ROUTER, "hasReceived", *arguments),
             self._tried(dispatch, attestation),
