@@ -18,8 +18,9 @@ from bridge.cli.output import CliError, UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.desk import Desk
 from bridge.dlq.decisions import DecisionError
+from bridge.ports import TransientError
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.protocol.indexed import Index
+from bridge.protocol.indexed import Spending
 from bridge.records.dead_letters import DeadLetterLog
 from bridge.service import SystemClock
 from bridge.settings import Settings
@@ -28,9 +29,15 @@ from bridge.undertaking import open_desk
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbiError, read_abis
 from indexer.browsing import IndexBrowser
+from indexer.costs import TransactionCost, fees_paid, gmp_costs, transactions_of
 from indexer.errors import IndexerError, StoreVersionError
+from indexer.jobs.costs import costs_of
+from indexer.sources.options import chain_config
 
 _T = TypeVar("_T")
+
+_COSTED = 500
+"""The newest deliveries whose cost the chains are asked for."""
 
 
 def serve(
@@ -40,6 +47,7 @@ def serve(
     http: str,
     read_only: bool,
     public_rpc: Sequence[str],
+    block_explorers: Sequence[str],
     abis: Path | None,
     trusted_proxy: str | None,
     requests_per_minute: int,
@@ -54,6 +62,7 @@ def serve(
     host, port = _place(http)
     settings = ExplorerSettings(
         public_rpc=_public_rpc(deployment, public_rpc),
+        block_explorers=_by_chain(deployment, "--block-explorer", block_explorers),
         read_only=read_only,
         requests_per_minute=requests_per_minute,
     )
@@ -61,9 +70,11 @@ def serve(
         payloads = read_abis(abis) if abis else ()
     except PayloadAbiError as error:
         raise UsageError(str(error)) from error
+    index = _index(kept.index_store or workspace.index_url)
     sources = Sources(
         deployment=deployment,
-        index=_index(kept.index_store or workspace.index_url),
+        index=index,
+        spending=_spending(deployment, index),
         store=_kept_open(kept.store, lambda: open_store(kept.store)),
         letters=_letters(kept),
         payloads=payloads,
@@ -113,14 +124,19 @@ def _place(text: str) -> tuple[str, int]:
 def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:
     """What visitors may use. The deployments file's own URLs may carry keys, so only a devnet's are given out."""
     urls = {chain.chain_id: chain.rpc_urls[0] for chain in deployment.chains} if deployment.network == DEVNET else {}
+    return urls | _by_chain(deployment, "--public-rpc", given)
+
+
+def _by_chain(deployment: Deployment, option: str, given: Sequence[str]) -> dict[int, str]:
+    urls = {}
     for entry in given:
         name, separator, url = entry.partition("=")
         if not separator or not url.startswith(("http://", "https://")):
-            raise UsageError(f"--public-rpc {entry!r} is not CHAIN=URL, such as alpha=https://rpc.example.org")
+            raise UsageError(f"{option} {entry!r} is not CHAIN=URL, such as alpha=https://alpha.example.org")
         try:
-            urls[deployment.chain(name).chain_id] = url
+            urls[deployment.chain(name).chain_id] = url.rstrip("/")
         except DeploymentError as error:
-            raise UsageError(f"--public-rpc: {error}") from error
+            raise UsageError(f"{option}: {error}") from error
     return urls
 
 
@@ -143,10 +159,10 @@ def _kept_open(url: str, opened: Callable[[], _T]) -> Callable[[], _T | None]:
     return get
 
 
-def _index(url: str) -> Callable[[], Index | None]:
+def _index(url: str) -> Callable[[], IndexBrowser | None]:
     get = _kept_open(url, lambda: IndexBrowser(url))
 
-    def ready() -> Index | None:
+    def ready() -> IndexBrowser | None:
         try:
             return get()
         except StoreVersionError:
@@ -155,6 +171,34 @@ def _index(url: str) -> Callable[[], Index | None]:
             return None  # being made just now
 
     return ready
+
+
+def _spending(deployment: Deployment, get: Callable[[], IndexBrowser | None]) -> Callable[[], Spending | None]:
+    """Asks the chains what the newest deliveries cost; of what a chain has said once it is not asked again."""
+    chains = [chain_config(chain) for chain in deployment.chains]
+    known: dict[tuple[int, bytes], TransactionCost] = {}
+
+    def ask() -> Spending | None:
+        index = get()
+        if index is None:
+            return None
+        deliveries = index.deliveries(_COSTED)
+        wanted = transactions_of(deliveries)
+        asked = {chain: [one for one in hashes if (chain, one) not in known] for chain, hashes in wanted.items()}
+        try:
+            new = costs_of(chains, asked)
+        except IndexerError as error:
+            raise TransientError(str(error)) from error
+        kept = {(chain, one): known[chain, one] for chain in wanted for one in wanted[chain] if (chain, one) in known}
+        known.clear()
+        known.update({**kept, **new})
+        return Spending(
+            deliveries=len(deliveries),
+            gmps=tuple(gmp_costs(deliveries, known)),
+            fees=tuple(fees_paid(deliveries, known)),
+        )
+
+    return ask
 
 
 def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:

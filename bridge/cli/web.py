@@ -30,6 +30,14 @@ def web(
             show_default=False,
         ),
     ] = None,
+    block_explorer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--block-explorer",
+            help="CHAIN=URL of a site with a page for each transaction under /tx/HASH, which pages then link to.",
+            show_default=False,
+        ),
+    ] = None,
     abis: Annotated[
         Path | None,
         typer.Option(envvar="WAYBILL_ABIS", help="TOML file with the ABIs of payloads, to show them decoded."),
@@ -60,6 +68,7 @@ def web(
         http=http,
         read_only=read_only,
         public_rpc=public_rpc or [],
+        block_explorers=block_explorer or [],
         abis=abis,
         trusted_proxy=trusted_proxy,
         requests_per_minute=requests_per_minute,

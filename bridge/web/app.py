@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import DivergenceRecord, MessagePage
+from bridge.protocol.indexed import DivergenceRecord, MessagePage, Spending
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
@@ -31,6 +31,7 @@ from bridge.web.rendering import environment
 from bridge.web.search import search
 from bridge.web.settings import ExplorerSettings
 from bridge.web.sources import Remembered, Sources
+from bridge.web.spending import paid_for_gmp, paid_on_lane
 
 STATIC: Final = Path(__file__).with_name("static")
 
@@ -39,6 +40,7 @@ _PATIENCE: Final = 0.05
 
 _DIVERGENCES_LAST: Final = 60.0
 _COUNTS_LAST: Final = 5.0
+_SPENDING_LASTS: Final = 10.0
 _ROWS: Final = 50
 
 
@@ -58,6 +60,7 @@ class Explorer:
             chains=sources.deployment.chains,
             read_only=settings.read_only,
             public_rpc=settings.public_rpc,
+            block_explorers=settings.block_explorers,
             clock=sources.clock,
         )
         self.divergences: Remembered[list[DivergenceRecord]] = Remembered(
@@ -66,7 +69,7 @@ class Explorer:
         self.counts: Remembered[dict[Status, int]] = Remembered(
             lambda: self._ask(lambda index: index.by_status(), {}), lasts=_COUNTS_LAST
         )
-
+        self.spending: Remembered[Spending | None] = Remembered(sources.spending, lasts=_SPENDING_LASTS)
         self.sizes: Remembered[dict[figures.Ends, int]] = Remembered(
             lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST
         )
@@ -132,24 +135,36 @@ class Explorer:
     def message_parts(self, message_id: bytes, shown: ShownMessage | None) -> dict[str, str]:
         """The parts of a message's page that are live."""
         if shown is None:
-            return {"facts": self.render("_unknown.html", message_id=message_id), "acts": ""}
+            return {"facts": self.render("_unknown.html", message_id=message_id), "acts": "", "content": ""}
         data = json.dumps(_message_json(shown.message)) if shown.message else ""
         can_act = self._can_act(shown.message)
         return {
             "facts": self.render("_facts.html", shown=shown),
             "acts": self.render("_acts.html", shown=shown, data=data, tried=_tried(shown), can_act=can_act),
+            "content": self.render("_content.html", shown=shown),
         }
 
     def _can_act(self, message: Message | None) -> bool:
         needed = {message.source_chain, message.destination_chain} if message else {0}
         return not self.settings.read_only and needed <= self.settings.public_rpc.keys()
 
+    def _spent(self) -> tuple[Spending | None, str]:
+        """What deliveries cost, as far as it is known by now, and why it is not if it is not."""
+        try:
+            return self.spending.look(_PATIENCE), ""
+        except TransientError as error:
+            return None, str(error)
+
     def lanes(self) -> Response:
         """How every lane does, and every chain."""
         index = self.sources.index()
+        lanes = figures.lanes(self.sources, index, self.sizes.look(_PATIENCE)) if index else []
+        spending, unknown = self._spent()
         return self.page(
             "lanes.html",
-            lanes=figures.lanes(self.sources, index, self.sizes.look(_PATIENCE)) if index else [],
+            lanes=lanes,
+            paid={lane.ends: spending and paid_on_lane(spending, lane.ends, lane.name) for lane in lanes},
+            unknown=unknown,
             chains_read=index.chains() if index else [],
             behind=figures.behind,
         )
@@ -157,7 +172,15 @@ class Explorer:
     def gmps(self) -> Response:
         """How every GMP does."""
         index = self.sources.index()
-        return self.page("gmps.html", health=figures.gmps(self.sources, index) if index else [], sample=figures.SAMPLE)
+        health = figures.gmps(self.sources, index) if index else []
+        spending, unknown = self._spent()
+        return self.page(
+            "gmps.html",
+            health=health,
+            sample=figures.SAMPLE,
+            paid={gmp.number: spending and paid_for_gmp(spending, gmp.number) for gmp in health},
+            unknown=unknown,
+        )
 
     def letters(self, status: str = "") -> Response:
         """Deliveries that were given up, those that wait for a decision first."""
@@ -304,7 +327,7 @@ def _add_streams(app: FastAPI, explorer: Explorer, guard: Guard) -> None:
     @app.get("/live/message/{message_id}")
     def live_message(request: Request, message_id: str) -> Response:
         wanted = _id_in(message_id)
-        known = {name: request.query_params.get(name, "") for name in ("facts", "acts")}
+        known = {name: request.query_params.get(name, "") for name in ("facts", "acts", "content")}
         return stream(request, known, lambda: explorer.live_message(wanted))
 
     @app.exception_handler(TooManyStreamsError)

@@ -19,10 +19,10 @@ from bridge.web.plots import NARROW, Bar, bars, spread
 from bridge.web.sources import Sources
 from bridge.web.timeline import gmp_name
 
-SAMPLE: Final = 1_000
+SAMPLE: Final = 500
 """Newest messages that the figures are of: at most, per lane, and of all lanes together on the page of GMPs."""
 
-_LANES_TOGETHER: Final = 2_000
+_LANES_TOGETHER: Final = 1_000
 """Newest messages that the page of lanes looks at, spread over the lanes."""
 
 _BARS: Final = 48
@@ -61,6 +61,7 @@ class Lane:
 class Health:
     """One GMP in figures."""
 
+    number: int
     name: str
     taken: int
     refused: int
@@ -178,6 +179,7 @@ def _health(number: int, carried: Sequence[Carriage], queue: Sequence[QueueCount
     marks = percentiles(seconds)
     name = gmp_name(number)
     return Health(
+        number=number,
         name=name,
         taken=sum(item.dispatches > 0 for item in carried),
         refused=sum(item.dispatch_failures for item in carried),

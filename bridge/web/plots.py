@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 WIDE, NARROW = 640, 400
-"""Widths of plots, in the units in which a letter is 11 high."""
+"""Widths of plots, in the units in which a letter is 13 high."""
 
-_HEIGHT = 132
-_LEFT, _BOTTOM, _TOP = 40, 20, 8
+_HEIGHT = 150
+_LEFT, _BOTTOM, _TOP = 44, 24, 8
+_NAMES, _SAID, _ROW = 110, 215, 30
+"""Of horizontal bars: the room for names on the left and for values on the right, and the height of one with its gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,10 @@ class Bar:
         return sum(height for _, height in self.parts)
 
 
-def bars(title: str, values: Sequence[Bar], unit: str, width: int = WIDE) -> Markup:
-    """A bar chart that says itself in words to those who can't see it."""
+def bars(
+    title: str, values: Sequence[Bar], unit: str, width: int = WIDE, lines: Sequence[tuple[str, float]] = ()
+) -> Markup:
+    """A bar chart that says itself in words to those who can't see it; `lines` are named, at shares of its width."""
     highest = _round_up(max((bar.height for bar in values), default=0))
     step = (width - _LEFT) / max(1, len(values))
     drawn = [_axis(highest, unit, width)]
@@ -50,7 +54,7 @@ def bars(title: str, values: Sequence[Bar], unit: str, width: int = WIDE) -> Mar
             left, _TOP, step, _HEIGHT - _BOTTOM - _TOP
         )
         drawn.append(Markup("<g><title>{}</title>{}{}</g>").format(label, Markup("").join(shapes), hover))
-    drawn.append(_ends(values, width))
+    drawn += [_marks(lines, width), _ends(values, width)]
     total = f"{title}: {len(values)} bars, the highest {max((bar.height for bar in values), default=0):g} {unit}"
     return _figure(total, Markup("").join(drawn), width)
 
@@ -77,6 +81,43 @@ def _ends(values: Sequence[Bar], width: int) -> Markup:
     return first + last
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One horizontal bar: its name, its parts from the left as (class, length), and what it says at its end."""
+
+    label: str
+    parts: tuple[tuple[str, float], ...]
+    said: str
+
+
+def rows(title: str, values: Sequence[Row], width: int = WIDE) -> Markup:
+    """Horizontal bars under one another, each with its name on the left and its value behind it."""
+    longest = max((sum(length for _, length in row.parts) for row in values), default=0) or 1
+    room = width - _NAMES - _SAID
+    drawn = []
+    for number, row in enumerate(values):
+        top = number * _ROW + 4
+        left = float(_NAMES)
+        shapes = [
+            Markup('<text class="name" x="{}" y="{}" text-anchor="end">{}</text>').format(
+                _NAMES - 10, top + 15, row.label
+            )
+        ]
+        for kind, length in row.parts:
+            wide = length / longest * room
+            if wide > 0:
+                shapes.append(
+                    Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="20" rx="2"/>').format(
+                        kind, left, top, max(wide, 1)
+                    )
+                )
+            left += wide
+        shapes.append(Markup('<text class="said" x="{:.1f}" y="{}">{}</text>').format(left + 8, top + 15, row.said))
+        drawn.append(Markup("<g><title>{}: {}</title>{}</g>").format(row.label, row.said, Markup("").join(shapes)))
+    words = f"{title}: " + "; ".join(f"{row.label} {row.said}" for row in values)
+    return _figure(words, Markup("").join(drawn), width, len(values) * _ROW + 4)
+
+
 def spread(title: str, seconds: Sequence[float], marks: Sequence[tuple[str, float]], width: int = WIDE) -> Markup:
     """How latencies are spread: a histogram on a line, with named percentiles."""
     if not seconds:
@@ -87,22 +128,36 @@ def spread(title: str, seconds: Sequence[float], marks: Sequence[tuple[str, floa
     for value in seconds:
         buckets[min(count - 1, int(value / longest * count))] += 1
     step = longest / count
-    drawn = bars(
-        title,
-        [
-            Bar(f"{index * step:g}–{(index + 1) * step:g} s", (("bar-a", number),))
-            for index, number in enumerate(buckets)
-        ],
-        "messages",
-        width,
-    )
-    words = ", ".join(f"{name} {value:g} s" for name, value in marks)
-    return drawn + Markup('<p class="quiet marks">{}</p>').format(words)
+    values = [
+        Bar(f"{index * step:g}–{(index + 1) * step:g} s", (("bar-a", number),)) for index, number in enumerate(buckets)
+    ]
+    lines = [(name, value / longest) for name, value in marks]
+    return bars(title, values, "messages", width, lines)
 
 
-def _figure(label: str, content: Markup, width: int) -> Markup:
+def _marks(lines: Sequence[tuple[str, float]], width: int) -> Markup:
+    """Dashed lines with a name each, at a share of the width; where several fall together, all names stand at one."""
+    places: dict[float, list[str]] = {}
+    for name, share in lines:
+        places.setdefault(round(_LEFT + share * (width - _LEFT), 1), []).append(name)
+    drawn = []
+    for number, (x, names) in enumerate(places.items()):
+        on_the_right = x > width * 0.75
+        drawn.append(
+            Markup('<line class="mark" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(x, x, _TOP, _HEIGHT - _BOTTOM)
+            + Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(
+                x - 4 if on_the_right else x + 4,
+                _TOP + 11 + 15 * number,
+                "end" if on_the_right else "start",
+                ", ".join(names),
+            )
+        )
+    return Markup("").join(drawn)
+
+
+def _figure(label: str, content: Markup, width: int, height: int = _HEIGHT) -> Markup:
     return Markup('<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-        width, _HEIGHT, label, content
+        width, height, label, content
     )
 
 

@@ -55,6 +55,7 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "duration": duration,
         "tone": lambda status: _TONES.get(status) or _LETTER_TONES[status],
         "words": words,
+        "wei": amount,
         "count": lambda number: f"{number:,}".replace(",", " "),
         "harmless": harmless,
         "coded": coded,
@@ -121,6 +122,14 @@ def duration(seconds: float | None) -> str:
         return f"{minutes} m {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} m" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def amount(wei: int) -> str:
+    """An amount of wei to four digits, in the unit that people say it in."""
+    if wei < 10**9:
+        return f"{wei} wei"
+    unit, size = ("gwei", 10**9) if wei < 10**13 else ("ETH", 10**18)
+    return f"{float(f'{wei / size:.4g}'):,f}".rstrip("0").rstrip(".").replace(",", " ") + f" {unit}"
 
 
 def words(status: str) -> str:

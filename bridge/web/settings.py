@@ -13,6 +13,9 @@ class ExplorerSettings:
     public_rpc: Mapping[int, str] = field(default_factory=dict)
     """By chain id, the URL that visitors' browsers may use; a chain without one can be read here, but not acted on."""
 
+    block_explorers: Mapping[int, str] = field(default_factory=dict)
+    """By chain id, the URL of a site that has a page for each transaction under ``/tx/HASH``."""
+
     read_only: bool = False
     """Offer nothing that changes state, not even through the visitor's own wallet."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import Index
+from bridge.protocol.indexed import Index, Spending
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
 from bridge.web.payload import PayloadAbi
@@ -44,7 +44,7 @@ class Remembered(Generic[_T]):
         self._at: float | None = None
 
     def look(self, patience: float) -> _T | None:
-        """The figure, perhaps an older one; None if it is not there after `patience` seconds.
+        """The figure, perhaps an older one; None also if it is not there after `patience` seconds.
 
         Raises:
             Exception: what the first computation failed with; a later one that fails leaves the older figure.
@@ -55,7 +55,7 @@ class Remembered(Generic[_T]):
                 self._running = True
                 self._done.clear()
                 threading.Thread(target=self._run, daemon=True, name="explorer-figure").start()
-            known = self._value is not None
+            known = self._at is not None
         if not known:
             self._done.wait(patience)
         if self._value is None and self._error is not None:
@@ -83,6 +83,9 @@ class Sources:
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
     letters: Callable[[], DeadLetterLog | None] = lambda: None
+    spending: Callable[[], Spending | None] = lambda: None
+    """What the newest deliveries cost; asks the chains. Raises `bridge.ports.TransientError` if they give no answer."""
+
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
     chain_names: Mapping[int, str] = field(init=False)

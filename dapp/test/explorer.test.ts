@@ -103,6 +103,31 @@ test("a message appears in the open list by itself, and its page follows it to i
   executed = id;
 });
 
+test("what redundancy cost is drawn in money, as the chains say it", async () => {
+  const recipient = deployment.chain("beta").examples.inbox!;
+  const request = { source: "alpha", destination: "beta", recipient, quorum: 1, gmps: ["hyperlane", "wormhole", "layerzero"] } as const;
+  await Promise.all(
+    [5, 6, 7, 8].map(async (number) => {
+      const sender = new Waybill(deployment, { wallet: localWallet(testAccount(number)), pollingInterval: 250 });
+      for (const text of ["one", "two", "three", "four", "five"]) await sender.route({ ...request, payload: stringToHex(text) });
+    }),
+  );
+  const { page, context, observed } = await open("/lanes");
+  const lane = page.locator(".lane", { hasText: "alpha → beta" });
+  const said = /(\S+ \S+) of the (\S+ \S+) paid for the gas of the newest (\d+) went to late ones/;
+  for (const end = Date.now() + PATIENCE; ; await page.reload()) {
+    const found = said.exec(await lane.innerText());
+    if (found && Number(found[3]) >= 60 && found[1] !== "0 wei") break;
+    assert.ok(Date.now() < end, await lane.innerText());
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  assert.equal(await lane.locator("svg.plot").count(), 4);
+  await assertUsable(page);
+  await lane.screenshot({ path: `${SCREENS}explorer-lane.png` });
+  assert.deepEqual(observed.errors, []);
+  await context.close();
+});
+
 test("a search for the transaction of a delivery leads to its message", async () => {
   const { page, context } = await open(`/message/${executed}`);
   const delivery = await page.locator(".timeline li").last().locator("code").getAttribute("title");

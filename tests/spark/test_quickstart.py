@@ -1,8 +1,12 @@
-"""A first-time reader's path: the README's commands, typed as they stand there, with the explorer open beside them."""
+"""A first-time reader's path: the README's commands, typed as they stand there, with the explorer open beside them.
+
+Real chains, real GMP contracts and real Spark, with relayer and index killed in the middle of the demonstration.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -13,30 +17,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib import request
 
+import psutil
 import pytest
 
 from tests.anvil.rpc import free_ports
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text()
 FOREVER = ("relayer run", "index run", "waybill web", "--watch")
+EXECUTED = ('data-state="EXECUTED"', "Executed by the recipient")
 PENDING = 4
 ENOUGH = 60  # seconds for what happens by itself
 
 
-def commands() -> list[str]:
-    """The lines of the section's code blocks that start with `waybill`, without their comments."""
-    section = README.split("## What to type next")[1].split("\n## ")[0]
+def commands(heading: str, beginning: str, page: str = README) -> list[str]:
+    """The lines of the code blocks under a heading that begin so, without their comments."""
+    section = page.partition(heading)[2].partition("\n## ")[0]
     blocks = re.findall(r"```\n(.*?)```", section, re.DOTALL)
-    return [
-        line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line.startswith("waybill ")
-    ]
+    return [line.split("#")[0].strip() for block in blocks for line in block.splitlines() if line.startswith(beginning)]
 
 
 class Terminal:
-    """Types `waybill` commands in a folder of its own."""
+    """Types commands, `waybill` keeping what it has in a folder of its own."""
 
     def __init__(self, home: Path) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("WAYBILL_")}
+        self.home = home
+        ours = ("WAYBILL_", "MAKE", "MFLAGS")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         chains, _, explorer = free_ports(3)
         self._explorer = f"127.0.0.1:{explorer}"
         self._environment = inherited | {
@@ -46,9 +54,15 @@ class Terminal:
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def type(self, command: str) -> subprocess.CompletedProcess[str]:
+    def type(self, command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self._arguments(command), env=self._environment, capture_output=True, text=True, timeout=120, check=False
+            self._arguments(command),
+            env=self._environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
 
     def leave_running(self, command: str) -> None:
@@ -82,7 +96,8 @@ class Terminal:
 
     @staticmethod
     def _arguments(command: str) -> list[str]:
-        return [sys.executable, "-m", "bridge.cli", *shlex.split(command)[1:]]
+        program, *rest = shlex.split(command)
+        return [program, *rest] if program == "make" else [sys.executable, "-m", "bridge.cli", *rest]
 
 
 @pytest.fixture
@@ -92,28 +107,63 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-@pytest.mark.timeout(300)
-def test_the_commands_of_the_readme_do_what_it_says(terminal: Terminal) -> None:
-    message_id = ""
-    for command in commands():
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("GLA-2", "GLA-3", "GLA-5", "GLA-9", "GLA-10", "GLA-25", "OBX-6", "OBX-12", "SF-90", "X-16")
+def test_a_first_time_reader_sees_the_demo_and_then_a_message_stall_be_explained_retried_and_executed(
+    terminal: Terminal,
+) -> None:
+    demo, *_ = commands("## Two commands", "make ")
+    check_demonstration(terminal, terminal.type(demo, timeout=300))
+    assert set(commands("## By hand", "waybill ", QUICKSTART)) <= set(commands("## What to type next", "waybill "))
+    messages: list[str] = []
+    for command in commands("## What to type next", "waybill "):
         if any(words in command for words in FOREVER):
             terminal.leave_running(command)
             continue
         if command == "waybill devnet down":
             assert terminal.ended == []
-        ended = _typed_until_it_works(terminal, command.replace(" ID", f" {message_id}"))
+        ended = _typed_until_it_works(terminal, command.replace(" ID", f" {messages[-1]}" if messages else ""))
         if command.startswith("waybill send"):
             found = re.search(r"0x[0-9a-f]{64}", ended.stdout)
             assert found, ended.stdout
-            message_id = found.group()
+            messages.append(found.group())
         if command.startswith("waybill message explain"):
             assert "axelar took it" in ended.stdout
-            terminal.see_in_the_explorer(message_id, "Sent over axelar", "Id recomputed")
+            terminal.see_in_the_explorer(messages[-1], "Sent over axelar", "Id recomputed")
+        if command.startswith("waybill message watch"):
+            stalled_and_retried = ("The index asks for retry 1: 0 of 1 receipts 10 s after", "Retry 1 over")
+            terminal.see_in_the_explorer(messages[-1], *stalled_and_retried, *EXECUTED)
         if command.startswith("waybill message show"):
-            terminal.see_in_the_explorer(
-                message_id, 'data-state="EXECUTED"', "Retry 1 over", "Executed by the recipient"
-            )
-    assert message_id
+            terminal.see_in_the_explorer(messages[-1], "Retry 1 over wormhole", *EXECUTED)
+    assert len(messages) == 2
+
+
+def check_demonstration(terminal: Terminal, ended: subprocess.CompletedProcess[str]) -> None:
+    """What the demonstration claims: nothing lost, nothing executed twice, although a GMP stalls and processes are killed."""
+    assert ended.returncode == 0, ended.stderr[-4_000:]
+    said = README.partition("What became of them")[2].partition("\n")[0]
+    assert f"What became of them{said}" in ended.stdout + ended.stderr
+    report = json.loads((terminal.home / "build" / "demo" / "report.json").read_text())
+    assert report["messages"] >= 60
+    assert report["executed"] == report["messages"]
+    assert (report["executed_twice"], report["lost"], report["divergences"]) == (0, 0, [])
+    retries = report["retries"]
+    assert retries["requested"] == retries["sent"] == retries["executed"] > 0
+    assert report["late_receipts"] >= retries["executed"]
+    assert report["repeated_deliveries"] > 0
+    assert report["execution_failures_recovered"] > 0
+    assert set(report["per_gmp"]) == {"hyperlane", "axelar", "wormhole"}
+    assert not processes_of(terminal.home), "the demonstration left processes behind"
+
+
+def processes_of(home: Path) -> list[str]:
+    """Command lines of processes that still work in a folder."""
+    found = []
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        environment = process.info["environ"] or {}
+        if environment.get("WAYBILL_HOME") == str(home):
+            found.append(" ".join(process.info["cmdline"] or []))
+    return found
 
 
 def _typed_until_it_works(terminal: Terminal, command: str) -> subprocess.CompletedProcess[str]:

@@ -41,7 +41,7 @@ ELSEWHERE: Final = {
 """By page and language, where else a block is run."""
 
 TRANSCRIPT: Final = "What became of them: chains and index agree"
-"""What `make demo` printed on some machine; tests/spark/test_demonstration.py runs it and compares what it found."""
+"""What `make demo` printed on some machine; tests/spark/test_quickstart.py runs it and compares what it found."""
 
 HERE: Final = {"solidity", "python", "toml", "json", ""}
 """Languages whose blocks the tests of this file look at, wherever they stand."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import Index
+from bridge.protocol.indexed import Index, Spending
 from bridge.records import Store as BridgeStore
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
@@ -105,6 +108,7 @@ class World:
         network: str = "devnet",
         payloads: tuple[PayloadAbi, ...] = (),
         has_stores: bool = True,
+        spending: Callable[[], Spending | None] = lambda: None,
     ) -> Client:
         """A client of an explorer of this world."""
         sources = Sources(
@@ -112,6 +116,12 @@ class World:
             index=lambda: self._opened() if has_stores else None,
             store=lambda: self.relayer if has_stores else None,
             payloads=payloads,
+            spending=spending,
             clock=lambda: self.now,
         )
         return Client(create_app(sources, settings))
+
+
+def text_of(body: str) -> str:
+    """What a page says, without its tags."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))

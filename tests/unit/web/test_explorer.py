@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,31 +21,17 @@ from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
 from bridge.web.timeline import gmp_name
 from indexer.browsing import SCANNED
-from indexer.jobs.verify import LaneCheck, Verdict, keep
-from indexer.transforms.lanes import Direction, LaneTotal
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import absorbed, executed, expired, failed, received, retried, routed, sent_message
-from tests.unit.web.explorer import Client, World, deployment
+from tests.unit.web.explorer import Client, World, deployment, text_of
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"
 PRINTABLE, _, _ = HOSTILE.partition("\u202e")
 RPC = {ALPHA: "https://rpc.example/alpha", BETA: "https://rpc.example/beta"}
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.store.close()
-    made.relayer.close()
-
-
 def page(message: Message) -> str:
     return f"/message/0x{message.id.hex()}"
-
-
-def text_of(body: str) -> str:
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", body)))
 
 
 def test_a_messages_page_tells_state_reason_next_action_and_what_each_gmp_did(world: World) -> None:
@@ -238,6 +223,19 @@ def test_a_message_that_only_the_relayer_has_seen_is_shown(world: World) -> None
     assert "The index has no events of it yet" in answer.text
 
 
+def test_transactions_link_to_the_block_explorers_that_are_named(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+    named = ExplorerSettings(block_explorers={BETA: "https://beta.example"})
+    body = world.explorer(named).get(page(sent)).text
+    links = re.findall(r'href="(https://[^"]+)"', body)
+    assert len(links) == 5  # of the GMP, of two steps, and of what their transactions cost
+    assert all(re.fullmatch(r"https://beta\.example/tx/0x[0-9a-f]{64}", link) for link in links)
+    assert "https://" not in world.explorer().get(page(sent)).text
+
+
 def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> None:
     sent = sent_message(quorum=1)
     world.alpha.mine(routed(sent))
@@ -257,45 +255,6 @@ def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> Non
     evidence = text_of(explorer.get(page(sent)).text)
     assert "Evidence" in evidence
     assert "executions on the destination: 2" in evidence
-
-
-def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None:
-    for nonce in range(1, 6):
-        sent = sent_message(nonce, quorum=1)
-        world.alpha.mine(routed(sent, gmps=0b11))
-        world.beta.mine(received(sent, 1), executed(sent))
-        world.beta.mine(received(sent, 2, receipts=2))
-    world.index()
-    explorer = world.explorer()
-    lanes = explorer.get("/lanes").text
-    assert "5 executed of the newest 5" in text_of(lanes)
-    assert lanes.count("<svg") == 2
-    assert "p95 to execution" in lanes
-    shown = text_of(lanes)
-    assert (
-        "5 of 10 deliveries came when the message had been executed already (50 % of what GMPs were paid for)" in shown
-    )
-    assert "not compared yet" in shown
-    compared = LaneCheck(
-        chain_id=ALPHA,
-        direction=Direction.SENT,
-        other_chain=BETA,
-        block=9,
-        block_hash=bytes(32),
-        indexed=LaneTotal(5, 1),
-        router=LaneTotal(6, 2),
-        verdict=Verdict.DIFFERENT,
-        reason="blocks 1…2: 1 logs missing, 0 too many",
-    )
-    executed_on_beta = replace(compared, chain_id=BETA, direction=Direction.EXECUTED, other_chain=ALPHA)
-    equal = replace(executed_on_beta, verdict=Verdict.EQUAL, reason="")
-    keep(world.store.engine, [compared, equal], world.now)
-    shown = text_of(explorer.get("/lanes").text)
-    assert "sent on alpha: different blocks 1…2: 1 logs missing, 0 too many; index 5, router 6" in shown
-    assert "executed on beta: equal 5 messages, up to block 9" in shown
-    gmps = text_of(explorer.get("/gmps").text)
-    assert re.search(r"axelar 100.0 % delivered took 5 delivered 5 too late to matter 5", gmps)
-    assert re.search(r"hyperlane 100.0 % delivered took 5 delivered 5 too late to matter 0", gmps)
 
 
 def test_every_answer_carries_a_policy_that_lets_nothing_foreign_in(world: World) -> None:
