@@ -85,10 +85,13 @@ def main() -> None:
     started = time.monotonic()
     ids = fill(f"sqlite:///{store}", count, now)
     print(f"  took {time.monotonic() - started:.0f} s", flush=True)
+    with store.open("rb") as file:
+        while file.read(1 << 24):
+            pass  # into the operating system's cache, where a store is that an index writes to
     pages = asyncio.run(measure(f"sqlite:///{store}", ids, now))
-    slow = [name for name, figures in pages.items() if figures["median_ms"] > LIMIT_MS]
+    slow = [name for name, figures in pages.items() if max(figures.values()) > LIMIT_MS]
     for name, figures in pages.items():
-        late = f"  over {LIMIT_MS} ms" if figures["median_ms"] > LIMIT_MS else ""
+        late = f"  over {LIMIT_MS} ms" if name in slow else ""
         print(f"{name:28} median {figures['median_ms']:8.1f} ms, first {figures['first_ms']:8.1f} ms{late}")
     target = ROOT / "build" / "bench" / "web.json"
     target.write_text(json.dumps({"messages": count, "limit_ms": LIMIT_MS, "pages": pages}, indent=2) + "\n")

@@ -12,7 +12,7 @@ from indexer.reading import IndexReader, Row, message_of
 from indexer.sinks.shown import shown_status
 from indexer.sinks.tables import SEEN
 
-SCANNED: Final = 1_000
+SCANNED: Final = 500
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)

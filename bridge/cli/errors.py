@@ -24,29 +24,31 @@ from bridge.sending import InvalidKeyError
 from bridge.settings import SettingsError
 from indexer.errors import IndexerError
 
+_READ_HELP: Final = "add --help to see what the command takes"
+
 # The first class that fits decides, so subclasses stand before their bases.
-_ENDS: Final[tuple[tuple[type[Exception], ExitCode, str | None], ...]] = (
+_ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (UnknownMessageError, ExitCode.UNKNOWN_ID, "waybill message list"),
-    (AddressError, ExitCode.USAGE, None),
-    (UnknownGmpError, ExitCode.USAGE, None),
-    (InvalidKeyError, ExitCode.USAGE, None),
-    (SettingsError, ExitCode.USAGE, None),
-    (ListeningError, ExitCode.USAGE, None),
-    (PlanError, ExitCode.USAGE, None),
-    (PortTakenError, ExitCode.FAILED, None),
-    (WrongChainIdError, ExitCode.FAILED, None),
+    (AddressError, ExitCode.USAGE, _READ_HELP),
+    (UnknownGmpError, ExitCode.USAGE, _READ_HELP),
+    (InvalidKeyError, ExitCode.USAGE, _READ_HELP),
+    (SettingsError, ExitCode.USAGE, "waybill config check"),
+    (ListeningError, ExitCode.USAGE, _READ_HELP),
+    (PlanError, ExitCode.USAGE, "waybill deploy --help"),
+    (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
+    (WrongChainIdError, ExitCode.FAILED, "waybill doctor"),
     (TransientError, ExitCode.FAILED, "waybill status"),
-    (DeploymentError, ExitCode.FAILED, None),
-    (DeployError, ExitCode.FAILED, None),
-    (DevnetError, ExitCode.FAILED, None),
-    (IndexerError, ExitCode.FAILED, None),
-    (NotIncludedError, ExitCode.FAILED, None),
-    (RefusedError, ExitCode.FAILED, None),
-    (StoreError, ExitCode.FAILED, None),
+    (DeploymentError, ExitCode.FAILED, "waybill doctor"),
+    (DeployError, ExitCode.FAILED, "waybill deploy --help"),
+    (DevnetError, ExitCode.FAILED, "waybill devnet status"),
+    (IndexerError, ExitCode.FAILED, "waybill doctor"),
+    (NotIncludedError, ExitCode.FAILED, "waybill status"),
+    (RefusedError, ExitCode.FAILED, "waybill message list"),
+    (StoreError, ExitCode.FAILED, "waybill doctor"),
     (CommitsHaltedError, ExitCode.FAILED, "waybill relayer run"),
-    (DecisionError, ExitCode.FAILED, None),
+    (DecisionError, ExitCode.FAILED, "waybill dlq list"),
     (BrokenLogError, ExitCode.FAILED, "waybill dlq verify"),
-    (TerminalError, ExitCode.FAILED, None),
+    (TerminalError, ExitCode.FAILED, "waybill doctor"),
 )
 
 
@@ -55,14 +57,13 @@ def as_cli_error(error: Exception) -> CliError | None:
     if isinstance(error, CliError):
         return error
     if isinstance(error, TyperException):
-        return CliError(
-            error.format_message(), code=ExitCode.USAGE, next_step="add --help to see what the command takes"
-        )
+        return CliError(error.format_message(), code=ExitCode.USAGE, next_step=_READ_HELP)
     if isinstance(error, ExceptionGroup):
         return _first(error)
     for kind, code, next_step in _ENDS:
         if isinstance(error, kind):
-            return CliError(str(error), code=code, next_step=next_step)
+            # A text that names a command itself knows better what comes next.
+            return CliError(str(error), code=code, next_step=None if "waybill " in str(error) else next_step)
     return None
 
 

@@ -12,8 +12,8 @@ WIDE, NARROW = 640, 400
 
 _HEIGHT = 150
 _LEFT, _BOTTOM, _TOP = 44, 24, 8
-_NAMES, _SAID, _ROW = 110, 215, 30
-"""Of horizontal bars: the room for names on the left and for values on the right, and the height of one with its gap."""
+_SAID, _ROW = 170, 46
+"""Of horizontal bars: the room for values on the right, and the height of one with its name above it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +91,24 @@ class Row:
 
 
 def rows(title: str, values: Sequence[Row], width: int = WIDE) -> Markup:
-    """Horizontal bars under one another, each with its name on the left and its value behind it."""
+    """Horizontal bars under one another, each with its name above it and its value behind it."""
     longest = max((sum(length for _, length in row.parts) for row in values), default=0) or 1
-    room = width - _NAMES - _SAID
+    room = width - _SAID
     drawn = []
     for number, row in enumerate(values):
         top = number * _ROW + 4
-        left = float(_NAMES)
-        shapes = [
-            Markup('<text class="name" x="{}" y="{}" text-anchor="end">{}</text>').format(
-                _NAMES - 10, top + 15, row.label
-            )
-        ]
+        left = 0.0
+        shapes = [Markup('<text class="name" x="0" y="{}">{}</text>').format(top + 13, row.label)]
         for kind, length in row.parts:
             wide = length / longest * room
             if wide > 0:
                 shapes.append(
-                    Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="20" rx="2"/>').format(
-                        kind, left, top, max(wide, 1)
+                    Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="18" rx="2"/>').format(
+                        kind, left, top + 19, max(wide, 1)
                     )
                 )
             left += wide
-        shapes.append(Markup('<text class="said" x="{:.1f}" y="{}">{}</text>').format(left + 8, top + 15, row.said))
+        shapes.append(Markup('<text class="said" x="{:.1f}" y="{}">{}</text>').format(left + 8, top + 33, row.said))
         drawn.append(Markup("<g><title>{}: {}</title>{}</g>").format(row.label, row.said, Markup("").join(shapes)))
     words = f"{title}: " + "; ".join(f"{row.label} {row.said}" for row in values)
     return _figure(words, Markup("").join(drawn), width, len(values) * _ROW + 4)

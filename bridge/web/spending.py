@@ -67,5 +67,5 @@ def _gas_row(cost: GmpCost) -> Row:
 
 
 def _fee_row(fee: FeePaid) -> Row:
-    names = " + ".join(gmp_name(gmp)[:4] if len(fee.gmps) > 1 else gmp_name(gmp) for gmp in fee.gmps)
+    names = " + ".join(gmp_name(gmp) for gmp in fee.gmps)
     return Row(names, (("bar-a", fee.fees_p50),), amount(fee.fees_p50))

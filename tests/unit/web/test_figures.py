@@ -33,7 +33,7 @@ def test_lanes_and_gmps_say_what_redundancy_cost_in_money_or_why_that_is_unknown
     shown = text_of(body)
     assert "0.001 ETH of the 0.004 ETH paid for the gas of the newest 2 went to late ones (25 %)" in shown
     assert "hyperlane 0.003 ETH; axelar 0.001 ETH" in body
-    assert "hype + axel 2500 wei" in body
+    assert "hyperlane + axelar 2500 wei" in body
     assert "1, for 0.001 ETH" in text_of(explorer.get("/gmps").text)
 
     def away() -> Spending:
