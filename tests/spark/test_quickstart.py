@@ -128,10 +128,11 @@ def test_a_first_time_reader_sees_the_demo_and_then_a_message_stall_be_explained
             assert found, ended.stdout
             messages.append(found.group())
         if command.startswith("waybill message explain"):
-            assert "axelar took it" in ended.stdout
+            # On a busy machine the index may have had it retried and executed before this could be typed.
+            assert ("axelar took it" if ended.returncode == PENDING else "EXECUTED") in ended.stdout
             terminal.see_in_the_explorer(messages[-1], "Sent over axelar", "Id recomputed")
         if command.startswith("waybill message watch"):
-            stalled_and_retried = ("The index asks for retry 1: 0 of 1 receipts 10 s after", "Retry 1 over")
+            stalled_and_retried = ("The index asks for retry 1: 0 of 1 receipts 15 s after", "Retry 1 over")
             terminal.see_in_the_explorer(messages[-1], *stalled_and_retried, *EXECUTED)
         if command.startswith("waybill message show"):
             terminal.see_in_the_explorer(messages[-1], "Retry 1 over wormhole", *EXECUTED)
