@@ -85,6 +85,24 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(DirtyAddress.selector, word));
     }
 
+    /// @dev With them an envelope would say something else than its id.
+    function testFuzz_Revert_When_ANumberHasDirtyUpperBytes(uint8 member, uint8 bit) public {
+        uint256[5] memory words = [uint256(0), 3, 4, 5, 6];
+        uint256[5] memory widths = [uint256(64), 64, 32, 8, 8];
+        member = uint8(bound(member, 0, 4));
+        bytes memory data = abi.encodeCall(source.route, (usualRoute(1, 1)));
+        uint256 dirt = 1 << bound(bit, widths[member], 255);
+        uint256 at = 0x44 + 0x20 * words[member];
+        assembly ("memory-safe") {
+            mstore(add(data, at), or(mload(add(data, at)), dirt))
+        }
+        uint256 fee = totalFee(usualRoute(1, 1).gmps);
+        vm.prank(alice);
+        (bool success, bytes memory answer) = address(source).call{value: fee}(data);
+        assertFalse(success, "it was sent");
+        assertEq(answer, "");
+    }
+
     function testFuzz_Revert_When_TheKindBelongsToRouters(bool report) public {
         Route memory request = usualRoute(1, 1);
         request.kind = report ? Kind.REPORT : Kind.CANCELLATION;
