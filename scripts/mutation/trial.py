@@ -44,6 +44,12 @@ BESIDE_THE_ROUTER = {
 }
 """Folders of contracts that tests make with `new`, and the folders of these tests."""
 
+SHARED = ("types", "libraries")
+"""Folders of what tests and adapters are made of, as the router is, and may do more with."""
+
+OF_SHARED = "tests/solidity/router/{Message,gmpTable}.t.sol"
+"""The tests that take them as they are, without a router."""
+
 FIRST_TESTS = {
     "Addresses": ("receiveMessage", "route"),
     "AssetInstruction": ("AssetRegistry",),
@@ -179,7 +185,13 @@ def _tested_in_router(mutant: Mutant) -> Verdict:
         verdict = _ask_router("--match-path", chosen)
         if verdict.status != "survived":
             return verdict
-    return Verdict("equivalent") if _is_equivalent() else _ask_router()
+    if _is_equivalent():
+        return Verdict("equivalent")
+    verdict = _ask_router()
+    if verdict.status != "survived" or mutant.source.split("/")[1] not in SHARED:
+        return verdict
+    verdict = _judge(_forge(COPY, "test", "--fail-fast", "--match-path", OF_SHARED, **_apart("shared")))
+    return verdict if verdict.status != "survived" else _ask_beside("adapters")
 
 
 def _compile_router() -> subprocess.CompletedProcess[str]:

@@ -261,6 +261,14 @@ contract GatewayTest is RouterFixture {
         assertEq(address(source).balance, 0);
     }
 
+    function testFuzz_NobodyIsCalledWithARestOfNothing(uint64 fee) public {
+        outbound[HYPERLANE].setFee(fee);
+        outbound[AXELAR].setFee(1);
+        vm.expectCall(alice, "", 0);
+        vm.prank(alice);
+        source.sendMessage{value: uint256(fee) + 1}(to, "hello", none);
+    }
+
     function testFuzz_Revert_When_TheValueIsLessThanTheFees(uint64 fee, uint64 value) public {
         fee = uint64(bound(fee, 2, type(uint64).max));
         value = uint64(bound(value, 1, fee - 1));

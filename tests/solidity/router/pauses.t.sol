@@ -55,6 +55,21 @@ contract PausesTest is RouterFixture {
         source.pauseGmp(HYPERLANE, until);
     }
 
+    function test_APauseLastsForASecondAtLeastAndForAWeekAtMost() public {
+        vm.startPrank(owner);
+        uint48[2] memory refused = [inFuture(0), inFuture(WEEK + 1)];
+        for (uint256 index; index < 2; ++index) {
+            vm.expectRevert(
+                abi.encodeWithSelector(
+                    IPauses.InvalidPauseEnd.selector, refused[index], block.timestamp + 1, block.timestamp + WEEK
+                )
+            );
+            source.pauseLane(THERE, refused[index]);
+        }
+        source.pauseLane(THERE, inFuture(1));
+        source.pauseLane(THERE, inFuture(WEEK));
+    }
+
     function testFuzz_Revert_When_TheGuardianChainsPauses(uint32 length, uint32 later) public {
         uint48 until = inFuture(bound(length, 1, WEEK));
         vm.startPrank(guardian);

@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
-import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {
     Message,
     MessageLibrary,
@@ -241,17 +241,25 @@ contract ReceiveMessageTest is RouterFixture {
         assertEq(recipient.lastPayload(), honest.payload);
     }
 
-    function test_ReceiptsOfARevokedGmpDoNotCountAndItMayDeliverAgain() public {
+    function testFuzz_ReceiptsOfARevokedGmpDoNotCountAndItMayDeliverAgain(uint8 number, uint8 times) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
+        inbound[gmp] = new RecordingAdapter();
         Message memory message = arriving(2);
-        deliver(HYPERLANE, message);
-        vm.startPrank(owner);
-        destination.revokeAdapter(HYPERLANE);
-        destination.addAdapter(HYPERLANE, address(inbound[HYPERLANE]));
-        vm.stopPrank();
-        assertReceipts(message, 0, Execution.NONE);
+        vm.prank(owner);
+        destination.addAdapter(gmp, address(inbound[gmp]));
+        times = uint8(bound(times, 1, 10));
+        for (uint8 time; time < times; ++time) {
+            deliver(gmp, message);
+            assertReceipts(message, GmpSet.unwrap(gmp.alone()), Execution.NONE);
+            vm.startPrank(owner);
+            destination.revokeAdapter(gmp);
+            destination.addAdapter(gmp, address(inbound[gmp]));
+            vm.stopPrank();
+            assertReceipts(message, 0, Execution.NONE);
+        }
         deliver(AXELAR, message);
         assertEq(recipient.received(), 0);
-        deliver(HYPERLANE, message);
+        deliver(gmp, message);
         assertEq(recipient.received(), 1);
     }
 

@@ -212,13 +212,25 @@ contract RouteTest is RouterFixture {
         }
     }
 
-    function test_Revert_When_AnAdapterCouldGetLessGasThanItMayNeed() public {
+    /// @dev What an adapter may need grows with what it is given: a selector, five words, and the envelope with its length.
+    function testFuzz_Revert_When_AnAdapterCouldGetLessGasThanItMayNeed(uint16 length) public {
+        Route memory request = usualRoute(1, 1);
+        request.payload = new bytes(bound(length, 0, 2000));
+        uint256 padded = (MessageLibrary.HEADER_LENGTH + request.payload.length + 31) / 32 * 32;
         vm.prank(alice);
-        try source.route{gas: 700_000}(usualRoute(1, 1)) {
+        try source.route{gas: 700_000}(request) {
             fail();
         } catch (bytes memory reason) {
             assertEq(bytes4(reason), IMessageSender.InsufficientDispatchGas.selector);
+            (Gmp gmp, uint256 left, uint256 needed) = abi.decode(this.arguments(reason), (Gmp, uint256, uint256));
+            assertEq(Gmp.unwrap(gmp), Gmp.unwrap(HYPERLANE));
+            assertEq(needed, 700_000 + 64 * (4 + 6 * 32 + padded));
+            assertLt(left * 63 / 64, needed);
         }
+    }
+
+    function arguments(bytes calldata reason) external pure returns (bytes memory) {
+        return reason[4:];
     }
 
     // ---- what it does
