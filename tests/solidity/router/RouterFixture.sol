@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Test} from "forge-std/Test.sol";
+import {Vm} from "forge-std/Vm.sol";
 
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
@@ -125,6 +126,13 @@ abstract contract RouterFixture is Test {
         });
     }
 
+    /// @dev Gives the source another adapter of a GMP.
+    function install(Gmp gmp, RecordingAdapter adapter) internal {
+        vm.prank(owner);
+        source.replaceAdapter(gmp, address(adapter));
+        outbound[gmp] = adapter;
+    }
+
     /// @dev Alice sends it.
     function send(Route memory request) internal returns (Message memory message, bytes32 messageId) {
         onSource();
@@ -159,6 +167,14 @@ abstract contract RouterFixture is Test {
         (GmpSet receipts, Execution found) = destination.receiptsOf(MessageLibrary.id(message));
         assertEq(GmpSet.unwrap(receipts), expected);
         assertEq(uint8(found), uint8(execution));
+    }
+
+    /// @dev Whether no event of that kind was recorded since `vm.recordLogs`.
+    function assertNotEmitted(bytes32 selector) internal {
+        Vm.Log[] memory logs = vm.getRecordedLogs();
+        for (uint256 index; index < logs.length; ++index) {
+            assertNotEq(logs[index].topics[0], selector);
+        }
     }
 
     /// @dev A genuine message to the recipient, as if alice had sent it.

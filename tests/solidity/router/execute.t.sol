@@ -98,6 +98,18 @@ contract ExecuteTest is RouterFixture {
         destination.execute{gas: gas}(message);
     }
 
+    /// @dev Twice 64/63 of the limit, what the router keeps back, and what it does before it asks: no more is wanted.
+    function test_ExecutesWithNoMoreGasThanALargeLimitNeeds() public {
+        Message memory message = arrivingFor(address(reverting), 2);
+        message.gasLimit = 8_000_000;
+        message.nonce += 1;
+        deliver(HYPERLANE, message);
+        deliver(AXELAR, message);
+        reverting.mend();
+        destination.execute{gas: (uint256(message.gasLimit) * 64 / 63 + 20_000) * 64 / 63 + 120_000}(message);
+        assertEq(reverting.timesReceived(MessageLibrary.id(message)), 1);
+    }
+
     function test_Revert_When_TheRecipientStillRefuses() public {
         bytes memory reason = abi.encodeWithSelector(RevertingRecipient.NotYet.selector, refusedId);
         vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.ExecutionReverted.selector, refusedId, reason));

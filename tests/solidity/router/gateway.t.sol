@@ -13,6 +13,7 @@ import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.so
 import {Profile} from "../../../contracts/types/Profile.sol";
 import {Retry, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+import {FailingAdapter} from "./doubles/Adapters.sol";
 
 contract GatewayTest is RouterFixture {
     using Addresses for address;
@@ -296,6 +297,26 @@ contract GatewayTest is RouterFixture {
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
         vm.prank(payer);
         source.dispatch{value: fee}(request);
+    }
+
+    function test_AFailingGmpHindersNobodyWhenAMessageIsPaidFor() public {
+        Profile memory profile = usualProfile();
+        profile.quorum = 1;
+        IProfiles profiles = source.profiles();
+        vm.prank(owner);
+        profiles.setDefaultProfile(THERE, profile);
+        install(AXELAR, new FailingAdapter());
+        Message memory message = expected(profile, "hello");
+        vm.prank(alice);
+        bytes32 messageId = source.sendMessage(to, "hello", none);
+        Retry memory request = payment(message);
+        request.minDispatched = 1;
+        vm.expectEmit(address(source));
+        emit IMessageSender.DispatchFailed(
+            messageId, AXELAR, 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)
+        );
+        source.dispatch(request);
+        assertEq(outbound[HYPERLANE].dispatches(), 1);
     }
 
     function test_ARetriableMessageMayBeRetriedOnceItWasDispatched() public {

@@ -141,6 +141,15 @@ contract ReceiveMessageTest is RouterFixture {
         expectDeliveryRevert(message, abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, HERE, router));
     }
 
+    /// @dev No router at all is no peer either.
+    function testFuzz_Revert_When_TheSourceChainHasNoPeer(uint64 chain) public {
+        vm.assume(chain != HERE);
+        Message memory message = arriving(1);
+        (message.sourceChain, message.sourceRouter) = (chain, 0);
+        vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, chain, bytes32(0)));
+        inbound[HYPERLANE].deliver(destination, chain, envelopeOf(message));
+    }
+
     function test_Revert_When_TheSourceRouterWasRevokedWithTheMessageInFlight() public {
         bytes32 router = address(source).toBytes32();
         vm.prank(owner);
@@ -222,7 +231,9 @@ contract ReceiveMessageTest is RouterFixture {
         emit IMessageReceiver.MessageReceived(
             MessageLibrary.id(message), HERE, AXELAR, 2, 1, keccak256(message.payload)
         );
+        vm.recordLogs();
         deliver(AXELAR, message);
+        assertNotEmitted(IMessageReceiver.ArrivedAfterEnd.selector);
         assertEq(recipient.received(), 1);
         assertReceipts(message, 3, Execution.EXECUTED);
     }

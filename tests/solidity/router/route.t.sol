@@ -22,12 +22,6 @@ contract RouteTest is RouterFixture {
     using Addresses for address;
 
     /// @dev Puts another adapter in the place of a GMP's on the source.
-    function install(Gmp gmp, RecordingAdapter adapter) internal {
-        vm.prank(owner);
-        source.replaceAdapter(gmp, address(adapter));
-        outbound[gmp] = adapter;
-    }
-
     function expectRouteRevert(Route memory request, bytes memory reason) internal {
         vm.expectRevert(reason);
         vm.prank(alice);

@@ -215,6 +215,17 @@ contract RouterMessagesTest is RouterFixture {
         executeOriginal();
     }
 
+    function test_Revert_When_NoGmpWouldHaveToTakeACancellationOrAReport() public {
+        bytes memory reason = abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 0, 1, 2);
+        onSource();
+        vm.expectRevert(reason);
+        vm.prank(alice);
+        source.cancel(original, 0, firstGmps(2), refundee);
+        executeOriginal();
+        vm.expectRevert(reason);
+        destination.report(original, 0, firstGmps(2), refundee);
+    }
+
     // ---- report
 
     function test_Revert_When_NothingHasEnded() public {
@@ -268,9 +279,11 @@ contract RouterMessagesTest is RouterFixture {
         executeOriginal();
         for (uint256 time; time < 2; ++time) {
             (, bytes memory envelope) = report();
+            vm.recordLogs();
             deliverHere(HYPERLANE, envelope);
             deliverHere(AXELAR, envelope);
         }
+        assertNotEmitted(IRouterMessages.OutcomeContradicted.selector);
         assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.EXECUTED));
         (uint64 count,) = source.executedFrom(THERE);
         assertEq(count, 2);
