@@ -26,16 +26,19 @@ _LOOK_SECONDS = 1.0
 def dispatch(
     message: options.MessageId,
     *,
-    gmps: Annotated[str, typer.Option(help="The GMPs that its sender chose, separated by commas.")],
+    gmps: Annotated[
+        str | None,
+        typer.Option(help="GMPs, separated by commas: those that its sender chose, as if not given, less paused ones."),
+    ] = None,
     network: options.Network = DEVNET,
     key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
     """Pay for a message that was created without its fee. Anyone may.
 
-    Example: waybill message dispatch 0x… --gmps hyperlane,axelar
+    Example: waybill message dispatch 0x…
     """
-    named = options.gmps(gmps)
+    named = None if gmps is None else options.gmps(gmps)
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         sent = await client.dispatch(found.message, named)

@@ -76,7 +76,7 @@ class BlockingClient:
         """See `Client.execute`."""
         return self._runner.run(self._client.execute(message))
 
-    def dispatch(self, message: Message, gmps: Sequence[Gmp]) -> Sent:
+    def dispatch(self, message: Message, gmps: Sequence[Gmp] | None = None) -> Sent:
         """See `Client.dispatch`."""
         return self._runner.run(self._client.dispatch(message, gmps))
 

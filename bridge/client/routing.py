@@ -15,7 +15,7 @@ from bridge.ports import Call, CallRevertedError, Chain, Receipt
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.protocol.events import MessageRetried, MessageRouted, decode_event, topic_of
+from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.routers import Progress, RouterReader
@@ -126,13 +126,20 @@ class Client:
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
 
-    async def dispatch(self, message: Message, gmps: Sequence[Gmp]) -> Sent:
-        """Pays for a message that was created without its fee, over the GMPs that its sender chose.
+    async def dispatch(self, message: Message, gmps: Sequence[Gmp] | None = None) -> Sent:
+        """Pays for a message that was created without its fee.
+
+        Args:
+            message: which one.
+            gmps: those that its sender chose, less those that are paused or gone; if not given, all that the sender chose.
 
         Raises:
-            RefusedError: the router refused: it was paid for before, or other GMPs were chosen.
+            RefusedError: the router refused: it was paid for when it was created or since, or other GMPs were chosen.
+            UnknownMessageError: no GMPs are given, and its source has not created it.
         """
         origin = self._deployment.chain(message.source_chain)
+        if gmps is None:
+            gmps = await self._chosen(origin, message.id)
         fees = await self.quote(origin, message, gmps)
         request = (message.id, message_tuple(message), message.quorum, _named(fees), self._require_account().address)
         receipt = await self._transact(origin, ROUTER.encode("dispatch", request), sum(fees.values()))
@@ -200,22 +207,33 @@ class Client:
             UnknownMessageError: no chain of the network did.
         """
         for origin in self._deployment.chains:
-            message = await self._find_on(origin, message_id)
-            if message is not None:
-                return message
+            created = await self._creation(origin, message_id)
+            if created is not None:
+                return decode_envelope(created.envelope).message
         raise UnknownMessageError(
             f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}"
         )
 
-    async def _find_on(self, origin: ChainDeployment, message_id: bytes) -> Message | None:
+    async def _chosen(self, origin: ChainDeployment, message_id: bytes) -> list[Gmp]:
+        """The GMPs that the sender of an unfunded message chose."""
+        created = await self._creation(origin, message_id)
+        if created is None:
+            raise UnknownMessageError(f"{origin.name} has created no message 0x{message_id.hex()}")
+        if isinstance(created, MessageRouted):
+            raise RefusedError(f"message 0x{message_id.hex()} was paid for when it was created")
+        return sorted(gmps_from_bits(created.gmps))
+
+    async def _creation(self, origin: ChainDeployment, message_id: bytes) -> MessageRouted | MessageUnfunded | None:
+        """The first thing that a chain says of a message."""
         chain = self._chains[origin.chain_id]
         head = await chain.head()
+        topics = [topic_of(MessageRouted), topic_of(MessageUnfunded)]
         for first in range(origin.start_block, head.number + 1, _LOG_RANGE):
             last = min(first + _LOG_RANGE - 1, head.number)
-            for log in await chain.logs(first, last, [origin.router], [topic_of(MessageRouted)]):
+            for log in await chain.logs(first, last, [origin.router], topics):
                 event = decode_event(log.topics, log.data)
-                if isinstance(event, MessageRouted) and event.message_id == message_id:
-                    return decode_envelope(event.envelope).message
+                if isinstance(event, MessageRouted | MessageUnfunded) and event.message_id == message_id:
+                    return event
         return None
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest) -> Message:

@@ -61,7 +61,7 @@ def bars(
 
 def _axis(highest: float, unit: str, width: int) -> Markup:
     lines = []
-    for share in (0.0, 1.0) if highest == 1 else (0.0, 0.5, 1.0):
+    for share in (0.0, 0.5, 1.0) if highest % 2 == 0 else (0.0, 1.0):  # half a message is none
         y = _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
         lines.append(
             Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(_LEFT, width, y, y)

@@ -56,12 +56,16 @@ export class Acts {
   #offerPriced(act: HTMLElement, kind: Priced, message: Message, tried: readonly Gmp[]): void {
     const quote = (gmps: readonly Gmp[]) =>
       kind === "cancel" ? this.#waybill.quoteCancel(message, gmps) : this.#waybill.quoteRetry(message, gmps);
-    const fees: FeeList = new FeeList("GMPs to send it over", () => void fees.show(quote));
+    const follow = (): void => {
+      void fees.show(quote);
+      name(act, fees.chosen);
+    };
+    const fees: FeeList = new FeeList("GMPs to send it over", follow);
     const there = gmpsOf(this.#deployment.chain(message.destinationChain));
     const usable = gmpsOf(this.#deployment.chain(message.sourceChain)).filter((gmp) => there.includes(gmp));
     const untried = usable.filter((gmp) => !tried.includes(gmp));
     fees.offer(usable, kind === "retry" ? untried.slice(0, 1) : tried.length > 0 ? tried : usable.slice(0, message.quorum));
-    void fees.show(quote);
+    follow();
     show(act, [fees.root], () => this.#send(kind, message, fees.chosen));
   }
 
@@ -78,6 +82,13 @@ export class Acts {
 }
 
 type Priced = "retry" | "dispatch" | "cancel";
+
+/** Lets the command to copy do what the button would. */
+function name(act: HTMLElement, gmps: readonly Gmp[]): void {
+  const command = act.querySelector<HTMLElement>(".command code")!;
+  const plain = command.textContent!.replace(/ --gmps \S+/, "");
+  command.textContent = gmps.length > 0 ? `${plain} --gmps ${gmps.join(",")}` : plain;
+}
 
 function show(act: HTMLElement, above: readonly HTMLElement[], run: () => Promise<unknown>): void {
   const root = act.querySelector<HTMLElement>(".do")!;

@@ -7,9 +7,9 @@ const SHOWN_MILLISECONDS = 1_500;
 export function offerCopies(root: ParentNode): void {
   for (const line of root.querySelectorAll<HTMLElement>(".command")) {
     if (line.querySelector("button")) continue;
-    const command = line.querySelector("code")?.textContent ?? "";
     const button = element("button", { type: "button" }, "Copy");
     button.addEventListener("click", () => {
+      const command = line.querySelector("code")?.textContent ?? "";
       void navigator.clipboard.writeText(command).then(
         () => say(button, "Copied"),
         () => say(button, "Select and copy it by hand"),

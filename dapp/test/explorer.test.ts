@@ -149,6 +149,7 @@ test("a message whose GMP is silent is retried over another from its page, with 
   const retry = page.locator('[data-act="retry"]');
   await retry.getByLabel("hyperlane").uncheck();
   await retry.getByLabel("wormhole").check();
+  await page.getByText(`waybill message retry ${sent.id} --gmps wormhole`, { exact: true }).waitFor();
   await retry.locator(".total").getByText(/free|ETH|wei/).waitFor();
   await shot(page, "stalled");
   await assertUsable(page);

@@ -1,4 +1,4 @@
-"""The calls that a person makes with `cast`, against routers on real chains."""
+"""The calls that a person makes with `cast`, against routers on real chains, and what the command says of them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment
-from bridge.protocol.events import MessageIdCreated, MessageRouted, load_abi, topic_of
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.events import MessageIdCreated, MessageRouted, MessageUnfunded, load_abi, topic_of
+from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message, decode_envelope
+from tests.anvil.command import Waybill, new_home
 from tests.anvil.rpc import rpc
 
 CAST = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin" / "cast"
 ROUTE = "route((uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address))"
 MESSAGE = "(uint64,bytes32,bytes32,uint64,uint64,bytes32,bytes32,uint64,uint64,uint32,uint8,uint8,bytes32,bytes)"
+PROFILES = keccak(text="profiles()")[:4].hex()
+SET_PROFILE = "setProfile(uint64,(uint16,uint8,uint64,uint32,uint8,bool))"
 RETRY = f"retryRoute((bytes32,{MESSAGE},uint8,(uint8,uint256)[],address))"
 FEE = 10**15
 
@@ -33,8 +36,10 @@ class Cast:
         self.source, self.destination = devnet.deployment.chains
         self.url = self.source.rpc_urls[0]
 
-    def send(self, key: str, signature: str, *arguments: str, value: int = 0) -> subprocess.CompletedProcess[str]:
-        command = [str(CAST), "send", self.source.router, signature, *arguments]
+    def send(
+        self, key: str, signature: str, *arguments: str, value: int = 0, to: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        command = [str(CAST), "send", to or self.source.router, signature, *arguments]
         options = ["--rpc-url", self.url, "--private-key", key, "--value", str(value), "--json"]
         return subprocess.run([*command, *options], capture_output=True, text=True, timeout=30, check=False)
 
@@ -72,6 +77,20 @@ class Cast:
         )
         request = f"(0x{message_id.hex()},{fields},1,[({int(Gmp.WORMHOLE)},{fee})],{self.source.router})"
         return self.send(key, RETRY, request, value=fee)
+
+    def send_unfunded(self, key: str, gmps: int) -> str:
+        """Sends a message without its fee, as an ERC-7786 sender does, and returns its id."""
+        answer = rpc(self.url, "eth_call", {"to": self.source.router, "data": f"0x{PROFILES}"}, "latest")
+        profile = f"({gmps},1,200000,0,0,true)"
+        chain = self.destination.chain_id
+        done = self.send(key, SET_PROFILE, str(chain), profile, to=f"0x{answer[-40:]}")
+        assert done.returncode == 0, done.stderr
+        reference = chain.to_bytes((chain.bit_length() + 7) // 8, "big")
+        recipient = f"0x00010000{len(reference):02x}{reference.hex()}14{self.destination.examples['inbox'][2:]}"
+        done = self.send(key, "sendMessage(bytes,bytes,bytes[])", recipient, f"0x{b'hello'.hex()}", "[]")
+        assert done.returncode == 0, done.stderr
+        topics = [f"0x{topic_of(MessageUnfunded).hex()}"]
+        return str(rpc(self.url, "eth_getLogs", {"address": self.source.router, "topics": topics})[-1]["topics"][1])
 
 
 def error_selector(name: str) -> str:
@@ -111,3 +130,16 @@ def test_a_retry_with_one_changed_byte_reverts(cast: Cast) -> None:
     refused = cast.retry(DAPP_KEY, replace(message, payload=b"hellp"), message.id)
     assert refused.returncode != 0
     assert error_selector("MessageIdMismatch") in refused.stderr
+
+
+def test_a_message_sent_without_its_fee_is_found_and_paid_for_over_the_gmps_its_sender_chose(
+    cast: Cast, devnet: Devnet, tmp_path: Path
+) -> None:
+    waybill = Waybill(new_home(devnet, tmp_path))
+    message_id = cast.send_unfunded(ANVIL_KEYS[6], bits_from_gmps([Gmp.HYPERLANE, Gmp.WORMHOLE]))
+    assert waybill.json("message", "show", message_id)["message"]["payload"] == f"0x{b'hello'.hex()}"
+    assert waybill.json("message", "dispatch", message_id)["gmps"] == ["hyperlane", "wormhole"]
+    again = waybill("message", "dispatch", message_id)
+    assert (again.code, "NotUnfunded" in again.err) == (1, True)
+    paid = waybill("message", "dispatch", f"0x{cast.route(b'hello').id.hex()}")
+    assert (paid.code, "was paid for when it was created" in paid.err) == (1, True)

@@ -53,6 +53,7 @@ def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None
     explorer = world.explorer()
     lanes = explorer.get("/lanes").text
     assert "5 executed of the newest 5" in text_of(lanes)
+    assert ">2.5<" not in lanes, "half a message"
     assert lanes.count("<svg") == 2
     assert "p95 to execution" in lanes
     shown = text_of(lanes)
