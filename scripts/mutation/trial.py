@@ -47,8 +47,8 @@ BESIDE_THE_ROUTER = {
 SHARED = ("types", "libraries")
 """Folders of what tests and adapters are made of, as the router is, and may do more with."""
 
-OF_SHARED = "tests/solidity/router/{Message,gmpTable}.t.sol"
-"""The tests that take them as they are, without a router."""
+OF_SHARED = "tests/solidity/router/{Message,Words,gmpTable}.t.sol"
+"""The tests that take them as they are, without a router. They are compiled with the optimizer: their stacks are too deep without."""
 
 FIRST_TESTS = {
     "Addresses": ("receiveMessage", "route"),
@@ -111,7 +111,7 @@ def prepare() -> None:
     # The tests that take their router from an artifact must be compiled before, or their compilation would count as a loop.
     subprocess.run([str(FORGE), "build", "--quiet"], cwd=ROOT, check=True)
     COPY.mkdir(parents=True, exist_ok=True)
-    for name in ("contracts", "tests/solidity"):
+    for name in ("contracts", "tests/golden", "tests/solidity"):
         shutil.rmtree(COPY / name, ignore_errors=True)
         shutil.copytree(ROOT / name, COPY / name)
     shutil.copy(ROOT / "foundry.toml", COPY / "foundry.toml")
@@ -131,7 +131,7 @@ def prepare() -> None:
     folders = sorted({tests for folders in BESIDE_THE_ROUTER.values() for tests in folders})
     for tests in folders:
         _forge(COPY, "build", "--quiet", **_linked(tests)).check_returncode()
-    for verdict in (_ask_router(), *map(_ask_beside, folders)):
+    for verdict in (_ask_router(), _ask_shared(), *map(_ask_beside, folders)):
         if verdict.status != "survived":
             raise RuntimeError(f"the tests show nothing of faults, for they fail without one: {verdict.by}")
     PRISTINE.write_text(pristine)
@@ -190,7 +190,7 @@ def _tested_in_router(mutant: Mutant) -> Verdict:
     verdict = _ask_router()
     if verdict.status != "survived" or mutant.source.split("/")[1] not in SHARED:
         return verdict
-    verdict = _judge(_forge(COPY, "test", "--fail-fast", "--match-path", OF_SHARED, **_apart("shared")))
+    verdict = _ask_shared()
     return verdict if verdict.status != "survived" else _ask_beside("adapters")
 
 
@@ -218,6 +218,11 @@ def _tested_beside(mutant: Mutant, folder: str) -> Verdict:
     return next((verdict for verdict in verdicts if verdict.status != "survived"), Verdict("survived"))
 
 
+def _ask_shared() -> Verdict:
+    settings = {"FOUNDRY_TEST": "tests/solidity/router", **_folders("shared")}
+    return _judge(_forge(COPY, "test", "--fail-fast", "--match-path", OF_SHARED, **settings))
+
+
 def _ask_beside(tests: str, *narrowed: str) -> Verdict:
     return _judge(_forge(COPY, "test", "--fail-fast", *narrowed, **_linked(tests)))
 
@@ -228,7 +233,11 @@ def _linked(tests: str) -> dict[str, str]:
 
 def _apart(name: str) -> dict[str, str]:
     """Settings for what is compiled without the optimizer: forge forgets what it has compiled when they change."""
-    return {**QUICK, "FOUNDRY_OUT": f"build/{name}/out", "FOUNDRY_CACHE_PATH": f"build/{name}/cache"}
+    return {**QUICK, **_folders(name)}
+
+
+def _folders(name: str) -> dict[str, str]:
+    return {"FOUNDRY_OUT": f"build/{name}/out", "FOUNDRY_CACHE_PATH": f"build/{name}/cache"}
 
 
 def _is_equivalent() -> bool:
