@@ -10,9 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
 from bench.filled_index import CHAINS, fill
+from bridge.api.server import listening_at, serving
 from bridge.protocol.deployment import Deployment
 from bridge.web import ExplorerSettings, Sources, create_app
 from indexer.browsing import IndexBrowser
@@ -40,15 +42,19 @@ def deployment() -> Deployment:
     return Deployment.model_validate({"version": 1, "network": "bench", "chains": chains})
 
 
-async def measure(url: str, ids: list[bytes], now: int) -> dict[str, dict[str, float]]:
+Figures = dict[str, dict[str, float]]
+"""By page: `first_ms` and `median_ms`, in milliseconds."""
+
+
+def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, str]]:
+    """The explorer of a store, and the pages to look at: path by name."""
     index = IndexBrowser(url, clock=lambda: now)
     found = index.message(ids[0])
     assert found is not None
     assert found.sender is not None
     assert found.source_transaction is not None
     sources = Sources(deployment=deployment(), index=lambda: index, store=lambda: None, clock=lambda: now)
-    app = create_app(sources, ExplorerSettings(requests_per_minute=100_000))
-    paths = {
+    return create_app(sources, ExplorerSettings(requests_per_minute=100_000)), {
         "messages": "/messages",
         "stalled": "/messages?status=stalled",
         "a lane": f"/messages?source={CHAINS[0]}&destination={CHAINS[1]}",
@@ -61,7 +67,11 @@ async def measure(url: str, ids: list[bytes], now: int) -> dict[str, dict[str, f
         "GMPs": "/gmps",
         "faults": "/faults",
     }
-    taken: dict[str, dict[str, float]] = {}
+
+
+async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
+    """Until the server has a page."""
+    taken: Figures = {}
     async with AsyncClient(transport=ASGITransport(app), base_url="http://explorer", timeout=60) as client:
         for name, path in paths.items():
             times = []
@@ -70,8 +80,28 @@ async def measure(url: str, ids: list[bytes], now: int) -> dict[str, dict[str, f
                 answer = await client.get(path)
                 times.append((time.perf_counter() - started) * 1000)
                 assert answer.status_code in (200, 303), f"{path}: {answer.status_code}"
-            taken[name] = {"first_ms": round(times[0], 1), "median_ms": round(statistics.median(times), 1)}
+            taken[name] = _figures(times)
     return taken
+
+
+async def painted(app: FastAPI, paths: dict[str, str]) -> Figures:
+    """Until Chromium has painted something of it.
+
+    Raises:
+        RuntimeError: Chromium could not be run, or a page was not painted.
+    """
+    async with serving(app, listening_at("127.0.0.1:0")) as url:
+        command = ("node", "--conditions=source", "--import", "tsx", "bench/pages.ts", url, *paths.values())
+        process = await asyncio.create_subprocess_exec(*command, cwd=ROOT / "dapp", stdout=asyncio.subprocess.PIPE)
+        told, _ = await process.communicate()
+    if process.returncode != 0:
+        raise RuntimeError(f"dapp/bench/pages.ts ended with {process.returncode}")
+    times = json.loads(told)
+    return {name: _figures(times[path]) for name, path in paths.items()}
+
+
+def _figures(times: list[float]) -> dict[str, float]:
+    return {"first_ms": round(times[0], 1), "median_ms": round(statistics.median(times), 1)}
 
 
 def main() -> None:
@@ -88,13 +118,19 @@ def main() -> None:
     with store.open("rb") as file:
         while file.read(1 << 24):
             pass  # into the operating system's cache, where a store is that an index writes to
-    pages = asyncio.run(measure(f"sqlite:///{store}", ids, now))
+    app, paths = explorer(f"sqlite:///{store}", ids, now)
+    pages = asyncio.run(answered(app, paths))
+    seen = asyncio.run(painted(app, paths))
     slow = [name for name, figures in pages.items() if max(figures.values()) > LIMIT_MS]
     for name, figures in pages.items():
         late = f"  over {LIMIT_MS} ms" if name in slow else ""
-        print(f"{name:28} median {figures['median_ms']:8.1f} ms, first {figures['first_ms']:8.1f} ms{late}")
+        print(
+            f"{name:28} median {figures['median_ms']:6.1f} ms, first {figures['first_ms']:6.1f} ms;"
+            f" painted by Chromium after {seen[name]['median_ms']:6.1f} ms, first {seen[name]['first_ms']:6.1f} ms{late}"
+        )
     target = ROOT / "build" / "bench" / "web.json"
-    target.write_text(json.dumps({"messages": count, "limit_ms": LIMIT_MS, "pages": pages}, indent=2) + "\n")
+    measured = {"messages": count, "limit_ms": LIMIT_MS, "pages": pages, "painted": seen}
+    target.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"figures are in {target}")
     if slow:
         sys.exit(f"over {LIMIT_MS} ms: {', '.join(slow)}")
