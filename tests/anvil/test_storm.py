@@ -104,13 +104,7 @@ async def weather(
 ) -> None:
     """Plays one storm; nothing may be lost, executed twice, left open or logged without a reason.
 
-    Args:
-        devnet: its chains, and the relayer's account.
-        chains: past the proxies.
-        folder: for the relayer's store.
-        seed: of traffic, faults and reorgs.
-        messages: how many.
-        deepest: reorgs go so many blocks deep at most; with 0 there are none.
+    No reorg is deeper than `deepest` blocks; with 0 there is none.
     """
     storm = Storm(devnet, chains, seed, deepest)
     proxies = [
