@@ -293,6 +293,8 @@ contract GatewayTest is RouterFixture {
         source.dispatch{value: fee}(request);
         assertEq(outbound[HYPERLANE].lastValue(), fee);
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(message));
+        (address kept,) = source.sentMessage(messageId);
+        assertEq(kept, address(0), "nothing is kept of what can't be retried");
         vm.deal(payer, fee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
         vm.prank(payer);
