@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import time
@@ -54,6 +55,11 @@ class AnvilProcess:
     def url(self) -> str:
         """Its RPC endpoint."""
         return f"http://{HOST}:{self.port}"
+
+    @property
+    def states(self) -> Path:
+        """Where it puts the states of older blocks when they get many; `stop` removes it."""
+        return _states_beside(Path(self.log))
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in the devnet's file."""
@@ -110,6 +116,8 @@ def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
         raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
     command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
+    # Left to itself anvil puts states into the user's home, 120 MB in half an hour, and leaves them there when it is ended.
+    command += ["--cache-path", str(_states_beside(log))]
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = _spawn(command, log)
     try:
@@ -129,6 +137,10 @@ def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
             os.waitpid(pid, 0)
         raise
     return started
+
+
+def _states_beside(log: Path) -> Path:
+    return log.with_suffix(".states")
 
 
 def _spawn(command: list[str], log: Path) -> int:
@@ -197,12 +209,14 @@ def look_at(anvil: AnvilProcess) -> ChainStatus:
 
 
 def stop(anvils: list[AnvilProcess]) -> None:
-    """Ends chains, and returns when their processes are gone. They keep nothing that an orderly end would save."""
+    """Ends chains, and returns when their processes and states are gone. They keep nothing that an orderly end would save."""
     processes = [process for anvil in anvils if (process := _process_of(anvil)) is not None]
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(processes, timeout=_STOP_SECONDS)
+    for anvil in anvils:
+        shutil.rmtree(anvil.states, ignore_errors=True)
 
 
 def block_number(anvil: AnvilProcess) -> int | None:

@@ -83,6 +83,23 @@ def test_chains_outlive_the_process_that_started_them_and_its_signals(home: Path
     assert [chain.state for chain in devnet.status(home=home)] == [ChainState.RUNNING] * 2
 
 
+def test_a_chain_leaves_no_states_behind_nor_anything_in_the_users_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users_home = tmp_path / "user"
+    users_home.mkdir()
+    monkeypatch.setenv("HOME", str(users_home))
+    (port,) = free_ports(1)
+    chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "devnet" / "alpha.log")
+    try:
+        rpc(chain.url, "anvil_mine", hex(2_000))  # more than anvil keeps in memory
+        assert any(chain.states.rglob("*.json"))
+    finally:
+        stop([chain])
+    assert list(users_home.rglob("*")) == []
+    assert [path.name for path in (tmp_path / "devnet").iterdir()] == ["alpha.log"]
+
+
 def test_blocks_come_at_the_block_time(home: Path) -> None:
     (first_port, _) = free_ports(2)
     started = up(home, first_port, block_time=1)
