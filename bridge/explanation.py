@@ -62,6 +62,7 @@ def explain(
     *,
     receipts: frozenset[Gmp],
     executed: bool,
+    unfunded: bool = False,
     index: IndexView | None,
     entries: Sequence[OutboxEntry],
     now: float,
@@ -74,12 +75,15 @@ def explain(
         message: what the source created.
         receipts: the GMPs whose receipts count on the destination now.
         executed: whether the destination's router executed it.
+        unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
         index: None if no index knows the message.
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
         now: Unix seconds.
     """
     gmps = _progress(receipts, index, entries)
     status = _status(message, receipts, executed=executed, index=index)
+    if unfunded and status is Status.ROUTED:
+        status = Status.UNFUNDED
     if status in _WAITING and {progress.stage for progress in gmps} in _GIVEN_UP:
         status = Status.DEAD
     return Explanation(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bridge.chains import open_chains
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
-from bridge.client import Client
+from bridge.client import Client, Created
 from bridge.explanation import Explanation, IndexView, explain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
@@ -35,12 +35,14 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
     known, entries = _from_relayer(workspace, message_id)
     async with open_chains(deployment) as chains:
         client = Client(deployment, chains)
-        message = known or await client.find(message_id)
+        created = Created(known, unfunded=False) if known else await client.created(message_id)
+        message = created.message
         reached = await client.progress(message)
     explanation = explain(
         message,
         receipts=reached.receipts,
         executed=reached.executed,
+        unfunded=created.unfunded,
         index=_from_index(workspace, message_id),
         entries=entries,
         now=time.time(),

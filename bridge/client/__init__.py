@@ -13,6 +13,7 @@ Example:
 
 from bridge.client.blocking import BlockingClient
 from bridge.client.requests import (
+    Created,
     FeeCapError,
     NotIncludedError,
     RefusedError,
@@ -26,6 +27,7 @@ from bridge.client.transactions import transact
 __all__ = [
     "BlockingClient",
     "Client",
+    "Created",
     "FeeCapError",
     "NotIncludedError",
     "RefusedError",

@@ -53,3 +53,11 @@ class Sent:
     failed: frozenset[Gmp]  # those that were asked and did not
     fee: int  # wei
     receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A message, as the chain tells that created it."""
+
+    message: Message
+    unfunded: bool  # it was created without its fee, and nobody has paid for its dispatch since

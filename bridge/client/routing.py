@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 from eth_account.signers.local import LocalAccount
 
-from bridge.client.requests import FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
+from bridge.client.requests import Created, FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
 from bridge.client.transactions import transact
 from bridge.ports import Call, CallRevertedError, Chain, Receipt
 from bridge.protocol.addresses import to_bytes32
@@ -201,30 +201,36 @@ class Client:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def find(self, message_id: bytes) -> Message:
-        """The message with that id, read from the chain that created it.
+        """The message with that id, read from the chain that created it. See `created`."""
+        return (await self.created(message_id)).message
+
+    async def created(self, message_id: bytes) -> Created:
+        """What the chain that created the message with that id says of it.
 
         Raises:
             UnknownMessageError: no chain of the network did.
         """
         for origin in self._deployment.chains:
-            created = await self._creation(origin, message_id)
-            if created is not None:
-                return decode_envelope(created.envelope).message
+            said = [event async for event in self._said(origin, message_id)]
+            if said:
+                return Created(decode_envelope(said[0].envelope).message, isinstance(said[-1], MessageUnfunded))
         raise UnknownMessageError(
             f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}"
         )
 
     async def _chosen(self, origin: ChainDeployment, message_id: bytes) -> list[Gmp]:
         """The GMPs that the sender of an unfunded message chose."""
-        created = await self._creation(origin, message_id)
+        created = await anext(self._said(origin, message_id), None)
         if created is None:
             raise UnknownMessageError(f"{origin.name} has created no message 0x{message_id.hex()}")
         if isinstance(created, MessageRouted):
             raise RefusedError(f"message 0x{message_id.hex()} was paid for when it was created")
         return sorted(gmps_from_bits(created.gmps))
 
-    async def _creation(self, origin: ChainDeployment, message_id: bytes) -> MessageRouted | MessageUnfunded | None:
-        """The first thing that a chain says of a message."""
+    async def _said(
+        self, origin: ChainDeployment, message_id: bytes
+    ) -> AsyncGenerator[MessageRouted | MessageUnfunded]:
+        """What a chain says of a message's creation, and of its dispatch if it was created without its fee."""
         chain = self._chains[origin.chain_id]
         head = await chain.head()
         topics = [topic_of(MessageRouted), topic_of(MessageUnfunded)]
@@ -233,8 +239,9 @@ class Client:
             for log in await chain.logs(first, last, [origin.router], topics):
                 event = decode_event(log.topics, log.data)
                 if isinstance(event, MessageRouted | MessageUnfunded) and event.message_id == message_id:
-                    return event
-        return None
+                    yield event
+                    if isinstance(event, MessageRouted):
+                        return
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest) -> Message:
         """The message as the router will create it, but for nonce and time: good for a quote."""

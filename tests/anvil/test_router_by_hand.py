@@ -27,6 +27,7 @@ PROFILES = keccak(text="profiles()")[:4].hex()
 SET_PROFILE = "setProfile(uint64,(uint16,uint8,uint64,uint32,uint8,bool))"
 RETRY = f"retryRoute((bytes32,{MESSAGE},uint8,(uint8,uint256)[],address))"
 FEE = 10**15
+PENDING = 4  # how the command ends
 
 
 class Cast:
@@ -137,8 +138,19 @@ def test_a_message_sent_without_its_fee_is_found_and_paid_for_over_the_gmps_its_
 ) -> None:
     waybill = Waybill(new_home(devnet, tmp_path))
     message_id = cast.send_unfunded(ANVIL_KEYS[6], bits_from_gmps([Gmp.HYPERLANE, Gmp.WORMHOLE]))
-    assert waybill.json("message", "show", message_id)["message"]["payload"] == f"0x{b'hello'.hex()}"
+    shown = waybill.json("message", "show", message_id)
+    assert shown["message"]["payload"] == f"0x{b'hello'.hex()}"
+    assert (shown["status"], shown["next"]) == (
+        "UNFUNDED",
+        f"pay for its dispatch: `waybill message dispatch {message_id}`",
+    )
+    explained = waybill("message", "explain", message_id)
+    assert (explained.code, "nobody has paid for its dispatch yet" in " ".join(explained.out.split())) == (
+        PENDING,
+        True,
+    )
     assert waybill.json("message", "dispatch", message_id)["gmps"] == ["hyperlane", "wormhole"]
+    assert waybill.json("message", "show", message_id)["status"] == "ROUTED"
     again = waybill("message", "dispatch", message_id)
     assert (again.code, "NotUnfunded" in again.err) == (1, True)
     paid = waybill("message", "dispatch", f"0x{cast.route(b'hello').id.hex()}")

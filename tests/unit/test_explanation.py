@@ -114,6 +114,19 @@ def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received()
     assert explained(receipts=enough, index=stalled).status is Status.EXECUTION_FAILED
 
 
+def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_delivered_it_after_all() -> None:
+    def stated(receipts: frozenset[Gmp] = frozenset(), index: IndexView | None = None) -> Explanation:
+        return explain(MESSAGE, receipts=receipts, executed=False, unfunded=True, index=index, entries=(), now=NOW)
+
+    assert (stated().status, stated().reason) == (
+        Status.UNFUNDED,
+        "it was created without its fee, and nobody has paid for its dispatch yet",
+    )
+    assert stated().next_action.endswith(f"`waybill message dispatch 0x{MESSAGE.id.hex()}`")
+    assert stated(frozenset({Gmp.AXELAR})).status is Status.RECEIVED
+    assert stated(index=seen_by_index(Status.CANCELLED)).status is Status.CANCELLED
+
+
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_has_a_next_action(status: Status) -> None:
     assert status.next_action.format(id="0x00")
