@@ -234,6 +234,9 @@ class Propagation:
     def _put_off(self, one: PendingSync, now: float, problem: str) -> None:
         age = now - one.record.final_at
         wait = min(max(age, self._settings.look), self._settings.longest_look)
+        lags_in = self._settings.threshold - age
+        if lags_in >= 0:  # then it is looked at just when it lags, however far apart looks are by then
+            wait = min(wait, lags_in + self._settings.poll)
         self._queue.save(replace(one, next_at=now + wait, problem=problem or one.problem), fence=one.fence)
 
     def _lag(self, lane: Lane, now: float) -> float:

@@ -93,18 +93,21 @@ def router_propagator(world: World, bridge: SimulatedBridge) -> RoutePropagator:
 
 @pytest.mark.requirement("OIP-138", "OIP-139", "OIP-163")
 @in_virtual_time
-async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_message_forward() -> None:
+@pytest.mark.parametrize("looks", [(1, 1), (5, 60)], ids=["often", "as by default"])
+async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_message_forward(
+    looks: tuple[float, float],
+) -> None:
     world, store, counting = World(), MemoryStore(), Counting()
     world.start()
     world.down.add(Gmp.HYPERLANE)
-    settings = PropagationSettings(look=1, longest_look=1, heartbeat=5)
+    settings = PropagationSettings(look=looks[0], longest_look=looks[1], heartbeat=5)
     async with running(SimulatedBridge(world, store)), at_work(propagation(world, store, counting, settings)):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
         final_at = followed(store, sent.message).record.final_at
         await asyncio.sleep(final_at + 299 - world.clock.now())
         assert counting.at == []
-        await asyncio.sleep(4)
+        await asyncio.sleep(3)
         assert len(counting.at) == 1
         (heartbeat,) = store.pending_sync.heartbeats()
         assert heartbeat.progress.lag_seconds > 295
