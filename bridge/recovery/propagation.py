@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -114,21 +114,30 @@ class Propagation:
             group.create_task(keep_doing("archive records", self.archive, every=_ARCHIVE_EVERY))
 
     async def step(self) -> bool:
-        """Takes up what became final, and looks at what is due; there is never more to do at once.
-
-        Raises:
-            TransientError: a destination did not answer, after all others were looked at.
-        """
+        """Takes up what became final, and looks at what is due; there is never more to do at once."""
         self._collected = self._queue.collect(FOLLOWED, self._collected)
-        problems = []
+        groups: dict[int, list[PendingSync]] = {}
         for one in self._queue.due(self._clock.now(), self._settings.batch):
-            try:
-                await self._look_at(one)
-            except TransientError as error:
-                problems.append(str(error))
-        if problems:
-            raise TransientError(f"{len(problems)} messages could not be looked at: {problems[0]}")
+            groups.setdefault(one.record.destination_chain, []).append(one)
+        await asyncio.gather(*map(self._look_at_all, groups.values()))
         return False
+
+    async def _look_at_all(self, group: Sequence[PendingSync]) -> None:
+        """Looks at messages of one destination.
+
+        If it does not answer, the rest is put off at once: there may be more of them than are looked at in one step, and others
+        must have their turn.
+        """
+        answers = True
+        for one in group:
+            if answers:
+                try:
+                    await self._look_at(one)
+                    continue
+                except TransientError as error:
+                    answers = False
+                    _log.warning("destination can't be asked", chain=one.record.destination_chain, error=str(error))
+            self._put_off(one, self._clock.now(), "")
 
     async def beat(self) -> bool:
         """Signs how far each lane is. Nothing is queued: what could not be written now is outdated in a moment."""

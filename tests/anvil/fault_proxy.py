@@ -27,6 +27,7 @@ class FaultProxy:
             share: of the requests that something happens to.
         """
         self.share = share
+        self.is_down = False  # every connection breaks, and nothing is carried out
         self.faults: Counter[str] = Counter()
         self._upstream = upstream
         self._dice = random.Random(seed)
@@ -46,6 +47,8 @@ class FaultProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answers one HTTP request."""
         body = await request.read()
+        if self.is_down:
+            return _broken(request)
         fault = self._dice.choice(FAULTS) if self._dice.random() < self.share else None
         if fault is None:
             answer_in_time = web.json_response(await self._forward(body))
@@ -55,11 +58,7 @@ class FaultProxy:
             return answer_in_time
         self.faults[fault.__name__] += 1
         answer = await fault(self, body)
-        if answer is None:
-            assert request.transport is not None
-            request.transport.abort()
-            return web.Response()
-        return answer
+        return _broken(request) if answer is None else answer
 
     async def _forward(self, body: bytes) -> Any:
         assert self._session is not None
@@ -141,6 +140,13 @@ class FaultProxy:
 
     def _mapped(self, requests: Any, answer: Callable[[Answer], Answer]) -> web.Response:
         return web.json_response([answer(one) for one in requests] if isinstance(requests, list) else answer(requests))
+
+
+def _broken(request: web.Request) -> web.Response:
+    """Breaks the connection; nobody sees the response."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
 
 
 FAULTS = (

@@ -245,6 +245,24 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
     await world.stop()
 
 
+@in_virtual_time
+async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_looked_at() -> None:
+    world, store = World(chains=3), MemoryStore()
+    world.start()
+    one = propagation(world, store, Counting(), PropagationSettings(batch=2))
+    async with running(SimulatedBridge(world, store)), at_work(one):
+        world.chains[BETA].faults.unavailable = 1
+        silent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
+        await until(lambda: all(each.created and store.pending_sync.of_message(each.message.id) for each in silent))
+        sent = world.send(ALPHA, BETA + 1, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
+        assert {followed(store, each.message).state for each in silent} == {SyncState.PENDING}
+        world.chains[BETA].faults.unavailable = 0
+        await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in silent))
+    await world.stop()
+
+
 @pytest.mark.requirement("OIP-80", "OIP-139")
 @in_virtual_time
 async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
