@@ -23,6 +23,15 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
+    # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
+    # what has many is read by Spark's tasks without its SQL (docs/decisions/0025).
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    # Plain files without checksums: nobody ever reads what this checkpoint says.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 
 _ON_THIS_MACHINE = {
@@ -30,6 +39,8 @@ _ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
+    # On one machine the JVM distributes work that DuckDB, numpy and Python do; its second compiler only takes cores from them.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
 _LOCAL = "local[2]"

@@ -34,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--logs", type=int, default=1_000_000, help="to read from an endpoint")
     parser.add_argument("--messages", type=int, default=10_000_000, help="whose lifecycles to write")
+    parser.add_argument("--rounds", type=int, default=3, help="of lifecycles; the median counts")
     parser.add_argument("--events", type=int, default=60, help="that are to give rise to a retry request")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
     chosen = parser.parse_args()
@@ -48,7 +49,7 @@ def main() -> None:
         if "ingest" in parts:
             _note(found, ingest(spark, folder, chosen.logs))
         if "lifecycle" in parts:
-            _note(found, lifecycle(spark, folder, chosen.messages))
+            _note(found, lifecycle(spark, folder, chosen.messages, chosen.rounds))
         if "requests" in parts:
             _note(found, {"retry_request_ms": request_latency(spark, folder / "requests", chosen.events)})
     RESULT.with_suffix(".svg").write_text(bar_chart(_groups(found)))
