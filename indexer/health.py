@@ -11,6 +11,9 @@ from indexer.analytics import Lane, percentile
 
 NEWEST: Final = 200  # messages of a GMP and lane that count
 
+UNKNOWN: Final = (-0.5, float("inf"))
+"""What `GmpHealth.rank` would be of a GMP that nothing is known of: it may deliver, or not."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
@@ -37,9 +40,18 @@ class GmpHealth:
     delivered: int
     latency_p50: int | None
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The lower, the better: by the share that it can be expected to deliver, then by how soon.
+
+        Expected is (delivered + 1) / (dispatched + 2), Laplace's rule of succession: one message delivered of one says less
+        than 199 of 200.
+        """
+        return -(self.delivered + 1) / (self.dispatched + 2), self.latency_p50 or 0
+
 
 def gmp_health(dispatches: Iterable[Dispatch]) -> list[GmpHealth]:
-    """By lane, the healthiest first: by the share that it delivered, then by how soon.
+    """By lane, the healthiest first; see `GmpHealth.rank`.
 
     Args:
         dispatches: the newest first.
@@ -49,7 +61,7 @@ def gmp_health(dispatches: Iterable[Dispatch]) -> list[GmpHealth]:
         if len(found := newest[one.lane, one.gmp]) < NEWEST:
             found.append(one)
     health = [_health(lane, gmp, found) for (lane, gmp), found in newest.items()]
-    return sorted(health, key=lambda one: (one.lane, -one.delivered / one.dispatched, one.latency_p50 or 0, one.gmp))
+    return sorted(health, key=lambda one: (one.lane, one.rank, one.gmp))
 
 
 def _health(lane: Lane, gmp: int, found: list[Dispatch]) -> GmpHealth:

@@ -23,6 +23,7 @@ from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
+from indexer.sinks.ranking import recent_dispatches
 from indexer.sinks.shown import DIVERGENCES, DIVERGENCES_OF_MESSAGE, SHOWN_STATUS
 from indexer.sinks.tables import SEEN
 
@@ -235,22 +236,9 @@ class IndexReader:
         ]
 
     def dispatches(self, limit: int) -> list[Dispatch]:
-        """What GMPs took, the newest first, of messages that they have delivered or that are overdue."""
-        rows = self._rows(
-            """
-            select m.source_chain, m.destination_chain, r.gmp, r.received_time - m.source_time as seconds
-            from (select * from messages where source_time is not null order by source_time desc limit :limit) m
-            join receipts r on r.message_id = m.message_id
-            left join chains d on d.chain_id = m.destination_chain
-            where r.dispatches > 0 and (r.received_time is not null or d.block_time > m.attempted_time + :stall_after)
-            order by m.source_time desc, r.message_id, r.gmp limit :limit
-            """,
-            limit=limit,
-        )
-        return [
-            Dispatch(lane=(row["source_chain"], row["destination_chain"]), gmp=row["gmp"], seconds=row["seconds"])
-            for row in rows
-        ]
+        """What GMPs took of the newest `limit` messages; see `indexer.sinks.ranking.recent_dispatches`."""
+        with self._engine.connect() as connection:
+            return recent_dispatches(connection, self._policy.stall_after, limit)
 
     def duplicates_by_day(self) -> dict[tuple[int, Lane, str], int]:
         """How many deliveries changed nothing, by GMP, lane and day (UTC)."""

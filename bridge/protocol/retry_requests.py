@@ -27,6 +27,10 @@ COLUMNS = (
     "requested_at",
 )
 
+RANKING_TABLE = "retry_gmps"
+
+RANKING_COLUMNS = ("sequence", "rank", "gmp")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRequest:

@@ -80,6 +80,9 @@ class RetryRequestSource(Protocol):
     def highest_sequence(self) -> int:
         """The last request's sequence, 0 if there is none."""
 
+    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
+
 
 class RetryJobs(Protocol):
     """Where copies are kept. Every method is one transaction."""

@@ -19,12 +19,19 @@ class Situation:
     received: frozenset[Gmp]  # have delivered it
     tried: frozenset[Gmp]  # took it in an earlier attempt
     failing: frozenset[Gmp]  # fail on its lane now
+    ranking: tuple[Gmp, ...] = ()  # the index's: by how they have done on the lane of late, the best first
 
 
 def ranked(situation: Situation) -> list[Gmp]:
-    """The GMPs that may carry the message again, the best first: healthy before failing, untried before silent ones."""
-    candidates = situation.usable - situation.received
-    return sorted(candidates, key=lambda gmp: (gmp in situation.failing, gmp in situation.tried, gmp))
+    """The GMPs that may carry the message again, the best first.
+
+    Those that fail now come last, before them those that were tried and are silent; among equals the index's ranking decides.
+    """
+    place = {gmp: position for position, gmp in enumerate(situation.ranking)}
+    return sorted(
+        situation.usable - situation.received,
+        key=lambda gmp: (gmp in situation.failing, gmp in situation.tried, place.get(gmp, len(place)), gmp),
+    )
 
 
 def failing_on(counts: Iterable[QueueCount], source_chain: int, destination_chain: int) -> frozenset[Gmp]:

@@ -115,6 +115,7 @@ class Planner:
         attempt: int | None = None,
         gmps: tuple[Gmp, ...] | None = None,
         tried: frozenset[Gmp] = frozenset(),
+        ranking: tuple[Gmp, ...] = (),
     ) -> Plan:
         """How to retry a message.
 
@@ -123,6 +124,7 @@ class Planner:
             attempt: the attempt asked for; None is whichever is next.
             gmps: over which; None chooses.
             tried: GMPs that took it before, as far as whoever asks knows; the store may know of others.
+            ranking: GMPs, the best first, for the choice among those that are as good otherwise.
 
         Raises:
             UnneededError: it has ended, its quorum has delivered, or that attempt was made.
@@ -141,7 +143,7 @@ class Planner:
             order, needed = list(gmps), len(gmps)
         else:
             usable = self._usable & await source.enabled_gmps() & await destination.enabled_gmps()
-            order, needed = self._ranked(message, usable, progress.receipts, tried), missing
+            order, needed = self._ranked(message, usable, progress.receipts, tried, ranking), missing
         fees = await self._quotes(message, source, order, needed)
         total = sum(fees.values())
         if self._max_fee is not None and total > self._max_fee:
@@ -179,11 +181,16 @@ class Planner:
         raise NotNowError(f"there is no key for its sender {owner}{others}")
 
     def _ranked(
-        self, message: Message, usable: frozenset[Gmp], received: frozenset[Gmp], tried: frozenset[Gmp]
+        self,
+        message: Message,
+        usable: frozenset[Gmp],
+        received: frozenset[Gmp],
+        tried: frozenset[Gmp],
+        ranking: tuple[Gmp, ...],
     ) -> list[Gmp]:
         tried = tried.union(*(one.gmps for one in self._store.observations.attempts(message.id)))
         failing = failing_on(self._store.outbox.counts(), message.source_chain, message.destination_chain)
-        situation = Situation(usable=usable, received=received, tried=tried, failing=failing)
+        situation = Situation(usable=usable, received=received, tried=tried, failing=failing, ranking=ranking)
         order = ranked(situation)
         if not order:
             raise NotNowError("no GMP is left: the others are paused, not enabled, or have delivered")

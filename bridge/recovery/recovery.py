@@ -12,6 +12,7 @@ from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.records import Store
+from bridge.records.errors import StoreBusyError
 from bridge.records.retries import RetryJob, RetryRequestSource, RetryState
 from bridge.recovery.planning import ImpossibleError, NotNowError, Plan, Planner, UnneededError, retry_purpose
 from bridge.supervision import Wakeup, keep_doing
@@ -152,7 +153,16 @@ class Recovery:
         request = job.request
         message = await self._planner.find(request.message_id, request.source_chain, request.cause_block)
         tried = request.missing_gmps | request.received_gmps
-        return await self._planner.plan(message, attempt=request.attempt, tried=tried)
+        ranking = self._ranking(request.sequence)
+        return await self._planner.plan(message, attempt=request.attempt, tried=tried, ranking=ranking)
+
+    def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """The index's ranking of GMPs; a retry does not wait for an index that can't be read now."""
+        try:
+            return () if self._source is None else self._source.ranking(sequence)
+        except StoreBusyError as error:
+            _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
+            return ()
 
     def _end_unneeded(self, job: RetryJob, why: str) -> None:
         """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""

@@ -62,6 +62,7 @@ class Requests:
 
     def __init__(self) -> None:
         self.requests: list[RetryRequest] = []
+        self.rankings: dict[int, tuple[Gmp, ...]] = {}
 
     def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
         """See `RetryRequestSource.requests_after`."""
@@ -70,6 +71,10 @@ class Requests:
     def highest_sequence(self) -> int:
         """See `RetryRequestSource.highest_sequence`."""
         return self.requests[-1].sequence if self.requests else 0
+
+    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """See `RetryRequestSource.ranking`."""
+        return self.rankings.get(sequence, ())
 
 
 class World:
@@ -133,7 +138,9 @@ class World:
         """The GMPs that have delivered a message."""
         return self.chains[message.destination_chain].state.receipts.get(message.id, frozenset())
 
-    def request_retry(self, message: Message, attempt: int = 1, generation: int = 0) -> RetryRequest:
+    def request_retry(
+        self, message: Message, attempt: int = 1, generation: int = 0, ranking: tuple[Gmp, ...] = ()
+    ) -> RetryRequest:
         """The index asks for a retry."""
         request = RetryRequest(
             sequence=len(self.requests.requests) + 1,
@@ -152,6 +159,7 @@ class World:
             requested_at=self.clock.now(),
         )
         self.requests.requests.append(request)
+        self.requests.rankings[request.sequence] = ranking
         return request
 
     async def _mine(self) -> None:

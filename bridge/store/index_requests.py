@@ -9,10 +9,13 @@ from sqlalchemy import Select, column, create_engine, func, inspect, make_url, s
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
-from bridge.protocol.retry_requests import COLUMNS, TABLE, RetryRequest
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.retry_requests import COLUMNS, RANKING_COLUMNS, RANKING_TABLE, TABLE, RetryRequest
 from bridge.records.errors import StoreBusyError
 
 _REQUESTS = table(TABLE, *(column(name) for name in COLUMNS))
+_RANKING = table(RANKING_TABLE, *(column(name) for name in RANKING_COLUMNS))
+_GMPS = frozenset(int(gmp) for gmp in Gmp)
 
 
 class IndexRequests:
@@ -36,12 +39,16 @@ class IndexRequests:
         found = self._read(select(func.max(_REQUESTS.c.sequence).label("highest")))
         return (found[0]["highest"] or 0) if found else 0
 
-    def _read(self, query: Select[Any]) -> list[dict[str, Any]]:
+    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        query = select(_RANKING.c.gmp).where(_RANKING.c.sequence == sequence).order_by(_RANKING.c.rank)
+        return tuple(Gmp(row["gmp"]) for row in self._read(query, RANKING_TABLE) if row["gmp"] in _GMPS)
+
+    def _read(self, query: Select[Any], name: str = TABLE) -> list[dict[str, Any]]:
         if self._file is not None and not self._file.exists():
             return []
         try:
             with self._engine.connect() as connection:
-                if not inspect(connection).has_table(TABLE):
+                if not inspect(connection).has_table(name):
                     return []
                 return [dict(row) for row in connection.execute(query).mappings()]
         except OperationalError as error:

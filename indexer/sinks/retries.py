@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, tex
 from bridge.protocol.gmps import gmps_from_bits
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
+from indexer.sinks.ranking import Ranking
 from indexer.sinks.shown import SHOWN_STATUS
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,7 @@ def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
 def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
     requests = tables.retry_requests
     sequence = _next_sequence(connection)
+    ranking = Ranking(connection, policy.stall_after)
     left: dict[tuple[int, int], int] = {}
     written = 0
     for message in overdue:
@@ -76,6 +78,9 @@ def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallP
             continue
         left[lane] -= 1
         connection.execute(insert(requests).values(sequence=sequence, **_request(connection, message, now)))
+        ranked = [{"sequence": sequence, "rank": rank, "gmp": gmp} for rank, gmp in enumerate(ranking.of(message))]
+        if ranked:
+            connection.execute(insert(tables.retry_gmps), ranked)
         log.info("retry requested", message=f"0x{message['message_id'].hex()}", attempt=message["attempts"] + 1)
         sequence += 1
         written += 1

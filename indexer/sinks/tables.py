@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from bridge.protocol import retry_requests as format_
 from indexer import schemas
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 
 
 class Uint64(TypeDecorator[int]):
@@ -200,6 +200,14 @@ retry_requests: Final = Table(
     Column("requested_at", Float, nullable=False),
     UniqueConstraint("message_id", "attempt", "generation"),
     Index("retry_requests_of_lane", "source_chain", "destination_chain", "requested_at"),
+)
+
+retry_gmps: Final = Table(
+    format_.RANKING_TABLE,  # over which GMPs to retry, from rank 0 on; append-only too
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("rank", Integer, primary_key=True, autoincrement=False),
+    Column("gmp", Integer, nullable=False),
 )
 
 retry_closures: Final = Table(

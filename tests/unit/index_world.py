@@ -137,6 +137,10 @@ def gmp_pause_set(gmp: int, until: int) -> Event:
     return "GmpPauseSet", {"gmp": gmp, "until": until}
 
 
+def policy_set(recipient: bytes, chain: int, gmps: int, quorum: int = 1) -> Event:
+    return "PolicySet", {"recipient": "0x" + recipient[12:].hex(), "chain": chain, "quorum": quorum, "gmps": gmps}
+
+
 def absorbed(sent: Message, gmp: int, **changes: Any) -> Event:
     return "DuplicateAbsorbed", {"message_id": sent.id, "gmp": gmp} | changes
 

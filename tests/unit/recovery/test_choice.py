@@ -21,10 +21,15 @@ def order(
     received: Collection[Gmp] = (),
     tried: Collection[Gmp] = (),
     failing: Collection[Gmp] = (),
+    ranking: tuple[Gmp, ...] = (),
 ) -> list[Gmp]:
     return ranked(
         Situation(
-            usable=frozenset(usable), received=frozenset(received), tried=frozenset(tried), failing=frozenset(failing)
+            usable=frozenset(usable),
+            received=frozenset(received),
+            tried=frozenset(tried),
+            failing=frozenset(failing),
+            ranking=ranking,
         )
     )
 
@@ -35,6 +40,11 @@ def test_an_untried_gmp_comes_before_one_that_is_silent() -> None:
 
 def test_a_gmp_that_fails_on_the_lane_comes_last() -> None:
     assert order(usable={H, A, W}, tried={H}, failing={A}) == [W, H, A]
+
+
+def test_among_equals_the_index_ranks_and_one_that_it_does_not_know_comes_behind() -> None:
+    assert order(usable={H, A, W, L}, ranking=(W, A, L)) == [W, A, L, H]
+    assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
 
 
 def test_a_gmp_that_has_delivered_is_never_chosen() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.protocol.gmps import bits_from_gmps
+from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.retry_requests import COLUMNS, RetryRequest
 from bridge.records.errors import StoreBusyError
 from bridge.store.index_requests import IndexRequests
@@ -55,6 +55,20 @@ def test_an_index_without_the_table_has_no_requests(path: Path) -> None:
     sqlite3.connect(path).close()
     path.touch()
     assert IndexRequests(f"sqlite:///{path}").requests_after(0, 10) == []
+
+
+def test_a_ranking_comes_best_first_without_gmps_of_a_later_waybill_and_an_index_without_any_has_none(
+    path: Path,
+) -> None:
+    source = IndexRequests(f"sqlite:///{path}")
+    assert source.ranking(1) == ()  # no index yet
+    writer = index(path, retry_request())
+    assert source.ranking(1) == ()  # one that ranks nothing
+    writer.execute("CREATE TABLE retry_gmps (sequence, rank, gmp)")
+    writer.executemany("INSERT INTO retry_gmps VALUES (?, ?, ?)", [(1, 2, 1), (1, 0, 3), (1, 1, 16), (2, 0, 2)])
+    assert source.ranking(1) == (Gmp.WORMHOLE, Gmp.HYPERLANE)
+    assert source.ranking(3) == ()
+    writer.close()
 
 
 def test_an_index_that_was_made_anew_is_read_anew(path: Path) -> None:
