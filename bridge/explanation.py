@@ -183,25 +183,36 @@ def _reason(
         case Status.EXPIRED | Status.CANCELLED | Status.ORPHANED | Status.DIVERGED | Status.UNFUNDED:
             return _REASONS[status].format(ttl=message.ttl)
         case _:
-            missing = "; ".join(_silence(progress, now) for progress in gmps if progress.stage is not Stage.RECEIVED)
+            unsure = "the index is too far behind to tell more; " if status is Status.UNKNOWN else ""
             counted = f"{len(receipts)} of {message.quorum} GMPs have delivered"
-            return f"{counted}; {missing}" if missing else counted
+            return unsure + "; ".join([counted, *_silences(gmps, now)])
+
+
+def _silences(gmps: Sequence[GmpProgress], now: float) -> list[str]:
+    """Why there is no receipt yet; GMPs of which the same is to be said are named together."""
+    said: dict[str, list[str]] = {}
+    for progress in gmps:
+        if progress.stage is not Stage.RECEIVED:
+            said.setdefault(_silence(progress, now), []).append(progress.gmp.label)
+    return [f"{' and '.join(names)} {words}" for words, names in said.items()]
 
 
 def _silence(progress: GmpProgress, now: float) -> str:
-    name = progress.gmp.label
+    """What is to be said of one GMP or of several."""
     match progress.stage:
         case Stage.FAILING:
             wait = max(0, round((progress.next_try_at or now) - now))
-            return f"{name} failed {progress.tries} times ({progress.last_error}), next try in {wait} s"
+            times = "once" if progress.tries == 1 else f"{progress.tries} times"
+            return f"failed {times} ({progress.last_error}), next try in {wait} s"
         case Stage.DEAD:
-            return f"{name} is given up after {progress.tries} tries ({progress.last_error})"
+            tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
+            return f"took it, and the relayer gave up after {tries} ({progress.last_error})"
         case Stage.DELIVERING:
-            return f"{name} is being delivered"
+            return "took it, and the relayer is delivering it"
         case _ if progress.attempts:
-            return f"{name} took it and waits for its delivery: the GMP may be paused, or its proof not there yet"
+            return "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet"
         case _:
-            return f"{name} took it, and no relayer has seen that: is `waybill relayer run` running?"
+            return "took it, and no relayer has seen that: is `waybill relayer run` running?"
 
 
 def _names(gmps: frozenset[Gmp]) -> str:

@@ -23,6 +23,9 @@ _PASSING: Final = tuple(status for status in Status if status not in (*_LASTING,
 _TIME_MAKES: Final = (Status.STALLED, Status.EXPIRED, Status.UNKNOWN)
 """Shown of messages that are stored as something else; see `transforms/sql/shown_status.sql`."""
 
+_ON_SOURCE: Final = "'MessageIdCreated', 'MessageRouted', 'MessageUnfunded', 'MessageRetried', 'DispatchFailed', 'CancellationRequested'"
+_REPORTED: Final = "'OutcomeReported', 'OutcomeContradicted'"
+
 _LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
 
 
@@ -70,11 +73,12 @@ class IndexBrowser(IndexReader):
         return MessagePage(messages=messages, next=more, looked_at=number)
 
     def events(self, message_id: bytes) -> list[EventRecord]:
-        """What happened to a message: by time, and within a second the source's events first."""
+        """What happened to a message: by time, and within a second as it came: created, delivered, reported."""
         rows = self._rows(
-            """
+            f"""
             select * from events where message_id = :id and event is not null and error is null
-            order by block_time, case when event in ('MessageReceived', 'MessageExecuted') then 1 else 0 end,
+            order by block_time,
+              case when event in ({_ON_SOURCE}) then 0 when event in ({_REPORTED}) then 2 else 1 end,
               chain_id, block_number, log_index
             """,
             id=message_id,

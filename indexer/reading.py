@@ -114,7 +114,7 @@ class IndexReader:
         return self._divergences(DIVERGENCES)
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
-        """What contradicts what about one message, as far as its own events tell."""
+        """What contradicts what about one message, or about the fan-out that it is a part of."""
         return self._divergences(DIVERGENCES_OF_MESSAGE, id=message_id)
 
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:

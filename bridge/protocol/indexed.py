@@ -172,6 +172,8 @@ class EventRecord:
     receipts: int | None
     quorum: int | None
     reason: bytes | None
+    outcome: int | None  # how the message ended: 1 executed, 2 expired, 3 cancelled
+    second_outcome: int | None  # what a later report says instead
     envelope: bytes | None
 
 
@@ -279,7 +281,7 @@ class Index(Protocol):
         """Deliveries that changed nothing, the newest first."""
 
     def divergences_of(self, message_id: bytes) -> list[DivergenceRecord]:
-        """What contradicts what about one message, as far as its own events tell."""
+        """What contradicts what about one message, or about the fan-out that it is a part of."""
 
     def divergences(self) -> list[DivergenceRecord]:
         """Facts that contradict one another: none is to be expected. Takes as long as there are messages."""

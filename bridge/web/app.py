@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from bridge.web.decisions import OpenDesk, add_decisions
 from bridge.web.guards import Guard, TooManyStreamsError, client_of
 from bridge.web.letters import listed, read_letter
 from bridge.web.live import changes, fingerprint
-from bridge.web.messages import ShownMessage, read_message
+from bridge.web.messages import ShownMessage, message_data, read_message, tried_gmps
 from bridge.web.rendering import environment
 from bridge.web.search import search
 from bridge.web.settings import ExplorerSettings
@@ -42,6 +43,9 @@ _DIVERGENCES_LAST: Final = 60.0
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _ROWS: Final = 50
+
+
+_TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
 
 
 class Explorer:
@@ -62,6 +66,7 @@ class Explorer:
             public_rpc=settings.public_rpc,
             block_explorers=settings.block_explorers,
             clock=sources.clock,
+            assets=_fingerprint_of(STATIC),
         )
         self.divergences: Remembered[list[DivergenceRecord]] = Remembered(
             lambda: self._ask(lambda index: index.divergences(), []), lasts=_DIVERGENCES_LAST
@@ -88,13 +93,22 @@ class Explorer:
 
     def problem(self, status_code: int, text: str) -> HTMLResponse:
         """A page that says what went wrong."""
-        return self.page("problem.html", status_code, title="Not this way", text=text)
+        title = _TITLES.get(status_code, "Something failed here" if status_code >= 500 else "Not this way")
+        return self.page("problem.html", status_code, title=title, text=text)
+
+    def refusal(self, request: Request, status_code: int, text: str) -> Response:
+        """What went wrong, as a page for whoever reads pages and as a line for programs."""
+        if "text/html" in request.headers.get("accept", ""):
+            return self.problem(status_code, text)
+        return PlainTextResponse(f"{text}\n", status_code)
 
     # Pages. Each is a plain function: reading a store blocks, so they run in threads.
 
     def messages(self, request: Request) -> Response:
         """The list of messages, as chosen by the link."""
         chosen = listing.read_listing(self.sources, dict(request.query_params))
+        if chosen.wanted.status is Status.DEAD:  # the relayer's word; the index goes by what the chains say
+            return RedirectResponse("/dead-letters", 303)
         rows = self.rows(chosen)
         return self.page(
             "messages.html",
@@ -136,11 +150,11 @@ class Explorer:
         """The parts of a message's page that are live."""
         if shown is None:
             return {"facts": self.render("_unknown.html", message_id=message_id), "acts": "", "content": ""}
-        data = json.dumps(_message_json(shown.message)) if shown.message else ""
+        data = json.dumps(message_data(shown.message)) if shown.message else ""
         can_act = self._can_act(shown.message)
         return {
             "facts": self.render("_facts.html", shown=shown),
-            "acts": self.render("_acts.html", shown=shown, data=data, tried=_tried(shown), can_act=can_act),
+            "acts": self.render("_acts.html", shown=shown, data=data, tried=tried_gmps(shown), can_act=can_act),
             "content": self.render("_content.html", shown=shown),
         }
 
@@ -176,6 +190,7 @@ class Explorer:
         spending, unknown = self._spent()
         return self.page(
             "gmps.html",
+            has_index=index is not None,
             health=health,
             sample=figures.SAMPLE,
             paid={gmp.number: spending and paid_for_gmp(spending, gmp.number) for gmp in health},
@@ -194,6 +209,7 @@ class Explorer:
             "letters.html",
             letters=found,
             without=without,
+            has_relayer=log is not None or self.sources.store() is not None,
             chosen=chosen,
             counts=log.counts() if log else {},
             states=LetterStatus,
@@ -209,9 +225,13 @@ class Explorer:
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""
         index = self.sources.index()
+        found = self.divergences.look(_PATIENCE) if index else []
         return self.page(
             "faults.html",
-            divergences=self.divergences.look(_PATIENCE),
+            has_index=index is not None,
+            divergences=None
+            if found is None
+            else sorted(found, key=lambda one: one.severity),  # critical, high, medium
             duplicates=index.duplicates(limit=_ROWS) if index else [],
         )
 
@@ -222,7 +242,7 @@ class Explorer:
             return RedirectResponse(goal.path, 303)
         if goal.several:
             return self.page("several.html", typed=typed, several=goal.several)
-        return self.page("problem.html", 404, title="Nothing found", text=goal.problem)
+        return self.page("problem.html", 404, title="Nothing found", text=goal.problem, typed=typed)
 
     def network(self) -> Response:
         """The deployments file as a visitor's browser may have it: with the public RPC URLs only."""
@@ -247,7 +267,7 @@ def create_app(
     explorer = Explorer(sources, settings or ExplorerSettings())
     explorer.can_decide = open_desk is not None and not explorer.settings.read_only
     app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None)
-    guard = Guard(explorer.settings)
+    guard = Guard(explorer.settings, explorer.refusal)
     app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
@@ -265,8 +285,14 @@ def create_app(
         return explorer.problem(503, f"a store can't be read now: {error}")
 
     @app.exception_handler(HTTPException)
-    def refused(_request: Request, error: HTTPException) -> Response:
-        return explorer.problem(error.status_code, str(error.detail))
+    def refused(request: Request, error: HTTPException) -> Response:
+        text = f"there is no page {request.url.path[:200]!r}" if error.detail == "Not Found" else str(error.detail)
+        return explorer.problem(error.status_code, text)
+
+    @app.exception_handler(Exception)
+    def failed(request: Request, _error: Exception) -> Response:
+        answer = explorer.refusal(request, 500, "the explorer failed at this page; its own log says how")
+        return guard.protected(request, answer)  # this handler stands outside the guard
 
     return app
 
@@ -331,8 +357,16 @@ def _add_streams(app: FastAPI, explorer: Explorer, guard: Guard) -> None:
         return stream(request, known, lambda: explorer.live_message(wanted))
 
     @app.exception_handler(TooManyStreamsError)
-    def too_many(_request: Request, _error: TooManyStreamsError) -> Response:
-        return PlainTextResponse("too many live updates are open; close some pages\n", 429)
+    def too_many(request: Request, _error: TooManyStreamsError) -> Response:
+        return explorer.refusal(request, 429, "too many live updates are open; close some pages")
+
+
+def _fingerprint_of(folder: Path) -> str:
+    """Changes when one of the files does, so that browsers may keep them for as long as it is the same."""
+    digest = sha256()
+    for file in sorted(folder.iterdir()):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _id_in(text: str) -> bytes:
@@ -343,25 +377,3 @@ def _id_in(text: str) -> bytes:
     if len(message_id) != 32:
         raise HTTPException(400, f"{text[:80]!r} is not a message id (0x and 64 hex digits)")
     return message_id
-
-
-def _tried(shown: ShownMessage) -> str:
-    record = shown.record
-    return ",".join(gmp.label for gmp in sorted(record.dispatched | record.received)) if record else ""
-
-
-def _message_json(message: Message) -> dict[str, Any]:
-    """The message as the dApp kit has it, with integers as text: JSON's would be rounded."""
-    word = {name: f"0x{getattr(message, name).hex()}" for name in ("sender", "recipient", "replaces", "payload")}
-    return word | {
-        "sourceChain": str(message.source_chain),
-        "sourceRouter": f"0x{message.source_router.hex()}",
-        "nonce": str(message.nonce),
-        "destinationChain": str(message.destination_chain),
-        "destinationRouter": f"0x{message.destination_router.hex()}",
-        "gasLimit": str(message.gas_limit),
-        "sentAt": str(message.sent_at),
-        "ttl": message.ttl,
-        "kind": int(message.kind),
-        "quorum": message.quorum,
-    }

@@ -12,7 +12,6 @@ from fastapi import Request, Response
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
-from starlette.responses import PlainTextResponse
 
 from bridge.web.settings import ExplorerSettings
 
@@ -21,7 +20,13 @@ _MOST_BYTES: Final = 20_000
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
+_OK: Final = 200
+_WAIT: Final = "10"
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+"""For files whose address names their content."""
+
 Next = Callable[[Request], Awaitable[Response]]
+Refuse = Callable[[Request, int, str], Response]
 
 
 class TooManyStreamsError(Exception):
@@ -31,8 +36,14 @@ class TooManyStreamsError(Exception):
 class Guard:
     """Stands before every request."""
 
-    def __init__(self, settings: ExplorerSettings) -> None:
-        """Counts from zero."""
+    def __init__(self, settings: ExplorerSettings, refuse: Refuse) -> None:
+        """Counts from zero.
+
+        Args:
+            settings: the limits.
+            refuse: makes the answer to what may not pass, of a status code and what is wrong.
+        """
+        self._refuse = refuse
         self._headers = security_headers(settings.public_rpc.values())
         self._limit = RateLimitItemPerMinute(settings.requests_per_minute)
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
@@ -41,20 +52,29 @@ class Guard:
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
         """Answers what may not pass, and sets the headers on everything."""
-        response = self._refusal(request) or await call_next(request)
+        return self.protected(request, self._refusal(request) or await call_next(request))
+
+    def protected(self, request: Request, response: Response) -> Response:
+        """The response with the headers that everything has."""
+        if request.url.path.startswith("/static/") and "v" in request.query_params and response.status_code == _OK:
+            response.headers["cache-control"] = _FOR_EVER
         for name, value in self._headers.items():
             response.headers.setdefault(name, value)
         return response
 
     def _refusal(self, request: Request) -> Response | None:
         if request.method not in _SAFE_METHODS and not is_same_origin(request):
-            return PlainTextResponse("requests that change something must come from this site's own pages\n", 403)
+            return self._refuse(request, 403, "requests that change something must come from this site's own pages")
         length = request.headers.get("content-length", "0" if request.method in _SAFE_METHODS else "")
         if not length.isdigit() or int(length) > _MOST_BYTES:
-            return PlainTextResponse(f"say how long the request is; more than {_MOST_BYTES} bytes are refused\n", 413)
+            return self._refuse(request, 413, f"say how long the request is; more than {_MOST_BYTES} bytes are refused")
         if not self._limiter.hit(self._limit, client_of(request)):
-            text = f"more than {self._limit.amount} requests in a minute; wait a little\n"
-            return PlainTextResponse(text, 429, {"retry-after": "10"})
+            text = (
+                f"more than {self._limit.amount} requests in a minute: wait {_WAIT} seconds, then load the page again"
+            )
+            answer = self._refuse(request, 429, text)
+            answer.headers["retry-after"] = _WAIT
+            return answer
         return None
 
     def check_streams(self, client: str) -> None:

@@ -48,6 +48,7 @@ class ShownLetter:
     reason: str
     failures: Sequence[dict[str, Any]]
     analysis: Analysis | None  # None: its document is archived
+    suggestion: str  # what to do next; a command stands between backticks
     history: tuple[LetterStep, ...]
     acts: tuple[LetterAct, ...]
 
@@ -88,14 +89,24 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
             situation=_situation(sources, letter.message_id),
             now=sources.clock(),
         )
+    acts = _acts(sources, letter) if letter.status in OPEN else ()
     return ShownLetter(
         letter=letter,
         reason=document["reason"] if document else "its document is archived",
         failures=document["failureHistory"] if document else [],
         analysis=analysis,
+        suggestion=_suggestion(analysis, acts),
         history=tuple(_step(record) for record in history),
-        acts=_acts(sources, letter) if letter.status in OPEN else (),
+        acts=acts,
     )
+
+
+def _suggestion(analysis: Analysis | None, acts: Sequence[LetterAct]) -> str:
+    """What the analysis suggests, with its command if it is a single decision."""
+    if analysis is None:
+        return ""
+    command = next((act.command for act in acts if act.kind == analysis.suggestion), None)
+    return f"{analysis.suggestion}: `{command}`" if command else analysis.suggestion
 
 
 def _message(document: Any) -> Message | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bridge.explanation import Explanation, IndexView, explain
 from bridge.protocol.deployment import DeploymentError
@@ -14,11 +15,15 @@ from bridge.protocol.status import Status
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob
 from bridge.web.payload import Decoded, decode_payload
-from bridge.web.rendering import account
+from bridge.web.rendering import account, tone
 from bridge.web.sources import Sources
 from bridge.web.timeline import Step, Transaction, gmp_name, timeline, transactions
 
-_NO_RECEIPT = (Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.UNKNOWN)
+_OPEN = (Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD, Status.UNKNOWN)
+"""States in which another GMP may still bring it to its quorum."""
+
+_WAITED_FOR = "medium"
+"""The severity of what contradicts nothing yet: somebody waits, and the state says so already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,7 @@ class ShownMessage:
 
     message_id: bytes
     status: Status
+    tone: str  # of the state: good, warn, bad, plain or quiet
     reason: str
     next_action: str
     message: Message | None  # None: its source has not been read
@@ -96,15 +102,18 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         return None
     explanation = _explanation(facts, sources.clock())
     record, message = facts.record, facts.message
-    status = record.status if record else explanation.status if explanation else Status.UNKNOWN
+    status = _status(record, explanation)
+    contradicted = any(one.severity != _WAITED_FOR for one in facts.divergences)
+    advice = (Status.DIVERGED if contradicted else status).next_action.format(id=f"0x{message_id.hex()}")
     source = record.source_chain if record else message.source_chain if message else None
     destination = record.destination_chain if record else message.destination_chain if message else None
     steps = tuple(timeline(facts.events, facts.jobs))
     return ShownMessage(
         message_id=message_id,
         status=status,
+        tone="bad" if contradicted else tone(status),
         reason=explanation.reason if explanation else "no chain that has been read created it",
-        next_action=status.next_action.format(id=f"0x{message_id.hex()}"),
+        next_action=sources.commands_in(advice),
         message=message,
         record=record,
         lane=f"{sources.chain_name(source)} → {sources.chain_name(destination)}",
@@ -122,6 +131,13 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         acts=_acts(sources, message, status, facts.record),
         divergences=tuple(facts.divergences),
     )
+
+
+def _status(record: MessageRecord | None, explanation: Explanation | None) -> Status:
+    """What the index says, but that only the relayer knows when a message's last delivery was given up."""
+    if explanation is not None and (record is None or explanation.status is Status.DEAD):
+        return explanation.status
+    return record.status if record else Status.UNKNOWN
 
 
 def _gather(sources: Sources, message_id: bytes) -> _Facts:
@@ -288,7 +304,7 @@ def _acts(sources: Sources, message: Message | None, status: Status, record: Mes
                 command=command("expire"),
             )
             return (mark,)
-        case _ if status in _NO_RECEIPT and (record is None or record.retriable):
+        case _ if status in _OPEN and (record is None or record.retriable):
             return (retry, cancel)
         case _:
             return ()
@@ -304,3 +320,26 @@ def _unused(sources: Sources, message: Message, record: MessageRecord | None) ->
     tried = record.dispatched | record.received if record else frozenset[Gmp]()
     untried = sorted(usable - tried)
     return f" --gmps {untried[0].label}" if untried else ""
+
+
+def tried_gmps(shown: ShownMessage) -> str:
+    """The GMPs that have been tried already, by name."""
+    record = shown.record
+    return ",".join(gmp.label for gmp in sorted(record.dispatched | record.received)) if record else ""
+
+
+def message_data(message: Message) -> dict[str, Any]:
+    """The message as the dApp kit has it, with integers as text: JSON's would be rounded."""
+    word = {name: f"0x{getattr(message, name).hex()}" for name in ("sender", "recipient", "replaces", "payload")}
+    return word | {
+        "sourceChain": str(message.source_chain),
+        "sourceRouter": f"0x{message.source_router.hex()}",
+        "nonce": str(message.nonce),
+        "destinationChain": str(message.destination_chain),
+        "destinationRouter": f"0x{message.destination_router.hex()}",
+        "gasLimit": str(message.gas_limit),
+        "sentAt": str(message.sent_at),
+        "ttl": message.ttl,
+        "kind": int(message.kind),
+        "quorum": message.quorum,
+    }

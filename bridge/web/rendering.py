@@ -53,17 +53,27 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "moment": moment,
         "clock": clock,
         "duration": duration,
-        "tone": lambda status: _TONES.get(status) or _LETTER_TONES[status],
+        "tone": tone,
         "words": words,
         "wei": amount,
         "count": lambda number: f"{number:,}".replace(",", " "),
         "harmless": harmless,
         "coded": coded,
     }
-    made.globals |= {"chain_name": sources.chain_name, "network": sources.deployment.network, **shared}
+    made.globals |= {
+        "chain_name": sources.chain_name,
+        "commands_in": sources.commands_in,
+        "network": sources.deployment.network,
+        **shared,
+    }
     for name in made.list_templates():
         made.get_template(name)  # compiled now, so that the first visitor does not wait for it
     return made
+
+
+def tone(status: Status | LetterStatus) -> str:
+    """How a state looks: good, warn, bad, plain or quiet."""
+    return _TONES[status] if isinstance(status, Status) else _LETTER_TONES[status]
 
 
 def hexadecimal(value: bytes) -> str:

@@ -48,6 +48,4 @@ def _by_word(sources: Sources, word: bytes) -> Goal:
         return Goal(path=f"/message/0x{found[0].hex()}")
     if found:
         return Goal(several=tuple(found))
-    return Goal(
-        problem=f"neither a message nor a transaction 0x{word.hex()} is known here; the index may be behind, see the lanes"
-    )
+    return Goal(problem=f"neither a message nor a transaction 0x{word.hex()} is known here")

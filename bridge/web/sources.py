@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ from bridge.web.payload import PayloadAbi
 
 _T = TypeVar("_T")
 
+
+_COMMAND = re.compile(r"`waybill ([^`]*)`")
 
 _REST = 10
 """A figure is left alone for so many times as long as it took: at most a tenth of a core goes into each."""
@@ -99,6 +102,10 @@ class Sources:
         """A command line for this network."""
         network = self.deployment.network
         return f"waybill {words}" if network == "devnet" else f"waybill {words} --network {network}"
+
+    def commands_in(self, text: str) -> str:
+        """The same text, its commands between backticks being for this network."""
+        return _COMMAND.sub(lambda found: f"`{self.command(found.group(1))}`", text)
 
     def chain_name(self, chain_id: int | None) -> str:
         """A chain's name, or its id where the deployments file does not know it."""

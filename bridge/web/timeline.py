@@ -110,10 +110,12 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "MessageCancelled": ("Cancelled", "bad"),
     "CancellationCameTooLate": ("The cancellation came too late", "warn"),
     "ArrivedAfterEnd": ("{gmp} delivered after its end: nothing changed", "plain"),
-    "OutcomeReported": ("The destination reported how it ended", "good"),
-    "OutcomeContradicted": ("A later report says something else", "bad"),
+    "OutcomeReported": ("The destination reported how it ended: {outcome}", "good"),
+    "OutcomeContradicted": ("A later report says something else: {second}", "bad"),
 }
 """By event, the words and their tone."""
+
+_OUTCOMES: Final[Mapping[int | None, str]] = {1: "executed", 2: "expired", 3: "cancelled"}
 
 
 def _words(event: EventRecord) -> tuple[str, str]:
@@ -121,7 +123,13 @@ def _words(event: EventRecord) -> tuple[str, str]:
     over = ", ".join(item.label for item in sorted(gmps_from_bits(event.gmps or 0))) or "no GMP"
     reason = explain_revert(event.reason or b"")
     shown = words.format(
-        gmp=gmp_name(event.gmp), gmps=over, attempt=event.attempt, reason=reason, counted=_counted(event)
+        gmp=gmp_name(event.gmp),
+        gmps=over,
+        attempt=event.attempt,
+        reason=reason,
+        counted=_counted(event),
+        outcome=_OUTCOMES.get(event.outcome, event.outcome),
+        second=_OUTCOMES.get(event.second_outcome, event.second_outcome),
     )
     return shown, tone
 

@@ -37,10 +37,11 @@ def shown_status(messages: str = "messages") -> str:
 SHOWN_STATUS: Final = shown_status()
 
 
-def _of_messages(messages: str, receipts: str) -> str:
+def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
     return query(
         "divergences",
         messages=messages,
+        fan_outs=fan_outs,
         receipts=receipts,
         chains="chains",
         adapters="""(
@@ -61,7 +62,7 @@ select 'FINALITY_VIOLATED', message_id, chain_id, null, evidence from marks wher
 """
 
 DIVERGENCES: Final = f"""
-select * from ({_of_messages("messages", "receipts")}) as d
+select * from ({_of_messages("messages", "receipts", "messages")}) as d
 union all {_MARKS}
 union all
 select 'LANE_DIFFERS', null,
@@ -72,10 +73,17 @@ from lane_checks where verdict = 'different'
 """
 """Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""
 
+_FAN_OUT: Final = """(
+  select f.* from messages one join messages f
+    on f.source_chain = one.source_chain and f.source_transaction = one.source_transaction
+    and f.sender = one.sender and f.payload_hash = one.payload_hash
+  where one.message_id = :id
+)"""
+_MESSAGE: Final = "(select * from messages where message_id = :id)"
+_ITS_RECEIPTS: Final = "(select * from receipts where message_id = :id)"
+
 DIVERGENCES_OF_MESSAGE: Final = f"""
-select * from ({
-    _of_messages("(select * from messages where message_id = :id)", "(select * from receipts where message_id = :id)")
-}) as d where kind <> 'NONCE_GAP'
+select * from ({_of_messages(_MESSAGE, _ITS_RECEIPTS, _FAN_OUT)}) as d where kind <> 'NONCE_GAP'
 union all {_MARKS} and message_id = :id
 """
-"""The same of the one message `:id`. What only shows between messages, gaps and differing fan-outs, is not in it."""
+"""The same of the one message `:id`, and of the fan-out that it is a part of. Gaps of its lane are not in it."""

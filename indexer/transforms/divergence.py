@@ -34,6 +34,7 @@ def divergences(
     text = query(
         "divergences",
         messages="{messages}",
+        fan_outs="{messages}",
         receipts="{receipts}",
         chains="{chains}",
         adapters="{adapters}",

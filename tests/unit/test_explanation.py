@@ -76,7 +76,7 @@ def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> IndexView:
 def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
     found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
     assert found.status is Status.RECEIVED
-    assert found.reason == ("1 of 2 GMPs have delivered; axelar failed 1 times (gateway is down), next try in 12 s")
+    assert found.reason == ("1 of 2 GMPs have delivered; axelar failed once (gateway is down), next try in 12 s")
     assert [(item.gmp, item.stage) for item in found.gmps] == [
         (Gmp.HYPERLANE, Stage.RECEIVED),
         (Gmp.AXELAR, Stage.FAILING),
@@ -85,8 +85,16 @@ def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
 
 def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
     found = explained(entry(Gmp.HYPERLANE), index=seen_by_index(Status.ROUTED))
-    assert "hyperlane took it and waits for its delivery" in found.reason
+    assert "hyperlane took it, and its delivery is still to come" in found.reason
     assert "axelar took it, and no relayer has seen that" in found.reason
+
+
+def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_that_is_behind_says_so() -> None:
+    found = explained(index=seen_by_index(Status.UNKNOWN))
+    assert found.reason == (
+        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; hyperlane and axelar took it, and no "
+        "relayer has seen that: is `waybill relayer run` running?"
+    )
 
 
 def test_the_router_overrules_an_index_that_is_behind() -> None:
@@ -137,7 +145,7 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
     failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
     dead = claimed.buried(claimed.claim_held, failure)
     found = explained(replace(dead))
-    assert "axelar is given up after 1 tries (bad proof)" in found.reason
+    assert "axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
     assert found.gmps[0].stage is Stage.DEAD
 
 
@@ -164,7 +172,7 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
     both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE))
     assert both.status is Status.DEAD
     assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
-    assert "axelar is given up after 1 tries (gateway is down)" in both.reason
+    assert "hyperlane and axelar took it, and the relayer gave up after 1 try (gateway is down)" in both.reason
     one = explained(given_up(Gmp.AXELAR), receipts=frozenset({Gmp.HYPERLANE}), index=seen_by_index(Status.RECEIVED))
     assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
     assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED

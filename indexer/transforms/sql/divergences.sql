@@ -68,14 +68,15 @@ union all
 select 'FAN_OUT_DIFFERS', min(m.message_id), m.source_chain, null,
   'of ' || cast(count(*) as $text) || ' messages with the same payload ' || cast(sum(case m.status when 'EXECUTED' then 1 else 0 end) as $text)
     || ' were executed, and ' || cast(sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) as $text) || ' never will be'
-from $messages m
+from $fan_outs m
 where m.source_block is not null
 group by m.source_chain, m.source_transaction, m.sender, m.payload_hash
 having count(distinct m.destination_chain) > 1 and sum(case m.status when 'EXECUTED' then 1 else 0 end) > 0
   and sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) > 0
 union all
 select 'OUTCOME_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
-  'reported to the source: ' || cast(m.outcome as $text) || ', on the destination: ' || m.status
+  'reported to the source: ' || case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else cast(m.outcome as $text) end
+    || ', on the destination: ' || case when m.executions > 0 then 'EXECUTED' else m.status end
 from $messages m
 where m.contradicted or (m.outcome is not null and m.status <> 'DIVERGED'
   and m.status <> case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' end)

@@ -56,16 +56,17 @@ class Client:
 
     app: FastAPI
 
-    def get(self, path: str, params: dict[str, str] | None = None) -> Response:
+    def get(self, path: str, params: dict[str, str] | None = None, headers: dict[str, str] | None = None) -> Response:
         """What it answers; redirects are not followed."""
-        return asyncio.run(self._request("GET", path, params=params))
+        return asyncio.run(self._request("GET", path, params=params, headers=headers))
 
     def post(self, path: str, headers: dict[str, str] | None = None, json: Any = None) -> Response:
         """What it answers."""
         return asyncio.run(self._request("POST", path, headers=headers, json=json))
 
     async def _request(self, method: str, path: str, **arguments: Any) -> Response:
-        async with AsyncClient(transport=ASGITransport(self.app), base_url="http://explorer") as client:
+        transport = ASGITransport(self.app, raise_app_exceptions=False)
+        async with AsyncClient(transport=transport, base_url="http://explorer") as client:
             return await client.request(method, path, **arguments)
 
 

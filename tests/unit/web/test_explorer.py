@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from dataclasses import replace
@@ -21,8 +22,19 @@ from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
 from bridge.web.timeline import gmp_name
 from indexer.browsing import SCANNED
+from tests.unit.dlq_world import Undertaking
 from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import absorbed, executed, expired, failed, received, retried, routed, sent_message
+from tests.unit.index_world import (
+    absorbed,
+    executed,
+    expired,
+    failed,
+    received,
+    reported,
+    retried,
+    routed,
+    sent_message,
+)
 from tests.unit.web.explorer import Client, World, deployment, text_of
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"
@@ -191,7 +203,10 @@ def test_every_page_comes_before_any_index_or_relayer_has_run(world: World) -> N
     explorer = world.explorer(has_stores=False)
     for path in ("/", "/messages", "/lanes", "/gmps", "/dead-letters", "/faults"):
         assert explorer.get(path).status_code == 200, path
-    assert "waybill index run" in explorer.get("/").text
+    for path in ("/", "/lanes", "/gmps", "/faults"):
+        assert "waybill index run" in explorer.get(path).text, path
+    assert "waybill relayer run" in explorer.get("/dead-letters").text
+    assert "note good" not in explorer.get("/faults").text + explorer.get("/dead-letters").text, "nothing is known"
     assert explorer.get(page(sent_message())).status_code == 404
 
 
@@ -257,6 +272,94 @@ def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> Non
     assert "executions on the destination: 2" in evidence
 
 
+def test_a_fan_out_that_reached_only_some_chains_is_evidence_on_the_page_of_each_of_its_messages(world: World) -> None:
+    parts = [sent_message(1, quorum=1, ttl=50, payload=b"state", destination_chain=chain) for chain in (BETA, 31339)]
+    world.alpha.mine(*map(routed, parts))
+    world.alpha.transactions.update((sent.id, "0x" + "ab" * 32) for sent in parts)
+    world.beta.mine(received(parts[0], 1), executed(parts[0]))
+    world.index()
+    explorer = world.explorer()
+    assert "Evidence" not in explorer.get(page(parts[0])).text
+    world.alpha.mine(reported(parts[1], 2))
+    world.index()
+    for sent in parts:
+        body = explorer.get(page(sent)).text
+        assert "of 2 messages with the same payload 1 were executed, and 1 never will be" in body
+        assert f'href="/search?q=0x{"ab" * 32}"' in body, "leads to the others"
+        assert "look at the evidence before anything else" in text_of(body)
+    assert "reported how it ended: expired" in explorer.get(page(parts[1])).text
+
+
+def test_a_receipt_that_nothing_explains_is_never_shown_as_a_success(world: World) -> None:
+    forged = sent_message(quorum=1)
+    world.beta.mine(received(forged, 1), executed(forged))
+    world.alpha.mine(time=world.now + 100)
+    world.index()
+    body = world.explorer().get(page(forged)).text
+    assert 'banner bad" data-state="EXECUTED"' in body
+    assert "But facts about it contradict each other" in body
+    assert "Next: look at the evidence before anything else" in text_of(body)
+    assert "account=unknown" not in body
+
+
+def test_a_message_whose_deliveries_were_all_given_up_is_dead_and_led_to_its_letter(world: World) -> None:
+    sent = sent_message()
+    world.alpha.mine(routed(sent, gmps=0b1))
+    world.index()
+    undertaking = Undertaking(store=world.relayer)
+    asyncio.run(undertaking.die(sent, error="no gas"))
+    explorer = world.explorer(ExplorerSettings(public_rpc=RPC), network="testnet")
+    body = explorer.get(page(sent)).text
+    assert 'data-state="DEAD"' in body
+    shown = text_of(body)
+    assert "hyperlane took it, and the relayer gave up after 1 try (no gas)" in shown
+    assert f"Next: decide about its dead letter: waybill dlq show 0x{sent.id.hex()} --network testnet" in shown
+    assert re.findall(r'data-act="(\w+)"', body) == ["retry", "cancel"]
+    assert explorer.get("/messages?status=dead").headers["location"] == "/dead-letters"
+
+
+def test_steps_of_one_second_stand_in_the_order_in_which_they_happened(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), failed(sent, b"\x08\xc3\x79\xa0" + encode(["string"], ["closed"])))
+    world.index()
+    shown = text_of(world.explorer().get(page(sent)).text).partition("Timeline")[2]
+    steps = ["Sent over hyperlane", "hyperlane delivered: 1 of 1", "The recipient refused"]
+    assert sorted(steps, key=shown.index) == steps
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "said"),
+    [
+        ("/nowhere", 404, "there is no page '/nowhere'"),
+        ("/messages?status=NICE", 400, "status='NICE' can't be used"),
+        ("/lanes", 500, "the explorer failed at this page; its own log says how"),
+    ],
+)
+def test_whatever_goes_wrong_is_a_page_with_a_way_back(path: str, code: int, said: str) -> None:
+    def broken() -> None:
+        raise RuntimeError("<b>a bug</b>")
+
+    app = create_app(Sources(deployment=deployment(), index=broken, store=lambda: None))
+    answer = Client(app).get(path, headers={"accept": "text/html"})
+    assert answer.status_code == code
+    assert said in html.unescape(answer.text)
+    assert 'href="/messages"' in answer.text
+    assert "a bug" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_files_are_kept_by_browsers_until_they_change_and_pages_never(world: World) -> None:
+    explorer = world.explorer()
+    answer = explorer.get("/")
+    assert answer.headers["cache-control"] == "no-store"
+    files = re.findall(r'(?:href|src)="(/static/[^"]+)"', answer.text)
+    assert len(files) == 4
+    for file in files:
+        assert "immutable" in explorer.get(file).headers["cache-control"]
+        assert explorer.get(file.partition("?")[0]).headers["cache-control"] == "no-store"
+
+
 def test_every_answer_carries_a_policy_that_lets_nothing_foreign_in(world: World) -> None:
     explorer = world.explorer(ExplorerSettings(public_rpc=RPC))
     for path in ("/", "/lanes", "/static/style.css", "/message/0x12", "/nowhere", "/messages?status=x"):
@@ -302,7 +405,11 @@ def test_a_client_that_asks_too_often_is_told_to_wait(world: World) -> None:
     codes = [explorer.get("/static/icon.svg").status_code for _ in range(25)]
     assert codes[:20] == [200] * 20
     assert codes[-1] == 429
-    assert explorer.get("/").headers["retry-after"] == "10"
+    refused = explorer.get("/", headers={"accept": "text/html"})
+    assert refused.headers["retry-after"] == "10"
+    assert "wait 10 seconds" in refused.text
+    assert "<html" in refused.text
+    assert "<html" not in explorer.get("/").text
 
 
 def test_a_request_from_another_site_can_change_nothing(world: World) -> None:
