@@ -104,14 +104,15 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
     record, message = facts.record, facts.message
     status = _status(record, explanation)
     contradicted = any(one.severity != _WAITED_FOR for one in facts.divergences)
-    advice = (Status.DIVERGED if contradicted else status).next_action.format(id=f"0x{message_id.hex()}")
+    advised = Status.DIVERGED if contradicted else status if message else Status.UNKNOWN
+    advice = advised.next_action.format(id=f"0x{message_id.hex()}")
     source = record.source_chain if record else message.source_chain if message else None
     destination = record.destination_chain if record else message.destination_chain if message else None
     steps = tuple(timeline(facts.events, facts.jobs))
     return ShownMessage(
         message_id=message_id,
         status=status,
-        tone="bad" if contradicted else tone(status),
+        tone="bad" if contradicted else tone(status) if message else "warn",
         reason=explanation.reason if explanation else "no chain that has been read created it",
         next_action=sources.commands_in(advice),
         message=message,

@@ -109,3 +109,6 @@ export function observe(page: Page): Observed {
   page.on("request", (request) => origins.add(new URL(request.url()).origin));
   return { errors, origins };
 }
+
+/** Errors in the page, but for Chromium's note on a page that is not there, or not yet. */
+export const problems = ({ errors }: Observed): readonly string[] => errors.filter((error) => !error.includes("status of 404"));

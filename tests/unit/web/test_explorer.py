@@ -25,6 +25,7 @@ from indexer.browsing import SCANNED
 from tests.unit.dlq_world import Undertaking
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
+    START,
     absorbed,
     executed,
     expired,
@@ -293,7 +294,11 @@ def test_a_fan_out_that_reached_only_some_chains_is_evidence_on_the_page_of_each
 def test_a_receipt_that_nothing_explains_is_never_shown_as_a_success(world: World) -> None:
     forged = sent_message(quorum=1)
     world.beta.mine(received(forged, 1), executed(forged))
-    world.alpha.mine(time=world.now + 100)
+    world.index()
+    early = world.explorer().get(page(forged)).text
+    assert 'banner warn" data-state="EXECUTED"' in early, "its source is not read that far"
+    assert "Next: let the index catch up" in text_of(early)
+    world.alpha.mine(time=START + 100)
     world.index()
     body = world.explorer().get(page(forged)).text
     assert 'banner bad" data-state="EXECUTED"' in body
