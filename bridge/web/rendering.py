@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -54,6 +54,7 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "clock": clock,
         "duration": duration,
         "tone": tone,
+        "delivered": delivered,
         "words": words,
         "wei": amount,
         "count": lambda number: f"{number:,}".replace(",", " "),
@@ -74,6 +75,24 @@ def environment(sources: Sources, **shared: Any) -> Environment:
 def tone(status: Status | LetterStatus) -> str:
     """How a state looks: good, warn, bad, plain or quiet."""
     return _TONES[status] if isinstance(status, Status) else _LETTER_TONES[status]
+
+
+class _Counted(Protocol):
+    """Whatever has receipts."""
+
+    @property
+    def receipts(self) -> int: ...
+
+    @property
+    def quorum(self) -> int | None: ...
+
+
+def delivered(message: _Counted) -> str:
+    """How many GMPs have delivered, beside how many must."""
+    if not message.quorum:
+        return str(message.receipts)
+    enough = message.receipts > message.quorum
+    return f"{message.receipts} ({message.quorum} needed)" if enough else f"{message.receipts} of {message.quorum}"
 
 
 def hexadecimal(value: bytes) -> str:

@@ -323,6 +323,19 @@ def test_a_message_whose_deliveries_were_all_given_up_is_dead_and_led_to_its_let
     assert explorer.get("/messages?status=dead").headers["location"] == "/dead-letters"
 
 
+def test_more_receipts_than_are_needed_are_shown_as_such(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+    explorer = world.explorer()
+    assert "1 of 1" in text_of(explorer.get("/messages").text)
+    world.beta.mine(received(sent, 2, receipts=2))
+    world.index()
+    for path in ("/messages", page(sent)):
+        assert "2 (1 needed)" in text_of(explorer.get(path).text), path
+
+
 def test_steps_of_one_second_stand_in_the_order_in_which_they_happened(world: World) -> None:
     sent = sent_message(quorum=1)
     world.alpha.mine(routed(sent))
