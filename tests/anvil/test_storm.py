@@ -81,7 +81,8 @@ class Storm:
         chain = self._dice.choice(self._devnet.deployment.chains)
         height = (await self._chains[chain.chain_id].head()).number
         depths = [depth for depth in DEPTHS if depth <= self._deepest]
-        depth = min(self._dice.choice(depths), height - self._lowest[chain.name])
+        drawn = self._dice.choice(depths) if self.reorgs else self._deepest
+        depth = min(drawn, height - self._lowest[chain.name])
         await asyncio.to_thread(rpc, chain.rpc_urls[0], "anvil_reorg", depth, [])
         self.reorgs.append(depth)
 
@@ -142,6 +143,8 @@ async def weather(
             nonces_are_all_used(bridge.store, devnet)
     assert (seen.executed, seen.executed_twice, seen.lost) == (seen.messages, 0, 0)
     assert seen.messages > messages / 2, "the reorgs took nearly everything"
+    assert len(storm.reorgs) == (messages // MESSAGES_BETWEEN_REORGS if deepest else 0)
+    assert max(storm.reorgs, default=0) == deepest
     assert all(proxy.faults for proxy in proxies)
     unexplained = Counter(
         line["event"] for line in logged if line["log_level"] in ("warning", "error") and line["event"] not in EXPLAINED
