@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bridge.records.transactions import SlotState
 from bridge.relay import CommitStrategy
 from bridge.store import SqlStore
 from tests.anvil.killing.life import MESSAGES, History, live
@@ -72,7 +73,7 @@ def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
 
 
 def _complaints(history: History) -> list[str]:
-    """What is lost, doubled, wasted or left open."""
+    """What is lost, doubled, wasted, left open or sent too early."""
     found = []
     for number, recipient in enumerate(history.recipients, 1):
         received = _number(history, "eth_getBalance", recipient)
@@ -84,6 +85,9 @@ def _complaints(history: History) -> list[str]:
     store.close()
     if [slot.nonce for slot in slots] != list(range(used)):
         found.append(f"the chain has used {used} nonces, the ledger knows {[slot.nonce for slot in slots]}")
+    taken = [slot.nonce for slot in slots if slot.state is SlotState.TAKEN]
+    if taken:
+        found.append(f"nonces {taken} were used by transactions that were sent before the ledger knew them")
     wasted = used - MESSAGES - sum(slot.ended_as_noop for slot in slots)
     if wasted:
         found.append(f"{wasted} transactions too many")
