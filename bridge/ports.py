@@ -135,7 +135,8 @@ class Chain(Protocol):
 
         Raises:
             InsufficientFundsError: the account can't pay for it now.
-            TerminalError: the chain will never take this transaction (nonce used by another, malformed).
+            TerminalError: the chain will never take this transaction: it is malformed.
+            TransientError: the chain does not answer; or its nonce is used, by what a reorg may have taken back by now.
         """
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:

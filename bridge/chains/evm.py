@@ -205,8 +205,9 @@ def _as_port_error(error: RpcError) -> Exception:
         return CallRevertedError(revert_data(error))
     if meaning is Meaning.NO_FUNDS:
         return InsufficientFundsError(str(error))
-    if meaning in (Meaning.NONCE_USED, Meaning.MALFORMED):
+    if meaning is Meaning.MALFORMED:
         return TerminalError(str(error))
+    # What has used a nonce may be gone in a moment: only blocks tell what became of it, and a message is not to blame.
     # What nobody knows the meaning of may be a node's passing trouble: the caller's policy bounds how often it is tried.
     return TransientError(str(error))
 

@@ -23,7 +23,6 @@ from bridge.ports import (
     InsufficientFundsError,
     Log,
     Receipt,
-    TerminalError,
     TransientError,
 )
 from bridge.simulation.contracts import Emitted, RevertedError, State, transact, view
@@ -274,7 +273,7 @@ class SimulatedChain:
     def _check(self, transaction: Transaction) -> None:
         assert transaction.call is not None
         if transaction.nonce < self.state.nonces.get(transaction.sender, 0):
-            raise TerminalError("nonce too low")
+            raise TransientError("nonce too low")
         cost = transaction.call.value + (transaction.call.gas or 0) * transaction.max_fee
         if self.state.balances.get(transaction.sender, 0) < cost:
             raise InsufficientFundsError("insufficient funds for gas * price + value")

@@ -225,7 +225,7 @@ async def test_a_log_that_was_not_asked_for_or_can_not_be_read_makes_the_answer_
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (error(-32000, "nonce too low"), TerminalError),
+        (error(-32000, "nonce too low"), TransientError),
         (error(-32000, "insufficient funds for gas * price + value"), InsufficientFundsError),
         (error(-32000, "intrinsic gas too low"), TerminalError),
         (error(-32000, "replacement transaction underpriced"), TransientError),

@@ -242,17 +242,47 @@ async def test_a_nonce_that_another_signer_used_costs_a_retry_and_no_jam() -> No
     async with account.looked_after(sender):
         task = asyncio.create_task(sender.send("p", call()))
         await until(lambda: account.chain.pool != {})
-        elsewhere = await RELAYER.sign(
-            UnsignedTransaction(
-                chain_id=CHAIN, nonce=0, to="0x" + "99" * 20, data=b"", value=0, gas=30_000, fees=Fees(900, 90)
-            )
-        )
-        await account.chain.broadcast(elsewhere.raw)
+        await account.chain.broadcast(await _foreign_transaction())
         account.mining = True
         with pytest.raises(TransientError, match="signed elsewhere"):
             await task
         assert (await sender.send("p", call())).succeeded
     assert [slot.state for slot in account.slots] == [SlotState.TAKEN, SlotState.INCLUDED]
+
+
+async def _foreign_transaction() -> bytes:
+    signed = await RELAYER.sign(
+        UnsignedTransaction(
+            chain_id=CHAIN, nonce=0, to="0x" + "99" * 20, data=b"", value=0, gas=30_000, fees=Fees(900, 90)
+        )
+    )
+    return signed.raw
+
+
+@in_virtual_time
+async def test_a_nonce_that_is_used_only_until_a_reorg_costs_nothing() -> None:
+    account = Account()
+    account.mining = False
+    chain, refused = account.chain, 0
+
+    async def broadcast(transaction: bytes) -> None:
+        nonlocal refused
+        if not refused:
+            await chain.broadcast(await _foreign_transaction())
+            chain.mine()
+        try:
+            await chain.broadcast(transaction)
+        except Exception:
+            refused += 1
+            chain.rollback(1, keep=0)
+            account.mining = True
+            raise
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
+    async with account.looked_after(sender):
+        assert (await sender.send("p", call())).succeeded
+    assert refused == 1
+    assert [(slot.state, len(slot.versions)) for slot in account.slots] == [(SlotState.INCLUDED, 1)]
 
 
 @in_virtual_time
