@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.index_proof import open_for_reading
 from bridge.cli.output import CliError, result
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
@@ -24,18 +25,12 @@ def divergence(
     Example: waybill index divergence
     """
     chosen = None if message is None else options.message_id(message)
-    from indexer.sinks.engine import reading_engine
     from indexer.sinks.history import History
-    from indexer.sinks.lake import Lake
 
     workspace = Workspace.of(network)
-    with open_index(workspace) as index:
+    with open_index(workspace) as index, open_for_reading(workspace) as (engine, lake):
         found = index.divergences()
-        engine = reading_engine(workspace.index_url)
-        try:
-            found += History(engine, Lake(workspace.lake)).disagreements()
-        finally:
-            engine.dispose()
+        found += History(engine, lake).disagreements()
     found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [
         {

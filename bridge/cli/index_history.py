@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.index_proof import open_for_writing, readers
+from bridge.cli.index_proof import open_for_reading, readers
 from bridge.cli.output import CliError, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.deployment import Deployment, DeploymentError
@@ -43,12 +43,12 @@ def rebuild(
     from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
-    with open_for_writing(workspace) as (store, lake):
+    with open_for_reading(workspace) as (engine, lake):
         if origin is Origin.LAKE:
-            found = job.from_lake(store.engine, lake)
+            found = job.from_lake(engine, lake)
         else:
-            with readers(workspace, store) as opened:
-                found = job.from_chains(opened, History(store.engine, lake), store.engine, progress)
+            with readers(workspace, engine) as opened:
+                found = job.from_chains(opened, History(engine, lake), engine, progress)
     value: dict[str, Any] = {
         "from": origin.value,
         "equal": found.is_equal,
@@ -100,8 +100,8 @@ def as_of(
     workspace = Workspace.of(network)
     blocks = _blocks(workspace.deployment(), block or [])
     moment = None if time is None else _seconds(time)
-    with open_for_writing(workspace) as (store, lake):
-        rows = messages_as_of(History(store.engine, lake), blocks=blocks, time=moment).to_pylist()
+    with open_for_reading(workspace) as (engine, lake):
+        rows = messages_as_of(History(engine, lake), blocks=blocks, time=moment).to_pylist()
     rows = [row for row in rows if chosen in (None, row["message_id"])]
     if chosen is not None and not rows:
         raise CliError(f"no event up to then tells of message 0x{chosen.hex()}")

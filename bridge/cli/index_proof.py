@@ -17,6 +17,8 @@ from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
 if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
     from indexer.jobs.verify import LaneCheck
     from indexer.sinks.lake import Lake
     from indexer.sinks.store import Store
@@ -42,7 +44,7 @@ def verify(
     from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
-    with open_for_writing(workspace) as (store, lake), readers(workspace, store) as opened:
+    with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
         history = History(store.engine, lake)
         checks = job.verify(opened, history, progress=progress)
         ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
@@ -83,13 +85,33 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
 
 
 @contextmanager
-def readers(workspace: Workspace, store: Store) -> Iterator[list[ChainReader]]:
+def open_for_reading(workspace: Workspace) -> Iterator[tuple[Engine, Lake]]:
+    """The index's store and lake, for a role that may read them and no more.
+
+    Raises:
+        CliError: no index has run yet.
+    """
+    from indexer.sinks.engine import reading_engine
+    from indexer.sinks.lake import Lake
+
+    with open_index(workspace):
+        pass  # says what to do where none is
+    engine = reading_engine(workspace.index_url)
+    try:
+        yield engine, Lake(workspace.lake)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]:
     """A reader per chain of the network, which follows the adapters that the index has seen registered."""
     from indexer.settings import SourceLimits
+    from indexer.sinks.store import adapters_of
     from indexer.sources.chain import ChainReader
     from indexer.sources.options import chain_config
 
-    taken = store.adapters()
+    taken = adapters_of(engine)
     with ExitStack() as stack:
         yield [
             stack.enter_context(

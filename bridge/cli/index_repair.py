@@ -32,7 +32,7 @@ def repair(
 
     workspace = Workspace.of(network)
     done: list[dict[str, Any]] = []
-    with open_for_writing(workspace) as (store, lake), readers(workspace, store) as opened:
+    with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
         for reader in opened:
             progress(f"chain {reader.config.chain_id}: comparing the index's blocks with the chain's")
             violation = job.find_violation(reader, History(store.engine, lake))

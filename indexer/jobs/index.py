@@ -17,7 +17,7 @@ from indexer.settings import IndexSettings
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.retries import request_retries
-from indexer.sinks.store import Store
+from indexer.sinks.store import Store, adapters_of
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.options import chain_config
 
@@ -92,7 +92,7 @@ class Index:
 
     def _follow_adapters(self) -> None:
         """Adapters that routers have taken since the deployment was written emit events of ours too."""
-        taken = self._store.adapters()
+        taken = adapters_of(self._store.engine)
         self._chains = [chain.with_adapters(taken.get(chain.chain_id, ())) for chain in self._chains]
 
     def _finish(self) -> None:

@@ -47,7 +47,7 @@ class History:
             parts.append(self._lake.events(chain, first, min(last, in_lake), columns=names))
             first = in_lake + 1
         if first <= last:
-            parts.append(events_between(self._engine, chain, first, last).select(names))
+            parts.append(events_between(self._engine, chain, first, last, names))
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
 
     def disagreements(self) -> Iterator[DivergenceRecord]:
@@ -60,7 +60,7 @@ class History:
         meaning = MEANINGS["STORE_DIFFERS_FROM_LAKE"]
         for chain, position in sorted(self.positions().items()):
             last = min(self._lake.last_block(chain) or -1, position.block)
-            stored = places(events_between(self._engine, chain, 0, last))
+            stored = places(events_between(self._engine, chain, 0, last, PLACE))
             lasting = places(self._lake.events(chain, 0, last, PLACE))
             message_id = PLACE.index("message_id")
             missing = {place for place in lasting - stored if place[message_id] in kept or place[message_id] is None}

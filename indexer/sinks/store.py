@@ -144,17 +144,6 @@ class Store:
             within = (place.block_number >= first) & (place.block_number <= last)
             _replace_events(connection, chain, within, events, self._archive)
 
-    def adapters(self) -> dict[int, frozenset[bytes]]:
-        """By chain, the adapters, 20 bytes each, that its router has taken as far as it was read."""
-        place = tables.events.c
-        taken = place.event.in_(("AdapterAdded", "AdapterReplaced")) & place.error.is_(None)
-        found: dict[int, set[bytes]] = {}
-        with self.engine.connect() as connection:
-            chosen = select(place.chain_id, place.adapter).where(place.message_id.is_(None), taken)
-            for row in connection.execute(chosen):
-                found.setdefault(row.chain_id, set()).add(row.adapter[12:])
-        return {chain: frozenset(adapters) for chain, adapters in found.items()}
-
     def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
         """Marks messages whose final events a chain took back: DIVERGED until the repair. The same again changes nothing.
 
@@ -201,17 +190,31 @@ class Store:
                 )
 
 
-def events_between(engine: Engine, chain: int, first: int, last: int) -> pa.Table:
-    """The events of a range of blocks that the store holds, in order, as `schemas.EVENTS`."""
+def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
+    """By chain, the adapters, 20 bytes each, that its router has taken as far as it was read."""
+    place = tables.events.c
+    taken = place.event.in_(("AdapterAdded", "AdapterReplaced")) & place.error.is_(None)
+    found: dict[int, set[bytes]] = {}
+    with engine.connect() as connection:
+        chosen = select(place.chain_id, place.adapter).where(place.message_id.is_(None), taken)
+        for row in connection.execute(chosen):
+            found.setdefault(row.chain_id, set()).add(row.adapter[12:])
+    return {chain: frozenset(adapters) for chain, adapters in found.items()}
+
+
+def events_between(
+    engine: Engine, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names
+) -> pa.Table:
+    """The events of a range of blocks that the store holds, in order: those columns of `schemas.EVENTS`."""
     place = tables.events.c
     chosen = (
-        select(tables.events)
+        select(*(place[name] for name in columns))
         .where(place.chain_id == chain, place.block_number.between(first, last))
         .order_by(place.block_number, place.log_index)
     )
     with engine.connect() as connection:
         rows = [dict(row) for row in connection.execute(chosen).mappings()]
-    return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
+    return pa.Table.from_pylist(rows, schema=pa.schema([schemas.EVENTS.field(name) for name in columns]))
 
 
 def position_of(row: RowMapping) -> ChainPosition:

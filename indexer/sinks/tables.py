@@ -90,6 +90,38 @@ messages: Final = _table(
 _waiting = messages.c.status.in_(("ROUTED", "RECEIVED"))
 Index("messages_waiting", messages.c.attempted_time, sqlite_where=_waiting, postgresql_where=_waiting)
 
+Index(
+    "messages_by_nonce",
+    messages.c.source_chain,
+    messages.c.source_router,
+    messages.c.destination_chain,
+    messages.c.nonce,
+    messages.c.source_block,  # never null here, but with it the index alone answers
+    sqlite_where=messages.c.source_block.is_not(None),
+    postgresql_where=messages.c.source_block.is_not(None),
+)
+
+_message = messages.c
+Index(
+    "messages_executed",  # all that the check of quorums asks of them
+    *(_message[name] for name in ("message_id", "executions", "executed_block", "executed_log_index", "quorum")),
+    _message.source_chain,
+    _message.destination_chain,
+    sqlite_where=_message.executions > 0,
+    postgresql_where=_message.executions > 0,
+)
+for _name, _unexpected in {
+    # What `transforms/sql/divergences.sql` looks for, in its words: all of it together is next to nothing.
+    "executed_twice": _message.executions > 1,
+    "payload_differs": _message.payload_differs,
+    "executed_late": (_message.ttl > 0) & (_message.executed_time > _message.sent_at + _message.ttl),
+    "never_created": _message.source_block.is_(None),
+    "over_unused_gmp": text("(received & ~dispatched) <> 0"),
+    "contradicted": _message.contradicted,
+    "reported": _message.outcome.is_not(None),
+}.items():
+    Index(f"messages_{_name}", _message.message_id, sqlite_where=_unexpected, postgresql_where=_unexpected)
+
 _quarantined = events.c.error.is_not(None)
 Index("events_quarantined", events.c.chain_id, sqlite_where=_quarantined, postgresql_where=_quarantined)
 _absorbed = events.c.event == "DuplicateAbsorbed"

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
+from psycopg import sql
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ProgrammingError
 
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
@@ -187,6 +191,25 @@ def test_every_command_reads_the_store_that_the_settings_name(
     assert waybill("index", "verify").code == 0
     assert SENT.id.hex() in waybill("message", "list", "--json").out
     assert not network.workspace.index_store.exists()
+
+
+def test_what_only_reads_runs_as_a_role_that_may_only_select(
+    network: Network, waybill: Command, postgresql: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = make_url(postgresql.new_url())
+    monkeypatch.setenv("WAYBILL_INDEX_STORE", url.render_as_string(hide_password=False))
+    network.index()
+    with psycopg.connect(postgresql.conninfo, autocommit=True) as server:
+        schema = sql.Identifier(str(url.query["options"]).partition("search_path=")[2])
+        server.execute("create role auditor login")
+        server.execute(sql.SQL("grant usage on schema {} to auditor").format(schema))
+        server.execute(sql.SQL("grant select on all tables in schema {} to auditor").format(schema))
+    monkeypatch.setenv("WAYBILL_INDEX_STORE", url.set(username="auditor").render_as_string(hide_password=False))
+    for command in (["rebuild"], ["rebuild", "--from", "chains"], ["as-of", "--block", "beta=0"], ["divergence"]):
+        ended = waybill("index", *command)
+        assert ended.code == 0, (command, ended.err)
+    with pytest.raises(ProgrammingError, match="permission denied"):
+        waybill("index", "maintain")
 
 
 @pytest.mark.parametrize("command", ["verify", "divergence", "repair", "maintain", "report", "rebuild"])
