@@ -28,6 +28,7 @@ from tests.anvil.traffic import World
 
 BURST: Final = 600  # messages that wait when the relayer starts
 IN_FLIGHT: Final = 200  # of which it has so many under way at once
+SHARE: Final = 20  # deliveries to a transaction at most, as in the profile high-throughput
 NAIVE: Final = 40
 TRICKLE: Final = 30
 PATIENCE: Final = 120  # seconds
@@ -36,10 +37,11 @@ RELAYER: Final = account(RELAYER_KEY)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Messages and transactions per second, milliseconds from observed to broadcast, transactions wasted per delivery."""
+    """Messages and transactions per second, milliseconds from observed to broadcast, calls made for nothing per delivery."""
 
     delivered: float
-    ceiling: float
+    delivered_alone: float  # with one delivery to a transaction
+    ceiling: float  # of transactions with one delivery
     naive: float
     pickup: dict[str, float]
     wasted: float
@@ -60,24 +62,38 @@ def _measure(devnet: Devnet, folder: Path) -> Measured:
     url = beta.rpc_urls[0]
     asyncio.run(_send(devnet, BURST, pause=0))
     before = rpc(url, "evm_snapshot")
-    store = asyncio.run(_relay(devnet, folder / "burst.db", sends=0, expected=BURST))
-    entries = store.outbox.listed(limit=BURST)
-    seconds = max(e.delivered_at or 0 for e in entries) - min(e.created_at for e in entries)
-    slots = store.transactions.slots(beta.chain_id, RELAYER.address)
-    store.close()
-    assert rpc(url, "evm_revert", before)
-    again = rpc(url, "evm_snapshot")
+    alone, slots, _ = _burst(devnet, folder / "alone.db", share=1)
+    before = _undone(url, before)
     ceiling = _ceiling(url, slots)
-    assert rpc(url, "evm_revert", again)
+    before = _undone(url, before)
+    delivered, _, wasted = _burst(devnet, folder / "shared.db", share=SHARE)
+    _undone(url, before)
     naive = _naive(url, beta.chain_id, slots[:NAIVE])
-    store = asyncio.run(_relay(devnet, folder / "trickle.db", sends=TRICKLE, expected=BURST + TRICKLE))
+    store = asyncio.run(_relay(devnet, folder / "trickle.db", share=SHARE, sends=TRICKLE, expected=BURST + TRICKLE))
     return Measured(
-        delivered=BURST / seconds,
+        delivered=delivered,
+        delivered_alone=alone,
         ceiling=ceiling,
         naive=naive,
         pickup=_pickup(store),
-        wasted=(len(slots) - BURST) / BURST,
+        wasted=wasted,
     )
+
+
+def _undone(url: str, snapshot: Any) -> Any:
+    """Takes back what happened since a snapshot; the next one."""
+    assert rpc(url, "evm_revert", snapshot)
+    return rpc(url, "evm_snapshot")
+
+
+def _burst(devnet: Devnet, path: Path, *, share: int) -> tuple[float, Sequence[Slot], float]:
+    """Lets a new relayer deliver what waits: messages per second, its slots, and calls made for nothing per delivery."""
+    store = asyncio.run(_relay(devnet, path, share=share, sends=0, expected=BURST))
+    entries = store.outbox.listed(limit=BURST)
+    seconds = max(e.delivered_at or 0 for e in entries) - min(e.created_at for e in entries)
+    slots = store.transactions.slots(devnet.deployment.chain("beta").chain_id, RELAYER.address)
+    store.close()
+    return BURST / seconds, slots, (sum(len(slot.purposes) for slot in slots) - BURST) / BURST
 
 
 async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
@@ -88,10 +104,15 @@ async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
             await asyncio.sleep(pause)
 
 
-async def _relay(devnet: Devnet, path: Path, *, sends: int, expected: int) -> SqlStore:
+async def _relay(devnet: Devnet, path: Path, *, share: int, sends: int, expected: int) -> SqlStore:
     """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
     settings = Settings.load(
-        relayer_key=RELAYER_KEY, store=f"sqlite:///{path}", poll=0.1, in_flight=IN_FLIGHT, send_batch=IN_FLIGHT
+        relayer_key=RELAYER_KEY,
+        store=f"sqlite:///{path}",
+        poll=0.1,
+        in_flight=IN_FLIGHT,
+        send_batch=IN_FLIGHT,
+        share=share,
     )
     store = SqlStore(settings.store)
     async with open_bridge(devnet.deployment, settings) as bridge:
@@ -133,7 +154,7 @@ def _pickup(store: SqlStore) -> dict[str, float]:
 
 
 def _ceiling(url: str, slots: Sequence[Slot]) -> float:
-    """The very transactions that the relayer sent, signed beforehand, in batched calls."""
+    """The very transactions that the relayer sent, one delivery each, signed beforehand, in batched calls."""
     raws = ["0x" + slot.latest.raw.hex() for slot in slots if slot.latest is not None]
     batches = [
         [

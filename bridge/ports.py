@@ -72,11 +72,14 @@ class Call:
     data: bytes
     value: int = 0  # wei
     gas: int | None = None  # gas; None lets the chain estimate it
+    by_anyone: bool = field(
+        default=False, compare=False
+    )  # whether nothing depends on who makes it; no part of the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What became of a transaction that a block included."""
+    """What became of a transaction that a block included, or of one call among several that share it."""
 
     transaction_hash: bytes
     block_number: int

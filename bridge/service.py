@@ -111,6 +111,7 @@ class Bridge:
                 clock,
                 final_height=partial(self.store.observations.final_height, chain_id),
                 settings=self._settings.sending(),
+                multicall=self.deployment.chain(chain_id).multicall,
             )
             for chain_id, signers in paying.items()
             for address, signer in _by_address([*signers, *retrying]).items()

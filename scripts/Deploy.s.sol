@@ -14,6 +14,7 @@ import {LayerZeroAdapter} from "../contracts/adapters/LayerZeroAdapter.sol";
 import {WormholeAdapter} from "../contracts/adapters/WormholeAdapter.sol";
 import {Parameters} from "../contracts/governance/Parameters.sol";
 import {Inbox} from "../contracts/examples/Inbox.sol";
+import {BoundedMulticall} from "../contracts/relaying/BoundedMulticall.sol";
 import {IAdapter} from "../contracts/interfaces/IAdapter.sol";
 import {Addresses} from "../contracts/libraries/Addresses.sol";
 import {ALL_GMPS, Gmp} from "../contracts/types/Gmp.sol";
@@ -83,6 +84,7 @@ contract Deploy is Script {
         vm.serializeAddress(RESULT, "router", address(router));
         _deployAdapters(here, router);
         _deployParameters(chains[0].id, router);
+        vm.serializeAddress(RESULT, "multicall", _create("multicall", type(BoundedMulticall).creationCode));
         if (plan.readBool(".examples")) {
             bytes memory code = abi.encodePacked(type(Inbox).creationCode, abi.encode(router, _owner));
             vm.serializeAddress(RESULT, "inbox", _create("inbox", code));

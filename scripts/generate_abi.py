@@ -30,6 +30,7 @@ CONTRACTS = (
     "LayerZeroAdapter",
     "CcipAdapter",
     "Inbox",
+    "BoundedMulticall",
 )
 
 

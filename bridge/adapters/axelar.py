@@ -93,10 +93,10 @@ class AxelarAdapter(BaseAdapter):
         if await self._read(destination, gateway, GATEWAY, "isMessageExecuted", source_chain, message_id):
             return None
         if not await self._read(destination, gateway, GATEWAY, "isMessageApproved", *message):
-            return Call(to=gateway, data=attestation)
+            return Call(to=gateway, data=attestation, by_anyone=True)
         command_id = keccak(text=f"{source_chain}_{message_id}")
         data = _EXECUTABLE.encode("execute", command_id, source_chain, source_address, dispatch.envelope)
-        return self._with_gas(Call(to=adapter, data=data), dispatch.envelope)
+        return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)
 
 
 def axelar_contracts(chain: ChainDeployment) -> AxelarContracts:

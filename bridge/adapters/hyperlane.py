@@ -80,7 +80,7 @@ class HyperlaneAdapter(BaseAdapter):
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         mailbox = hyperlane_contracts(self._deployment.chain(dispatch.destination_chain)).mailbox
         data = MAILBOX.encode("process", attestation, hyperlane_message(dispatch))
-        return self._with_gas(Call(to=mailbox, data=data), dispatch.envelope)
+        return self._with_gas(Call(to=mailbox, data=data, by_anyone=True), dispatch.envelope)
 
 
 def _leaves(contracts: HyperlaneContracts, logs: Sequence[Log]) -> dict[bytes, int]:

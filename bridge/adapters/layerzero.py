@@ -157,7 +157,7 @@ class LayerZeroAdapter(BaseAdapter):
             raise TransientError(f"LayerZero's verifiers have not committed packet {dispatch.transport_id} yet")
         origin = (packet.source_eid, packet.sender, packet.nonce)
         data = ENDPOINT.encode("lzReceive", origin, packet.receiver, packet.guid, packet.message, b"")
-        return self._with_gas(Call(to=endpoint, data=data), dispatch.envelope)
+        return self._with_gas(Call(to=endpoint, data=data, by_anyone=True), dispatch.envelope)
 
 
 def layerzero_contracts(chain: ChainDeployment) -> LayerZeroContracts:

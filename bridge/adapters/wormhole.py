@@ -57,7 +57,8 @@ class WormholeAdapter(BaseAdapter):
 
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         adapter = self._deployment.chain(dispatch.destination_chain).adapter(self.GMP)
-        return self._with_gas(Call(to=adapter, data=_RECEIVER.encode("deliver", attestation)), dispatch.envelope)
+        data = _RECEIVER.encode("deliver", attestation)
+        return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)
 
 
 def wormhole_contracts(chain: ChainDeployment) -> WormholeContracts:

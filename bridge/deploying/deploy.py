@@ -176,6 +176,7 @@ async def _describe(
         adapters=dict(result.adapters),
         gmps=planned.gmps,
         parameters=result.parameters,
+        multicall=result.multicall,
         examples=dict(result.examples),
     )
 

@@ -33,6 +33,7 @@ class ScriptResult:
     router: str
     adapters: Mapping[str, str]  # by the GMP's name
     parameters: str
+    multicall: str
     examples: Mapping[str, str]
     done: tuple[str, ...]  # what was missing and is there now, in order
 
@@ -44,6 +45,7 @@ class ScriptResult:
             router=document["router"],
             adapters={gmp.label: document[gmp.label] for gmp in Gmp if gmp.label in document},
             parameters=document["parameters"],
+            multicall=document["multicall"],
             examples={name: document[name] for name in ("inbox",) if name in document},
             done=tuple(document["done"]),
         )

@@ -124,7 +124,8 @@ METRICS: Final = (
         _COUNTER,
         (*_ACCOUNT, "outcome"),
         "Are transactions wasted?",
-        "Nonces used: SUCCEEDED; and for nothing: REVERTED, NOOP, or TAKEN by a transaction that was signed elsewhere.",
+        "Nonces used: SUCCEEDED; and for nothing: REVERTED, NOOP, or TAKEN by a transaction that was signed elsewhere. "
+        "One that deliveries share SUCCEEDED if one of them did; each of the others is a failed delivery.",
     ),
     Metric(
         "waybill_nonce_slots",

@@ -84,6 +84,7 @@ def _types(fields: list[dict[str, Any]]) -> list[str]:
 ROUTER: Final = Contract(load_abi("Router"))
 INBOX: Final = Contract(load_abi("Inbox"))
 ADAPTER: Final = Contract(load_abi("IAdapter"))
+MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
 
 _STANDARD_ERRORS: Final = Contract(
     [

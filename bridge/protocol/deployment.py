@@ -91,6 +91,7 @@ class ChainDeployment(_Section):
     adapters: dict[str, Address]
     gmps: GmpContracts
     parameters: Address | None = None  # what governance sets: thresholds, operators
+    multicall: Address | None = None  # through which relayers let deliveries share a transaction
     examples: dict[str, Address] = {}
 
     @model_validator(mode="after")

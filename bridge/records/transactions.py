@@ -6,7 +6,7 @@ ends used: by its call, by a no-op in its place, or by a transaction that was si
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol
@@ -77,6 +77,41 @@ class SlotRequest:
     purpose: str
     call: Call
     claim: Claim | None = None
+    may_share: bool = False  # whether the call may be one of several in a transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the purposes that share a transaction."""
+
+    purpose: str
+    gas: int  # of the transaction's gas limit, for which this purpose is to blame; the parts add up to all of it
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What one transaction is to do, and what for."""
+
+    call: Call
+    parts: tuple[Part, ...]  # in the order in which the call makes theirs; at least one
+
+    @classmethod
+    def of(cls, request: SlotRequest) -> Parcel:
+        """One call in a transaction of its own."""
+        return cls(request.call, (Part(request.purpose, request.call.gas or 0),))
+
+
+Packing = Callable[[Sequence[SlotRequest]], Sequence[Parcel]]
+"""Which requests share a transaction: each of them is in exactly one parcel."""
+
+
+def one_by_one(requests: Sequence[SlotRequest]) -> list[Parcel]:
+    """None of them does."""
+    return [Parcel.of(request) for request in requests]
+
+
+SHARED: Final = "shared"
+"""The purpose of a slot that has several; they are its parts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +123,7 @@ class Slot:
     account: str
     nonce: int
     purpose: str  # what it is for: an outbox entry's event_id, or another name; equal purposes share an open slot
+    parts: tuple[Part, ...] = ()  # the purposes of a slot that is SHARED, in the order of its calls
     call: Call | None = field(repr=False)  # None: a no-op from the start
     state: SlotState
     reserved_at: float
@@ -96,18 +132,26 @@ class Slot:
     included: Inclusion | None = None
 
     @classmethod
-    def reserved(cls, chain_id: int, account: str, nonce: int, request: SlotRequest | None, now: float) -> Slot:
-        """A slot that no store has given an id yet; without a request it will be closed by a no-op."""
+    def reserved(cls, chain_id: int, account: str, nonce: int, parcel: Parcel | None, now: float) -> Slot:
+        """A slot that no store has given an id yet; without a parcel it will be closed by a no-op."""
+        parts = parcel.parts if parcel else (Part(f"fill nonce {nonce}", 0),)
+        is_shared = len(parts) > 1
         return cls(
             slot_id=0,
             chain_id=chain_id,
             account=account,
             nonce=nonce,
-            purpose=request.purpose if request else f"fill nonce {nonce}",
-            call=request.call if request else None,
+            purpose=SHARED if is_shared else parts[0].purpose,
+            parts=parts if is_shared else (),
+            call=parcel.call if parcel else None,
             state=SlotState.RESERVED,
             reserved_at=now,
         )
+
+    @property
+    def purposes(self) -> tuple[str, ...]:
+        """All that it is for."""
+        return tuple(part.purpose for part in self.parts) or (self.purpose,)
 
     @property
     def latest(self) -> SignedVersion | None:
@@ -167,11 +211,19 @@ class TransactionLedger(Protocol):
     """Where slots are kept. Every method is one transaction."""
 
     def reserve(
-        self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
+        self,
+        chain_id: int,
+        account: str,
+        requests: Sequence[SlotRequest],
+        *,
+        first_nonce: int,
+        now: float,
+        pack: Packing = one_by_one,
     ) -> list[Slot | None]:
-        """A slot per request, with nonces that follow the last one, none below `first_nonce`.
+        """The slot of each request, with nonces that follow the last one, none below `first_nonce`.
 
-        A purpose that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None.
+        A purpose that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None; `pack`
+        says which of the others share one.
         """
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:

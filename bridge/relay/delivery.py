@@ -58,12 +58,12 @@ MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter ne
 
 
 class DeliveryRevertedError(Exception):
-    """A delivery was included, and reverted."""
+    """A delivery was included, and reverted; alone, or among others in a transaction that they shared."""
 
     def __init__(self, receipt: Receipt) -> None:
         super().__init__(
-            f"transaction 0x{receipt.transaction_hash.hex()} reverted in block {receipt.block_number},"
-            f" using {receipt.gas_used} gas"
+            f"the delivery reverted in block {receipt.block_number}: transaction 0x{receipt.transaction_hash.hex()},"
+            f" which used {receipt.gas_used} gas"
         )
 
 
@@ -279,12 +279,15 @@ class Deliveries:
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
         self._acknowledgements.commit_before_sending(claim)
         fence = None if self._acknowledgements.is_committed(claim) else claim
+        # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
+        may_share = call.by_anyone and entry.attempts == 0
         try:
-            return await self._sender.send(entry.event_id, call, fence)
+            return await self._sender.send(entry.event_id, call, fence, may_share=may_share)
         except StaleClaimError:
             if not self._acknowledgements.is_committed(claim):
                 raise
-            return await self._sender.send(entry.event_id, call)  # a timer committed it meanwhile
+            # A timer committed it meanwhile.
+            return await self._sender.send(entry.event_id, call, may_share=may_share)
 
     async def _proof(self, sent: Receipt | None) -> Delivery:
         """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""

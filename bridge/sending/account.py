@@ -173,7 +173,9 @@ class Account:
         _log.warning(
             "transaction refused", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce, error=str(error)
         )
-        self.settle(slot, TerminalError(str(error)))
+        # Of calls that share a transaction nobody knows which is at fault: each has to be tried by itself.
+        refusal = TransientError(f"the transaction that it shared was refused: {error}")
+        self.settle(slot, refusal if slot.parts else TerminalError(str(error)))
         await self.close(slot)
 
     async def close(self, slot: Slot) -> None:

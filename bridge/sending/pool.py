@@ -13,7 +13,7 @@ from bridge.sending.sender import Sender
 class Sending(Protocol):
     """What sends: one account, or several."""
 
-    async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
+    async def send(self, purpose: str, call: Call, claim: Claim | None = None, *, may_share: bool = False) -> Receipt:
         """See `Sender.send`."""
 
     async def can_pay(self) -> bool:
@@ -27,16 +27,16 @@ class SenderPool:
         """`senders` are of one chain, at least one."""
         self._senders = tuple(senders)
 
-    async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
+    async def send(self, purpose: str, call: Call, claim: Claim | None = None, *, may_share: bool = False) -> Receipt:
         """See `Sender.send`: by the account that is at it already, else by the one with the least to do that can pay."""
         if len(self._senders) == 1:
-            return await self._senders[0].send(purpose, call, claim)
+            return await self._senders[0].send(purpose, call, claim, may_share=may_share)
         for sender in self._senders:
             if sender.is_sending(purpose):
-                return await sender.send(purpose, call, claim)
+                return await sender.send(purpose, call, claim, may_share=may_share)
         solvent = [sender for sender in self._senders if await sender.can_pay()]
         chosen = min(solvent or self._senders, key=lambda sender: sender.under_way)
-        return await chosen.send(purpose, call, claim)
+        return await chosen.send(purpose, call, claim, may_share=may_share)
 
     async def can_pay(self) -> bool:
         """Whether any of them can."""

@@ -12,6 +12,7 @@ from bridge.records.outbox import Claim, StaleClaimError
 from bridge.records.transactions import Slot, SlotRequest, SlotState, TransactionLedger
 from bridge.sending.account import Account
 from bridge.sending.settings import SendingSettings
+from bridge.sending.sharing import Sharing, receipt_of
 from bridge.sending.signing import Signer
 from bridge.sending.upkeep import Upkeep
 
@@ -38,6 +39,7 @@ class Sender:
         *,
         final_height: Callable[[], int],
         settings: SendingSettings | None = None,
+        multicall: str | None = None,
     ) -> None:
         """Takes what is under way from an earlier run up again.
 
@@ -48,8 +50,11 @@ class Sender:
             clock: time.
             final_height: says up to which block the chain is final.
             settings: how patiently.
+            multicall: the contract through which calls share a transaction; None if the chain has none.
         """
         self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
+        chosen = self._account.settings
+        self._sharing = Sharing(multicall, most=chosen.share, max_gas=chosen.max_gas)
         self._upkeep = Upkeep(self._account, final_height)
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None
@@ -59,16 +64,18 @@ class Sender:
         """The account that sends."""
         return self._account.address
 
-    async def send(self, purpose: str, call: Call, claim: Claim | None = None) -> Receipt:
+    async def send(self, purpose: str, call: Call, claim: Claim | None = None, *, may_share: bool = False) -> Receipt:
         """Sends a call, and waits until a block includes it; a purpose that is under way already is not sent twice.
 
         Args:
             purpose: what the call is for.
             call: without its own gas limit, it is estimated.
             claim: with one, nothing is sent unless it is still good; and while the account is empty, it waits.
+            may_share: whether the call may be made by a contract, in one transaction with others that are sent at this moment.
 
         Returns:
-            The receipt of the purpose's transaction: of this call, or of the one that was under way. It may have reverted.
+            The receipt of the purpose's transaction: of this call, or of the one that was under way. It may have reverted;
+            of one that is shared, `succeeded` is about this purpose's call, and the logs are those of all.
 
         Raises:
             CallRevertedError: the call would revert.
@@ -80,13 +87,12 @@ class Sender:
         # A call that says its gas needs no estimate, which could fail while the purpose is under way: reserving finds that.
         slot = self._account.ledger.open_slot(*self._account.key, purpose) if call.gas is None else None
         if slot is None:
-            wanted = _Wanted(
-                SlotRequest(purpose, await self._with_gas(call), claim), asyncio.get_running_loop().create_future()
-            )
+            request = SlotRequest(purpose, await self._with_gas(call), claim, may_share)
+            wanted = _Wanted(request, asyncio.get_running_loop().create_future())
             self._wanted.append(wanted)
             self._start_worker()
             slot = await wanted.slot
-        return await self._included(slot, parks=claim is not None)
+        return receipt_of(purpose, slot, await self._included(slot, parks=claim is not None))
 
     def is_sending(self, purpose: str) -> bool:
         """Whether a call for that purpose is under way."""
@@ -159,7 +165,9 @@ class Sender:
         fees = await account.chain.fees()
         requests = [wanted.request for wanted in batch]
         now = account.clock.now()
-        slots = account.ledger.reserve(*account.key, requests, first_nonce=first_nonce, now=now)
+        slots = account.ledger.reserve(
+            *account.key, requests, first_nonce=first_nonce, now=now, pack=self._sharing.pack
+        )
         given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
         # One that was reserved before is another worker's to sign for, or upkeep's to close.
         unsigned = {slot.slot_id: slot for slot in given if slot.reserved_at == now}

@@ -69,7 +69,10 @@ class Settings(BaseSettings):
     rebroadcast: float = Field(default=20.0, gt=0, description="until a transaction is sent again")
     replace: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
     inclusion: float = Field(default=180.0, gt=0, description="until a delivery without a block counts as failed")
-    send_batch: int = Field(default=100, gt=0, description="transactions signed and stored at once")
+    send_batch: int = Field(default=100, gt=0, description="calls signed and stored at once")
+    share: int = Field(
+        default=1, ge=1, le=256, description="deliveries that share a transaction at most, within max_gas; 1: none does"
+    )
     max_gas: int = Field(default=16_000_000, gt=21_000, description="gas that no transaction exceeds")
     max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
     max_retry_fee: Wei | None = Field(default=None, gt=0, description="wei that one retry pays its GMPs at most")
@@ -287,6 +290,7 @@ class Settings(BaseSettings):
             max_gas=self.max_gas,
             max_fee=self.max_fee,
             batch=self.send_batch,
+            share=self.share,
         )
 
     def propagation(self) -> PropagationSettings:

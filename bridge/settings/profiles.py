@@ -26,6 +26,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
                 "in_flight": 512,
                 "block_range": 10_000,
                 "send_batch": 500,
+                "share": 20,
                 "lease": 30.0,
                 "commit_interval": 1_000,
             }

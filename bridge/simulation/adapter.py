@@ -80,4 +80,6 @@ class SimulatedAdapter:
         return deliver
 
     def _call(self, action: bytes, dispatch: Dispatch, attestation: bytes) -> Call:
-        return Call(to=gmp_address(self._gmp), data=action + attestation + dispatch.envelope, gas=200_000)
+        return Call(
+            to=gmp_address(self._gmp), data=action + attestation + dispatch.envelope, gas=200_000, by_anyone=True
+        )

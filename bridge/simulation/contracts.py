@@ -7,7 +7,7 @@ envelope with its proof. Some GMPs want two transactions for a delivery, as Axel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from eth_abi.abi import decode, encode
@@ -30,6 +30,7 @@ from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Kind, Message, decode_envelope
 
 ROUTER_ADDRESS: Final = to_checksum_address("0x" + "70" * 20)
+MULTICALL_ADDRESS: Final = to_checksum_address("0x" + "71" * 20)
 GMPS: Final = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 TWO_STEPS: Final = frozenset({Gmp.AXELAR})
 QUOTE: Final = 10  # wei
@@ -81,6 +82,11 @@ class State:
             self.approved,
             self.refusing,
         )
+
+    def become(self, other: State) -> None:
+        """Takes over what the other one holds."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(other, one.name))
 
 
 def gmp_address(gmp: Gmp) -> str:
@@ -139,6 +145,8 @@ def transact(state: State, sender: str, call: Call) -> list[Emitted]:
         return _retry(state, sender, call)
     if call.to == ROUTER_ADDRESS and selector == ROUTER.selector("execute"):
         return _execute_by_hand(state, call.data)
+    if call.to == MULTICALL_ADDRESS:
+        return _multicall(state, call.data)
     for gmp in GMPS:
         if call.to == gmp_address(gmp):
             return _deliver(state, gmp, call.data)
@@ -181,6 +189,23 @@ _VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[A
     "adapterOf": _adapter_of,
     "sentTo": lambda state, a: (["uint64", "uint192"], [state.lanes.get(a[0], 0), 0]),
 }
+
+
+def _multicall(state: State, data: bytes) -> list[Emitted]:
+    """Each call by itself, from the contract's own address; one that reverts changes nothing."""
+    (calls,) = _arguments("multicall", data)
+    succeeded, events = 0, list[Emitted]()
+    for index, (target, gas, inner) in enumerate(calls):
+        attempted = state.copy()
+        try:
+            events += transact(attempted, MULTICALL_ADDRESS, Call(to=to_checksum_address(target), data=inner, gas=gas))
+        except RevertedError:
+            continue
+        state.become(attempted)
+        succeeded |= 1 << index
+    if not succeeded:
+        raise _refusal("NoCallSucceeded()")
+    return [*events, (MULTICALL_ADDRESS, (keccak(text="CallsMade(uint256)"),), succeeded.to_bytes(32, "big"))]
 
 
 def _retry(state: State, sender: str, call: Call) -> list[Emitted]:
@@ -262,7 +287,7 @@ def event_log(event: MessageRouted | MessageUnfunded | MessageRetried | MessageR
 
 _INPUTS: Final = {
     item["name"]: [collapse_if_tuple(field) for field in item["inputs"]]
-    for item in load_abi("Router")
+    for item in (*load_abi("Router"), *load_abi("BoundedMulticall"))
     if item["type"] == "function"
 }
 
@@ -278,7 +303,7 @@ def _message(fields: Sequence[Any]) -> Message:
 
 
 def _refusal(signature: str, *values: Any) -> RevertedError:
-    types = signature[signature.index("(") + 1 : -1].split(",")
+    types = [kind for kind in signature[signature.index("(") + 1 : -1].split(",") if kind]
     return RevertedError(keccak(text=signature)[:4] + encode(types, values))
 
 

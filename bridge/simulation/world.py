@@ -26,7 +26,15 @@ from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SendingSettings
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.chain import SimulatedChain
-from bridge.simulation.contracts import GMPS, ROUTER_ADDRESS, Emitted, State, create_message, route
+from bridge.simulation.contracts import (
+    GMPS,
+    MULTICALL_ADDRESS,
+    ROUTER_ADDRESS,
+    Emitted,
+    State,
+    create_message,
+    route,
+)
 from bridge.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
 from bridge.simulation.time import VirtualClock
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
@@ -41,6 +49,7 @@ _FIRST_CHAIN: Final = 31337
 _ENOUGH: Final = 10**24  # wei
 _CONFIRMATIONS: Final = 2
 _POLL: Final = 0.5  # seconds
+_SENDING: Final = SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +192,15 @@ class SimulatedBridge:
         sending: SendingSettings | None = None,
         policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
         letters: DeadLetterLog | None = None,
+        share: int = 1,
     ) -> None:
+        """Puts a bridge together; at most `share` of its deliveries share a transaction."""
         self.power = power or Power()
         chains = {chain_id: powered_chain(chain, self.power) for chain_id, chain in world.chains.items()}
         guarded = PoweredStore(store, self.power)
         relaying = replace(relaying or RelaySettings(), poll=_POLL)
         self._poll = _POLL
-        self.senders = _senders(world, chains, guarded, sending)
+        self.senders = _senders(world, chains, guarded, replace(sending or _SENDING, share=share))
         self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
         powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
         self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), world.clock)
@@ -234,7 +245,7 @@ class SimulatedBridge:
 
 
 def _senders(
-    world: World, chains: Mapping[int, Chain], store: Store, settings: SendingSettings | None
+    world: World, chains: Mapping[int, Chain], store: Store, settings: SendingSettings
 ) -> dict[tuple[int, str], Sender]:
     """Whoever sends transactions on each chain, by chain and address."""
     return {
@@ -244,7 +255,8 @@ def _senders(
             store.transactions,
             world.clock,
             final_height=partial(store.observations.final_height, deployed.chain_id),
-            settings=settings or SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60),
+            settings=settings,
+            multicall=deployed.multicall,
         )
         for deployed in world.deployment.chains
         for signer in (RELAYER, DAPP)
@@ -261,4 +273,5 @@ def _deployed(chain_id: int) -> ChainDeployment:
         router=ROUTER_ADDRESS,
         adapters={},
         gmps=GmpContracts(),
+        multicall=MULTICALL_ADDRESS,
     )

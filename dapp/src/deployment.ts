@@ -113,8 +113,9 @@ class Check {
 
   private chain(value: unknown, path: string): ChainDeployment {
     const required = ["chainId", "name", "rpcUrls", "startBlock", "confirmations", "router", "adapters", "gmps"];
-    const fields = this.object(value, path, required, ["parameters", "examples"]);
+    const fields = this.object(value, path, required, ["parameters", "multicall", "examples"]);
     if (fields.parameters !== undefined) this.address(fields.parameters, `${path}.parameters`);
+    if (fields.multicall !== undefined) this.address(fields.multicall, `${path}.multicall`);
     const gmps = this.gmps(fields.gmps, `${path}.gmps`);
     const name = this.text(fields.name, `${path}.name`);
     if (name && !/^[a-z0-9-]+$/.test(name)) this.refuse(`${path}.name`, `${show(name)} has other signs than a-z, 0-9 and -`);

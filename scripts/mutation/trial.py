@@ -41,6 +41,7 @@ BESIDE_THE_ROUTER = {
     "client": ("client", "examples"),
     "examples": ("examples",),
     "governance": ("governance",),
+    "relaying": ("relaying",),
 }
 """Folders of contracts that tests make with `new`, and the folders of these tests."""
 
@@ -56,6 +57,7 @@ FIRST_TESTS = {
     "AttestationGuard": ("Guards",),
     "BaseAdapter": ("HyperlaneAdapter", "AdapterConnections"),
     "BoundedCall": ("recipientCall", "route"),
+    "BoundedMulticall": ("BoundedMulticall",),
     "Dispatcher": ("route", "retryRoute"),
     "ExpiringLocks": ("Guards", "AssetRegistry"),
     "Gateway": ("gateway",),

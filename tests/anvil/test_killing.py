@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from bridge.deploying.forge import compile_script
 from bridge.devnet import anvil
-from tests.anvil.killing.sweep import STRATEGIES, Point, all_points, kill_at
+from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kill_at
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA
 
@@ -27,6 +29,7 @@ def rpc_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A chain that makes a block for each transaction."""
     (port,) = free_ports(1)
     log = tmp_path_factory.mktemp("anvil") / "log"
+    asyncio.run(compile_script())  # the contract through which deliveries share transactions is among what it compiles
     process = anvil.start(name="beta", chain_id=BETA, port=port, log=log)
     yield process.url
     anvil.stop([process])
@@ -37,7 +40,10 @@ def sample() -> list[Point]:
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     dice = random.Random(f"kill {git.stdout.strip()}")
     calls = [dice.choice(sorted(LATEST)) for _ in range(SAMPLE)]
-    return [Point(dice.choice(STRATEGIES), call, dice.randint(1, LATEST[call])) for call in calls]
+    return [
+        Point(dice.choice(STRATEGIES), SHARES[number % 2], call, dice.randint(1, LATEST[call]))
+        for number, call in enumerate(calls)
+    ]
 
 
 @pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5", "SF-11", "SF-26", "SF-90")
@@ -54,7 +60,7 @@ def test_a_life_killed_at_every_point_is_made_good_by_the_next(rpc_url: str) -> 
     counts: Counter[str] = Counter()
     wrong: dict[str, list[str]] = {}
     for point, complaints in all_points(rpc_url):
-        counts[f"{point.strategy} {point.system_call}"] += 1
+        counts[f"{point.strategy} {point.share} {point.system_call}"] += 1
         if complaints:
             wrong[str(point)] = complaints
         if counts.total() % 25 == 0:

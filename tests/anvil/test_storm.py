@@ -135,7 +135,7 @@ async def weather(
         FaultProxy(chain.rpc_urls[0], seed + number, SHARE_OF_FAULTS)
         for number, chain in enumerate(devnet.deployment.chains)
     ]
-    patient = {"policies": {"plain": {"base": 0.3, "cap": 3, "max_retries": 100}}, "compare": 2}
+    patient = {"policies": {"plain": {"base": 0.3, "cap": 3, "max_retries": 100}}, "compare": 2, "share": 8}
     with capture_logs() as logged:
         async with AsyncExitStack() as stack:
             urls = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]

@@ -108,7 +108,7 @@ def own_functions(source: Path) -> set[str]:
     return set(re.findall(r"^    function (\w+)\([^)]*\)[^{;]*?\b(?:external|public)\b", body, re.MULTILINE))
 
 
-@pytest.mark.parametrize("folder", ["adapters", "client", "examples", "governance"])
+@pytest.mark.parametrize("folder", ["adapters", "client", "examples", "governance", "relaying"])
 def test_every_public_function_beside_the_router_stands_in_a_tree_that_tests_follow(folder: str) -> None:
     trees = {tree: tree.read_text() for tree in (TESTS / folder).glob("*.tree")}
     assert [tree.name for tree in trees if not tree.with_suffix(".t.sol").exists()] == []

@@ -16,7 +16,7 @@ from bridge.records.figures import (
     Tried,
 )
 from bridge.records.outbox import OutboxEntry, OutboxState
-from bridge.records.transactions import Slot, SlotState
+from bridge.records.transactions import Part, Slot, SlotState
 from bridge.store.memory.outbox import MemoryOutbox
 from bridge.store.memory.transactions import MemoryTransactionLedger
 
@@ -100,12 +100,14 @@ class MemoryFigures:
     def committed(self, since: float) -> list[Committed]:
         wei: defaultdict[tuple[int, int], int] = defaultdict(int)
         for slot in self._transactions.all():
-            entry = self._outbox.entry(slot.purpose)
-            if entry is None or slot.reserved_at <= since or slot.call is None or not slot.versions:
+            if slot.reserved_at <= since or slot.call is None or not slot.versions:
                 continue
             fee = max(version.fees.max_fee for version in slot.versions)
-            lane = (entry.lane.source_chain, entry.lane.destination_chain)
-            wei[lane] += (slot.call.gas or 0) * fee + slot.call.value
+            for part in slot.parts or (Part(slot.purpose, slot.call.gas or 0),):
+                entry = self._outbox.entry(part.purpose)
+                if entry is not None:
+                    lane = (entry.lane.source_chain, entry.lane.destination_chain)
+                    wei[lane] += part.gas * fee + slot.call.value  # what is shared has no value
         return [Committed(*lane, total) for lane, total in sorted(wei.items())]
 
 

@@ -7,7 +7,17 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.records.observations import BlockRef
-from bridge.records.transactions import SENT_STATES, Inclusion, SignedVersion, Slot, SlotRequest, SlotState
+from bridge.records.transactions import (
+    SENT_STATES,
+    Inclusion,
+    Packing,
+    Parcel,
+    SignedVersion,
+    Slot,
+    SlotRequest,
+    SlotState,
+    one_by_one,
+)
 from bridge.store.memory.outbox import MemoryOutbox
 
 
@@ -19,20 +29,24 @@ class MemoryTransactionLedger:
         self._slots: dict[int, Slot] = {}
 
     def reserve(
-        self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
+        self,
+        chain_id: int,
+        account: str,
+        requests: Sequence[SlotRequest],
+        *,
+        first_nonce: int,
+        now: float,
+        pack: Packing = one_by_one,
     ) -> list[Slot | None]:
-        nonce = max([first_nonce, *(slot.nonce + 1 for slot in self._of(chain_id, account))])
-        given: list[Slot | None] = []
-        for request in requests:
-            if not self._claim_is_good(request):
-                given.append(None)
-                continue
-            slot = self.open_slot(chain_id, account, request.purpose)
-            if slot is None:
-                slot = self._new(chain_id, account, nonce, request, now)
-                nonce += 1
-            given.append(slot)
-        return given
+        first = max([first_nonce, *(slot.nonce + 1 for slot in self._of(chain_id, account))])
+        good = [self._claim_is_good(request) for request in requests]
+        known = {purpose: slot for slot in self.open_slots(chain_id, account) for purpose in slot.purposes}
+        pairs = zip(requests, good, strict=True)
+        wanted = {one.purpose: one for one, is_good in pairs if is_good and one.purpose not in known}
+        for nonce, parcel in enumerate(pack(list(wanted.values())), first):
+            slot = self._new(chain_id, account, nonce, parcel, now)
+            known.update(dict.fromkeys(slot.purposes, slot))
+        return [known[one.purpose] if is_good else None for one, is_good in zip(requests, good, strict=True)]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         for slot in self._of(chain_id, account):
@@ -82,7 +96,7 @@ class MemoryTransactionLedger:
         return self._slots[slot_id]
 
     def open_slot(self, chain_id: int, account: str, purpose: str) -> Slot | None:
-        return next((slot for slot in self.open_slots(chain_id, account) if slot.purpose == purpose), None)
+        return next((slot for slot in self.open_slots(chain_id, account) if purpose in slot.purposes), None)
 
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         return [slot for slot in self._of(chain_id, account) if slot.is_open]
@@ -98,7 +112,7 @@ class MemoryTransactionLedger:
         return self._of(chain_id, account)
 
     def slots_for(self, purpose: str) -> list[Slot]:
-        found = [slot for slot in self._slots.values() if slot.purpose == purpose]
+        found = [slot for slot in self._slots.values() if purpose in slot.purposes]
         return sorted(found, key=lambda slot: (slot.chain_id, slot.account, slot.nonce))
 
     def all(self) -> Iterable[Slot]:
@@ -116,8 +130,8 @@ class MemoryTransactionLedger:
         found = [slot for slot in self._slots.values() if slot.chain_id == chain_id and slot.account == account]
         return sorted(found, key=lambda slot: slot.nonce)
 
-    def _new(self, chain_id: int, account: str, nonce: int, request: SlotRequest | None, now: float) -> Slot:
-        slot = Slot.reserved(chain_id, account, nonce, request, now)
+    def _new(self, chain_id: int, account: str, nonce: int, parcel: Parcel | None, now: float) -> Slot:
+        slot = Slot.reserved(chain_id, account, nonce, parcel, now)
         slot = replace(slot, slot_id=len(self._slots) + 1)
         self._slots[slot.slot_id] = slot
         return slot

@@ -40,7 +40,11 @@ def _index_the_order(connection: Connection) -> None:
     connection.execute(text("CREATE INDEX ix_outbox_ordering_key_sequence ON outbox (ordering_key, sequence)"))
 
 
-MIGRATIONS: Final[Sequence[Migration]] = (_index_the_order,)
+def _let_purposes_share_slots(_connection: Connection) -> None:
+    """Nothing but a new table, made below. An older Waybill would not look into it, and send for a purpose twice."""
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_index_the_order, _let_purposes_share_slots)
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 
 _BUSY_SECONDS = 5

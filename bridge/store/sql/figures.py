@@ -20,7 +20,7 @@ from bridge.records.figures import (
 from bridge.records.outbox import FailureKind, OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import outbox, outbox_failures, signed_versions, slots
+from bridge.store.sql.tables import outbox, outbox_failures, signed_versions, slot_parts, slots
 
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
@@ -119,19 +119,25 @@ class SqlFigures:
         return sorted(tried, key=lambda one: one.at)
 
     def committed(self, since: float) -> list[Committed]:
-        key = (outbox.c.source_chain, outbox.c.destination_chain, slots.c.slot_id, slots.c.call_gas, slots.c.call_value)
-        query = (
-            select(*key, func.max(signed_versions.c.max_fee))
-            .join(outbox, outbox.c.event_id == slots.c.purpose)
-            .join(signed_versions, signed_versions.c.slot_id == slots.c.slot_id)
-            .where(slots.c.reserved_at > since)
-            .group_by(*key)
+        lane = (outbox.c.source_chain, outbox.c.destination_chain)
+        alone = (*lane, slots.c.slot_id, slots.c.call_gas, slots.c.call_value)
+        shared = (*lane, slots.c.slot_id, slot_parts.c.gas, slots.c.call_value, slot_parts.c.position)
+        fee = func.max(signed_versions.c.max_fee)
+        of_alone = select(*alone, fee).select_from(slots).join(outbox, outbox.c.event_id == slots.c.purpose)
+        of_shared = (
+            select(*shared[:-1], fee)
+            .select_from(slots)
+            .join(slot_parts, slot_parts.c.slot_id == slots.c.slot_id)
+            .join(outbox, outbox.c.event_id == slot_parts.c.purpose)
         )
         wei: defaultdict[tuple[int, int], int] = defaultdict(int)  # sums of more than 64 bits are not every database's
         with self._database.reading() as connection:
-            for source, destination, _, gas, value, fee in connection.execute(query):
-                wei[source, destination] += (gas or 0) * fee + int(value or 0)
-        return [Committed(*lane, total) for lane, total in sorted(wei.items())]
+            for query, key in ((of_alone, alone), (of_shared, shared)):
+                signed = query.join(signed_versions, signed_versions.c.slot_id == slots.c.slot_id)
+                recent = signed.where(slots.c.reserved_at > since).group_by(*key)
+                for source, destination, _, gas, value, max_fee in connection.execute(recent):
+                    wei[source, destination] += (gas or 0) * max_fee + int(value or 0)  # what is shared has no value
+        return [Committed(*of, total) for of, total in sorted(wei.items())]
 
 
 def _outcome() -> ColumnElement[str]:

@@ -15,7 +15,7 @@ from bridge.protocol.retry_requests import COLUMNS, RetryRequest
 from bridge.records.observations import BlockRef, ObservedAttempt, ObservedMessage
 from bridge.records.outbox import Delivered, Delivery, Failure, FailureKind, OutboxEntry, OutboxState, RecordedFailure
 from bridge.records.retries import RetryJob, RetryState
-from bridge.records.transactions import Inclusion, SignedVersion, Slot, SlotState
+from bridge.records.transactions import Inclusion, Part, SignedVersion, Slot, SlotState
 
 
 def message_row(observed: ObservedMessage) -> dict[str, Any]:
@@ -218,8 +218,16 @@ def inclusion_columns(slot: Slot) -> dict[str, Any]:
     }
 
 
-def slot_from(row: RowMapping, versions: tuple[SignedVersion, ...]) -> Slot:
-    """A slot from its row and what was signed for it."""
+def part_rows(slot: Slot) -> list[dict[str, Any]]:
+    """The columns of `slot_parts` for each of a slot's parts."""
+    return [
+        {"slot_id": slot.slot_id, "position": position, "purpose": part.purpose, "gas": part.gas}
+        for position, part in enumerate(slot.parts)
+    ]
+
+
+def slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tuple[Part, ...]) -> Slot:
+    """A slot from its row, what was signed for it, and what shares it."""
     call = included = None
     if row["call_to"] is not None:
         call = Call(to=row["call_to"], data=row["call_data"], value=int(row["call_value"]), gas=row["call_gas"])
@@ -232,6 +240,7 @@ def slot_from(row: RowMapping, versions: tuple[SignedVersion, ...]) -> Slot:
         account=row["account"],
         nonce=row["nonce"],
         purpose=row["purpose"],
+        parts=parts,
         call=call,
         state=SlotState(row["state"]),
         reserved_at=row["reserved_at"],

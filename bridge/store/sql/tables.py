@@ -184,6 +184,17 @@ slots = Table(
     sqlite_autoincrement=True,
 )
 
+# The purposes of slots that have several, and what each takes of the call's gas limit.
+slot_parts = Table(
+    "slot_parts",
+    METADATA,
+    Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("purpose", String, nullable=False),
+    Column("gas", BigInteger, nullable=False),
+    Index(None, "purpose"),
+)
+
 signed_versions = Table(
     "signed_versions",
     METADATA,

@@ -15,15 +15,19 @@ from bridge.records.outbox import Claim
 from bridge.records.transactions import (
     OPEN_STATES,
     SENT_STATES,
+    SHARED,
     Inclusion,
+    Packing,
+    Part,
     SignedVersion,
     Slot,
     SlotRequest,
     SlotState,
+    one_by_one,
 )
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import outbox, signed_versions, slots
+from bridge.store.sql.tables import outbox, signed_versions, slot_parts, slots
 
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
 
@@ -35,26 +39,28 @@ class SqlTransactionLedger:
         self._database = database
 
     def reserve(
-        self, chain_id: int, account: str, requests: Sequence[SlotRequest], *, first_nonce: int, now: float
+        self,
+        chain_id: int,
+        account: str,
+        requests: Sequence[SlotRequest],
+        *,
+        first_nonce: int,
+        now: float,
+        pack: Packing = one_by_one,
     ) -> list[Slot | None]:
-        given: list[Slot | None] = []
-        blanks: list[Slot] = []
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             highest = connection.execute(select(func.max(slots.c.nonce)).where(_of(chain_id, account))).scalar()
-            nonce = first_nonce if highest is None else max(first_nonce, highest + 1)
-            good = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
+            first = first_nonce if highest is None else max(first_nonce, highest + 1)
+            held = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
+            good = [one.claim is None or one.claim in held for one in requests]
             known = _open_by_purpose(connection, chain_id, account, [one.purpose for one in requests])
-            for request in requests:
-                if request.claim is not None and request.claim not in good:
-                    given.append(None)
-                    continue
-                if request.purpose not in known:
-                    known[request.purpose] = Slot.reserved(chain_id, account, nonce, request, now)
-                    blanks.append(known[request.purpose])
-                    nonce += 1
-                given.append(known[request.purpose])
-            made = {slot.nonce: slot for slot in _new_slots(connection, blanks)}
-        return [slot and made.get(slot.nonce, slot) for slot in given]
+            pairs = zip(requests, good, strict=True)
+            wanted = {one.purpose: one for one, is_good in pairs if is_good and one.purpose not in known}
+            parcels = enumerate(pack(list(wanted.values())), first)
+            blanks = [Slot.reserved(chain_id, account, nonce, parcel, now) for nonce, parcel in parcels]
+            for slot in _new_slots(connection, blanks):
+                known.update(dict.fromkeys(slot.purposes, slot))
+        return [known[one.purpose] if is_good else None for one, is_good in zip(requests, good, strict=True)]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
@@ -140,7 +146,7 @@ class SqlTransactionLedger:
         return self._read(select(slots).where(_of(chain_id, account)))
 
     def slots_for(self, purpose: str) -> list[Slot]:
-        return self._read(select(slots).where(slots.c.purpose == purpose))
+        return self._read(select(slots).where(_for_any([purpose])))
 
     def _read(self, query: Select[Any]) -> list[Slot]:
         with self._database.reading() as connection:
@@ -179,7 +185,22 @@ def _slots(connection: Connection, query: Select[Any]) -> list[Slot]:
         slot_id: tuple(rows.version_from(row) for row in group)
         for slot_id, group in groupby(connection.execute(versions).mappings(), key=lambda row: row["slot_id"])
     }
-    return [rows.slot_from(row, by_slot.get(row["slot_id"], ())) for row in found]
+    parts = _parts(connection, [row["slot_id"] for row in found if row["purpose"] == SHARED])
+    return [rows.slot_from(row, by_slot.get(row["slot_id"], ()), parts.get(row["slot_id"], ())) for row in found]
+
+
+def _parts(connection: Connection, slot_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
+    if not slot_ids:
+        return {}
+    query = (
+        select(slot_parts)
+        .where(slot_parts.c.slot_id.in_(slot_ids))
+        .order_by(slot_parts.c.slot_id, slot_parts.c.position)
+    )
+    return {
+        slot_id: tuple(Part(row["purpose"], row["gas"]) for row in group)
+        for slot_id, group in groupby(connection.execute(query).mappings(), key=lambda row: row["slot_id"])
+    }
 
 
 def _slot(connection: Connection, slot_id: int) -> Slot:
@@ -204,8 +225,14 @@ def _locked_slot(connection: Connection, slot_id: int) -> Slot:
 
 
 def _open_by_purpose(connection: Connection, chain_id: int, account: str, purposes: Sequence[str]) -> dict[str, Slot]:
-    found = _slots(connection, select(slots).where(_of(chain_id, account), slots.c.purpose.in_(purposes), _OPEN))
-    return {slot.purpose: slot for slot in found}
+    found = _slots(connection, select(slots).where(_of(chain_id, account), _for_any(purposes), _OPEN))
+    return {purpose: slot for slot in found for purpose in slot.purposes}
+
+
+def _for_any(purposes: Sequence[str]) -> Any:
+    """Whether a slot has one of the purposes, alone or among others."""
+    sharing = select(slot_parts.c.slot_id).where(slot_parts.c.purpose.in_(purposes))
+    return slots.c.purpose.in_(purposes) | slots.c.slot_id.in_(sharing)
 
 
 def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:
@@ -215,7 +242,11 @@ def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:
         insert(slots).returning(slots.c.nonce, slots.c.slot_id), [rows.slot_columns(blank) for blank in blanks]
     )
     ids = {row.nonce: row.slot_id for row in made}
-    return [replace(blank, slot_id=ids[blank.nonce]) for blank in blanks]
+    fresh = [replace(blank, slot_id=ids[blank.nonce]) for blank in blanks]
+    parts = [row for slot in fresh for row in rows.part_rows(slot)]
+    if parts:
+        connection.execute(insert(slot_parts), parts)
+    return fresh
 
 
 def _save(connection: Connection, slot: Slot) -> None:

@@ -9,8 +9,9 @@ import { wormholeAdapterAbi } from "./WormholeAdapter.ts";
 import { layerZeroAdapterAbi } from "./LayerZeroAdapter.ts";
 import { ccipAdapterAbi } from "./CcipAdapter.ts";
 import { inboxAbi } from "./Inbox.ts";
+import { boundedMulticallAbi } from "./BoundedMulticall.ts";
 
-export { routerAbi, profilesAbi, adapterAbi, hyperlaneAdapterAbi, axelarAdapterAbi, wormholeAdapterAbi, layerZeroAdapterAbi, ccipAdapterAbi, inboxAbi };
+export { routerAbi, profilesAbi, adapterAbi, hyperlaneAdapterAbi, axelarAdapterAbi, wormholeAdapterAbi, layerZeroAdapterAbi, ccipAdapterAbi, inboxAbi, boundedMulticallAbi };
 
 /** All of them, for decoding whatever comes. */
-export const ABIS = [routerAbi, profilesAbi, adapterAbi, hyperlaneAdapterAbi, axelarAdapterAbi, wormholeAdapterAbi, layerZeroAdapterAbi, ccipAdapterAbi, inboxAbi] as const;
+export const ABIS = [routerAbi, profilesAbi, adapterAbi, hyperlaneAdapterAbi, axelarAdapterAbi, wormholeAdapterAbi, layerZeroAdapterAbi, ccipAdapterAbi, inboxAbi, boundedMulticallAbi] as const;

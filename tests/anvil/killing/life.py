@@ -1,20 +1,22 @@
 """One life of a small relayer: the real store, outbox, sender and commits on a real chain, from observing to the end.
 
-A message is worth one wei to an address of its own, so that the chain itself says how often each was executed, and an account of
-its own pays for each history. Everything else is the relayer's own code.
+A delivery adds one to a count of its own, so that the chain itself says how often each message was executed, and an account of its
+own pays for each history. Everything else is the relayer's own code.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from eth_account import Account
-from eth_utils import keccak, to_checksum_address
+from eth_utils import keccak
 
 from bridge.chains import EvmChain
 from bridge.dlq import DeadLetterOffice
@@ -36,6 +38,18 @@ from tests.builders import BETA, block, message, observed_range
 MESSAGES = 3
 LIMIT = 60  # seconds
 
+ROOT: Final = Path(__file__).resolve().parents[3]
+MULTICALL: Final = "0x" + "CC" * 20
+COUNTER: Final = "0x" + "C0" * 20
+COUNTER_CODE: Final = "0x36602014601157" + "5f358054600101905500" + "5b5f35545f5260205ff3"
+"""Data of 32 bytes asks for the count of that name; any more behind them adds one to it."""
+
+
+def multicall_code() -> str:
+    """What runs at `MULTICALL`, as forge compiled it."""
+    artifact = ROOT / "build" / "forge" / "out" / "BoundedMulticall.sol" / "BoundedMulticall.json"
+    return str(json.loads(artifact.read_text())["deployedBytecode"]["object"])
+
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -45,6 +59,7 @@ class History:
     folder: Path
     rpc_url: str
     strategy: CommitStrategy
+    share: int  # deliveries to a transaction at most
 
     @property
     def key(self) -> str:
@@ -62,14 +77,14 @@ class History:
         return f"sqlite:///{self.folder}/bridge.db"
 
     @property
-    def recipients(self) -> list[str]:
-        """Whom a message pays one wei, by its place."""
-        return [recipient_of(self.name, nonce) for nonce in range(1, MESSAGES + 1)]
+    def counts(self) -> list[bytes]:
+        """The name of each message's count, by its place."""
+        return [count_of(self.name, nonce) for nonce in range(1, MESSAGES + 1)]
 
 
-def recipient_of(history: str, nonce: int) -> str:
-    """An address that belongs to one message of one history."""
-    return to_checksum_address(keccak(text=f"{history} pays {nonce}")[:20])
+def count_of(history: str, nonce: int) -> bytes:
+    """The name of a count that belongs to one message of one history."""
+    return keccak(text=f"{history} counts {nonce}")
 
 
 class Clock:
@@ -87,8 +102,8 @@ class Clock:
         await asyncio.sleep(seconds)
 
 
-class OneWei:
-    """A GMP whose delivery is a wei, and whose receipt is the recipient's balance."""
+class OneMore:
+    """A GMP whose delivery adds one to a count, and whose receipt is that count."""
 
     gmp = Gmp.HYPERLANE
 
@@ -110,10 +125,10 @@ class OneWei:
 
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """See `Adapter.next_call`."""
-        recipient = recipient_of(self._history.name, int(dispatch.evidence["index"]))
-        if await self.chain.balance(recipient) > 0:
+        count = count_of(self._history.name, int(dispatch.evidence["index"]))
+        if int.from_bytes(await self.chain.call(Call(to=COUNTER, data=count)), "big") > 0:
             return None
-        return Call(to=recipient, data=b"", value=1, gas=21_000)
+        return Call(to=COUNTER, data=count + b"+", gas=60_000, by_anyone=True)
 
 
 def live(history: History, number: int) -> None:
@@ -135,9 +150,12 @@ async def _live(history: History, number: int) -> None:
             store.transactions,
             clock,
             final_height=lambda: -1,
-            settings=SendingSettings(poll=0.02, rebroadcast=0.3, reservation=0.1, foreign=0.5, inclusion=30),
+            settings=SendingSettings(
+                poll=0.02, rebroadcast=0.3, reservation=0.1, foreign=0.5, inclusion=30, share=history.share
+            ),
+            multicall=MULTICALL,
         )
-        deliveries = _deliveries(history, store, sender, OneWei(history, chain), clock)
+        deliveries = _deliveries(history, store, sender, OneMore(history, chain), clock)
         tasks = [
             asyncio.create_task(keep_doing("send", sender.tick, every=0.02)),
             asyncio.create_task(keep_doing("deliver", deliveries.step, every=0.02, wakeup=deliveries.wakeup)),
@@ -156,7 +174,7 @@ async def _live(history: History, number: int) -> None:
     store.close()
 
 
-def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneWei, clock: Clock) -> Deliveries:
+def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneMore, clock: Clock) -> Deliveries:
     settings = RelaySettings(poll=0.02, lease=30, commits=CommitSettings(strategy=history.strategy, seconds=0.2))
     letters = open_dead_letters(history.url)
     return Deliveries(

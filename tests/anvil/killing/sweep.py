@@ -8,18 +8,20 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, product
 from pathlib import Path
 
 from bridge.records.transactions import SlotState
 from bridge.relay import CommitStrategy
 from bridge.store import SqlStore
-from tests.anvil.killing.life import MESSAGES, History, live
+from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code
 from tests.anvil.rpc import rpc
 from tests.anvil.tracing import ATTACHING, allow_tracing, attach
 from tests.builders import BETA
 
 SYSTEM_CALLS = ("pwrite64", "fdatasync", "sendto", "write", "fsync", "openat", "unlink")
 STRATEGIES = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
+SHARES = (1, MESSAGES)  # deliveries to a transaction at most
 PATIENCE = 90  # seconds
 _NEW_ACCOUNT = hex(10**20)  # wei
 
@@ -29,11 +31,12 @@ class Point:
     """The moment of a kill."""
 
     strategy: CommitStrategy
+    share: int
     system_call: str
     number: int  # 1 is the first such call of a life
 
     def __str__(self) -> str:
-        return f"{self.strategy}:{self.system_call}:{self.number}"
+        return f"{self.strategy}:{'shared' if self.share > 1 else 'alone'}:{self.system_call}:{self.number}"
 
     @property
     def injection(self) -> str:
@@ -43,24 +46,23 @@ class Point:
 
 def all_points(rpc_url: str) -> Iterator[tuple[Point, list[str]]]:
     """Kills at every point there is, and yields what was wrong after each: nothing, as a rule."""
-    for strategy in STRATEGIES:
-        for system_call in SYSTEM_CALLS:
-            number = 1
-            while True:
-                point = Point(strategy, system_call, number)
-                was_killed, complaints = kill_at(point, rpc_url)
-                if not was_killed:
-                    break
-                yield point, complaints
-                number += 1
+    for strategy, share, system_call in product(STRATEGIES, SHARES, SYSTEM_CALLS):
+        for number in count(1):
+            point = Point(strategy, share, system_call, number)
+            was_killed, complaints = kill_at(point, rpc_url)
+            if not was_killed:
+                break
+            yield point, complaints
 
 
 def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
     """Whether a life was killed there (it may end before), and what is wrong after the next life."""
     with tempfile.TemporaryDirectory(prefix="waybill-kill-") as folder:
         name = f"{point} {time.time_ns()}"
-        history = History(name, Path(folder), rpc_url, point.strategy)
+        history = History(name, Path(folder), rpc_url, point.strategy, point.share)
         rpc(rpc_url, "anvil_setBalance", history.account, _NEW_ACCOUNT)
+        rpc(rpc_url, "anvil_setCode", COUNTER, COUNTER_CODE)
+        rpc(rpc_url, "anvil_setCode", MULTICALL, multicall_code())
         code = _run(history, 1, point)
         if code not in (0, -signal.SIGKILL):
             return True, [f"the first life ended with {code}"]
@@ -75,10 +77,10 @@ def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
 def _complaints(history: History) -> list[str]:
     """What is lost, doubled, wasted, left open or sent too early."""
     found = []
-    for number, recipient in enumerate(history.recipients, 1):
-        received = _number(history, "eth_getBalance", recipient)
-        if received != 1:
-            found.append(f"message {number} was executed {received} times")
+    for number, name in enumerate(history.counts, 1):
+        executed = _number(history, "eth_call", {"to": COUNTER, "data": f"0x{name.hex()}"})
+        if executed != 1:
+            found.append(f"message {number} was executed {executed} times")
     used = _number(history, "eth_getTransactionCount", history.account)
     store = SqlStore(history.url)
     slots = store.transactions.slots(BETA, history.account)
@@ -88,14 +90,14 @@ def _complaints(history: History) -> list[str]:
     taken = [slot.nonce for slot in slots if slot.state is SlotState.TAKEN]
     if taken:
         found.append(f"nonces {taken} were used by transactions that were sent before the ledger knew them")
-    wasted = used - MESSAGES - sum(slot.ended_as_noop for slot in slots)
-    if wasted:
-        found.append(f"{wasted} transactions too many")
+    made = [purpose for slot in slots if not slot.ended_as_noop for purpose in slot.purposes]
+    if len(made) != MESSAGES:
+        found.append(f"{len(made)} deliveries of {MESSAGES} messages were sent: {made}")
     return found
 
 
-def _number(history: History, method: str, address: str) -> int:
-    return int(rpc(history.rpc_url, method, address, "latest"), 16)
+def _number(history: History, method: str, argument: object) -> int:
+    return int(rpc(history.rpc_url, method, argument, "latest"), 16)
 
 
 def _run(history: History, number: int, point: Point | None) -> int:

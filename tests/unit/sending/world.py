@@ -38,6 +38,7 @@ class Account:
         store: Store | None = None,
         signer: Signer = RELAYER,
         settings: SendingSettings = SETTINGS,
+        multicall: str | None = None,
     ) -> Sender:
         kept = store or self.store
         return Sender(
@@ -47,6 +48,7 @@ class Account:
             self.clock,
             final_height=lambda: kept.observations.final_height(CHAIN),
             settings=settings,
+            multicall=multicall,
         )
 
     def chain_with(self, **methods: Callable[..., Awaitable[Any]]) -> Chain:

@@ -43,6 +43,7 @@ class History:
 async def play(seed: int, store: Store | None = None, *, storm: float = STORM_SECONDS) -> History:
     """Plays the history of a seed to its end; the storm lasts for so many simulated seconds, more or less."""
     dice = random.Random(f"chaos {seed}")
+    share = random.Random(f"share {seed}").choice([1, 2, 8])  # deliveries to a transaction, the same in every life
     world = World(seed)
     history = History(seed, world, store or MemoryStore())
     world.start()
@@ -51,7 +52,8 @@ async def play(seed: int, store: Store | None = None, *, storm: float = STORM_SE
     while asyncio.get_running_loop().time() < storm:
         life += 1
         power = Power(draws=int(dice.lognormvariate(6.5, 1.2)))
-        running = asyncio.create_task(SimulatedBridge(world, history.store, name=f"life {life}", power=power).run())
+        bridge = SimulatedBridge(world, history.store, name=f"life {life}", power=power, share=share)
+        running = asyncio.create_task(bridge.run())
         await asyncio.wait([running], timeout=dice.uniform(storm / 8, storm))
         power.cut()
         await asyncio.wait_for(running, timeout=60)
@@ -62,10 +64,10 @@ async def play(seed: int, store: Store | None = None, *, storm: float = STORM_SE
         chain.faults = CALM
         chain.base_fee = 50  # more than most offered before: what is stuck has to be replaced
     history.note("calm")
-    bridge = asyncio.create_task(SimulatedBridge(world, history.store, name="last life").run())
+    running = asyncio.create_task(SimulatedBridge(world, history.store, name="last life", share=share).run())
     await _until_settled(history)
-    bridge.cancel()
-    await asyncio.gather(bridge, return_exceptions=True)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     await world.stop()
     return history
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from bridge.ports import Call, Fees
@@ -9,7 +11,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.records.figures import LATENCY_BOUNDS, Committed, TransactionOutcome, Tried
 from bridge.records.outbox import Delivered, Delivery, Failure, FailureKind, OutboxEntry, Retry, event_id_of
-from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
+from bridge.records.transactions import Inclusion, Parcel, Part, SignedVersion, SlotRequest, SlotState
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 ACCOUNT = "0x" + "aa" * 20
@@ -106,3 +108,20 @@ def test_what_deliveries_may_cost_is_their_gas_at_the_highest_fee_signed_for(sto
     assert list(store.figures.committed(0)) == [Committed(ALPHA, BETA, 2 * one)]
     assert list(store.figures.committed(15)) == [Committed(ALPHA, BETA, one)]
     assert list(store.figures.committed(20)) == []
+
+
+def test_what_deliveries_share_is_charged_to_each_by_its_own_gas(store: Store) -> None:
+    purposes = [event_id_of(message(nonce).id, Gmp.AXELAR, 0) for nonce in (1, 2)]
+    call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
+    requests = [SlotRequest(purpose, call) for purpose in (*purposes, "retry/0x00/1")]
+    gas = (20_000, 30_000, 50_000)
+
+    def together(wanted: Sequence[SlotRequest]) -> list[Parcel]:
+        return [Parcel(call, tuple(Part(one.purpose, part) for one, part in zip(wanted, gas, strict=True)))]
+
+    (slot, *_) = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=10.0, pack=together)
+    assert slot is not None
+    assert store.transactions.sign(slot.slot_id, version("first", 20), replaces=None)
+    assert store.transactions.sign(slot.slot_id, version("second", 30), replaces=word("first"))
+    assert list(store.figures.committed(0)) == [Committed(ALPHA, BETA, 50_000 * 30)]
+    assert list(store.figures.committed(10)) == []

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
-from bridge.records.outbox import Delivered
+from bridge.records.outbox import Delivered, Failure, FailureKind, Retry
 from bridge.records.transactions import (
     ForbiddenSlotTransitionError,
     Inclusion,
+    Parcel,
+    Part,
     SignedVersion,
     Slot,
     SlotRequest,
@@ -126,6 +130,45 @@ def test_a_claim_whose_source_was_reorged_away_gets_no_nonce(store: Store) -> No
     assert given[0] is None
     assert given[1] is not None
     assert given[1].nonce == 0
+
+
+def all_in_one(requests: Sequence[SlotRequest]) -> list[Parcel]:
+    """Together they make `CALL`, a thousandth of its gas each but for the last, which takes the rest."""
+    assert CALL.gas is not None
+    gas = [CALL.gas // 1_000] * (len(requests) - 1)
+    gas.append(CALL.gas - sum(gas))
+    return [Parcel(CALL, tuple(Part(one.purpose, part) for one, part in zip(requests, gas, strict=True)))]
+
+
+def test_purposes_that_share_a_slot_each_find_it_and_get_no_other(store: Store) -> None:
+    (alone,) = reserve(store, "alone")
+    requests = [SlotRequest(purpose, CALL) for purpose in ("a", "alone", "b", "a")]
+    given = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=1, pack=all_in_one)
+    shared = given[0]
+    assert shared is not None
+    assert given == [shared, alone, shared, shared]
+    assert (shared.nonce, shared.purposes, shared.parts) == (1, ("a", "b"), (Part("a", 21), Part("b", 20_979)))
+    assert store.transactions.slot(shared.slot_id) == shared
+    assert store.transactions.open_slots(BETA, ACCOUNT) == [alone, shared]
+    for purpose in ("a", "b"):
+        assert store.transactions.open_slot(BETA, ACCOUNT, purpose) == shared
+        assert store.transactions.slots_for(purpose) == [shared]
+    assert reserve(store, "b", "c", "a") == [shared, store.transactions.slots_for("c")[0], shared]
+
+
+def test_of_those_that_would_share_a_slot_one_whose_claim_is_lost_is_left_out(store: Store) -> None:
+    store.observations.record(observed_range(message(1), message(2)))
+    held = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=9, now=200, lease=10)
+    requests = [SlotRequest(entry.event_id, CALL, entry.claim_held) for entry in held]
+    store.outbox.claim(worker="thief", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
+    store.outbox.finish([Retry(held[1].claim_held, Failure(at=1, kind=FailureKind.UNKNOWN, code="", message=""), 0)], 1)
+    fresh = SlotRequest("fresh", CALL)
+    given = store.transactions.reserve(
+        BETA, ACCOUNT, [requests[0], fresh, requests[1]], first_nonce=0, now=1, pack=all_in_one
+    )
+    assert (given[0], given[2]) == (None, None)
+    assert given[1] is not None
+    assert given[1].purposes == ("fresh",)
 
 
 def test_signed_bytes_are_kept_before_anything_else_happens(store: Store) -> None:

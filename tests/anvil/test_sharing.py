@@ -1,0 +1,132 @@
+"""Deliveries that share transactions on real chains with the real GMPs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from bridge.chains import EvmChain
+from bridge.devnet import Devnet
+from bridge.ports import Adapter, Call, Dispatch
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.sending import LocalSigner, Sender, SendingSettings
+from bridge.service import SystemClock
+from bridge.store import SqlStore
+from bridge.supervision import keep_doing
+from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.test_relayer import Traffic, blocks, relaying
+from tests.anvil.traffic import RELAYER, World
+
+SHARE = 8
+BY_ANYONE = sorted(frozenset(Gmp) - {Gmp.CCIP})  # CCIP lets its own transmitters deliver
+pytestmark = pytest.mark.timeout(4 * PATIENCE)
+
+
+@asynccontextmanager
+async def sending(chain: EvmChain, multicall: str | None, store: SqlStore) -> AsyncIterator[Sender]:
+    """The relayer's account, looked after."""
+    sender = Sender(
+        chain,
+        LocalSigner(RELAYER),
+        store.transactions,
+        SystemClock(),
+        final_height=lambda: -1,
+        settings=SendingSettings(poll=0.1, share=SHARE),
+        multicall=multicall,
+    )
+    upkeep = asyncio.create_task(keep_doing("send", sender.tick, every=0.1))
+    try:
+        yield sender
+    finally:
+        upkeep.cancel()
+        await asyncio.gather(upkeep, return_exceptions=True)
+        await sender.close()
+
+
+async def test_every_gmp_that_lets_anyone_deliver_takes_deliveries_of_several_in_one_transaction(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    world, beta = World(devnet.deployment, chains), devnet.deployment.chain("beta")
+    for _ in range(2):
+        await world.send(*Gmp, quorum=len(BY_ANYONE))
+    (ccips, _) = await world.dispatches(Gmp.CCIP)
+    adapter = world.adapter(Gmp.CCIP)
+    call = await adapter.next_call(ccips, await adapter.attest(ccips))
+    assert call is not None
+    assert not call.by_anyone
+    dispatches = [dispatch for gmp in BY_ANYONE for dispatch in await world.dispatches(gmp)]
+    attestations = [await world.adapter(one.gmp).attest(one) for one in dispatches]
+    store, sizes = SqlStore(f"sqlite:///{tmp_path}/bridge.db"), []
+    async with sending(chains[beta.chain_id], beta.multicall, store) as sender:
+        while True:
+            pairs = zip(dispatches, attestations, strict=True)
+            calls = [await world.adapter(one.gmp).next_call(one, attestation) for one, attestation in pairs]
+            wanted = [
+                (one, replace(call, gas=call.gas or 1_000_000))  # what has to be estimated is ready a moment later
+                for one, call in zip(dispatches, calls, strict=True)
+                if call is not None
+            ]
+            if not wanted:
+                break
+            assert all(call.by_anyone for _, call in wanted)
+            receipts = await asyncio.gather(
+                *(sender.send(f"{one.message_id.hex()}/{one.gmp}", call, may_share=True) for one, call in wanted)
+            )
+            assert {receipt.succeeded for receipt in receipts} == {True}
+            sizes.append((len(receipts), len({receipt.transaction_hash for receipt in receipts})))
+    store.close()
+    assert sizes == [(8, 1), (2, 1)]  # Axelar approves first, and is executed then
+    assert [await world.executed(dispatch) for dispatch in dispatches] == [True] * 8
+
+
+class Spoiling:
+    """An adapter whose first call for one message carries no signature of anybody."""
+
+    def __init__(self, adapter: Adapter, spoilt: bytes) -> None:
+        self._adapter = adapter
+        self._spoilt = spoilt
+        self._is_spoilt = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._adapter, name)
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        call = await self._adapter.next_call(dispatch, attestation)
+        if call is None or dispatch.message_id != self._spoilt or self._is_spoilt:
+            return call
+        self._is_spoilt = True
+        return replace(call, data=call.data.replace(attestation[-60:], bytes(60)))
+
+
+async def test_one_of_several_that_reverts_is_delivered_alone_and_the_others_are_executed_at_once(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    traffic, beta = Traffic(devnet, chains), devnet.deployment.chain("beta")
+    sent = [await traffic.send(Gmp.HYPERLANE) for _ in range(5)]
+    async with blocks(devnet):
+        async with relaying(devnet, tmp_path, share=SHARE, paused_gmps=["hyperlane"]) as bridge:
+            await until(lambda: len(bridge.store.outbox.listed()) == 5, "all are observed")
+        async with relaying(devnet, tmp_path, share=SHARE) as bridge:
+            deliveries = bridge.relay.deliveries[beta.chain_id]
+            spoiling = Spoiling(deliveries._adapters[Gmp.HYPERLANE], sent[2].id)
+            deliveries._adapters = {**deliveries._adapters, Gmp.HYPERLANE: cast(Adapter, spoiling)}
+            await traffic.all_executed()
+            store = bridge.store
+            await until(
+                lambda: {one.state for one in store.outbox.listed()} == {OutboxState.DELIVERED}, "all is delivered"
+            )
+            (failed,) = [one for one in store.outbox.listed() if one.attempts]
+            (failure,) = store.outbox.failures(failed.event_id)
+            first, second = store.transactions.slots_for(failed.event_id)
+            slots = store.transactions.slots(beta.chain_id, RELAYER.address)
+    assert (failed.dispatch.message_id, failure.failure.code) == (sent[2].id, "DeliveryRevertedError")
+    assert (len(first.parts) > 1, second.parts) == (True, ())
+    assert sum(len(slot.purposes) for slot in slots) == 5 + 1
+    assert all(slot.included is not None and slot.included.succeeded for slot in slots)
