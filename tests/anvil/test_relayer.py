@@ -16,7 +16,7 @@ import pytest
 from bridge.chains import EvmChain
 from bridge.client import Client, Sent
 from bridge.devnet import Devnet
-from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, RELAYER_KEY, account
 from bridge.protocol.gmps import Gmp, bits_from_gmps
 from bridge.protocol.message import Message
 from bridge.protocol.retry_requests import COLUMNS
@@ -33,6 +33,7 @@ from tests.anvil.traffic import RELAYER, World
 from tests.builders import retry_request
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
+STRANGER = account(ANVIL_KEYS[5])
 pytestmark = pytest.mark.timeout(4 * PATIENCE)  # a wait that ends by itself stops what the test started; this does not
 
 
@@ -235,6 +236,25 @@ async def test_a_delivery_that_a_reorg_of_the_destination_dropped_is_made_again(
         async with blocks(devnet):
             await traffic.all_executed()
             await traffic.all_received()
+
+
+async def test_a_delivery_of_somebody_else_that_a_reorg_dropped_is_made_by_the_relayer(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    traffic, world = Traffic(devnet, chains), World(devnet.deployment, chains)
+    alpha, beta = devnet.deployment.chains
+    message = await traffic.send(Gmp.HYPERLANE)
+    mine(alpha.rpc_urls[0], 2)
+    (dispatch,) = [one for one in await world.dispatches(Gmp.HYPERLANE) if one.message_id == message.id]
+    (receipt,) = await world.deliver(Gmp.HYPERLANE, dispatch, sender=STRANGER)
+    async with relaying(devnet, tmp_path, commit="message") as bridge:
+        entries = bridge.store.outbox.entries
+        await until(lambda: [one.state for one in entries(message.id)] == [OutboxState.DELIVERED], "it is found there")
+        height = (await chains[beta.chain_id].head()).number
+        rpc(beta.rpc_urls[0], "anvil_reorg", height - receipt.block_number + 1, [])
+        assert not (await Client(devnet.deployment, chains).progress(message)).executed
+        async with blocks(devnet):
+            await traffic.all_executed()
 
 
 @pytest.mark.parametrize("depth", [1, 4, 16])

@@ -85,13 +85,15 @@ class World:
         """All messages that a GMP took on a chain."""
         return self.adapter(gmp).dispatches(self.deployment.chain(source).chain_id, await self.logs(gmp, source))
 
-    async def deliver(self, gmp: Gmp, dispatch: Dispatch, attester: Attester | None = None) -> list[Receipt]:
+    async def deliver(
+        self, gmp: Gmp, dispatch: Dispatch, attester: Attester | None = None, *, sender: LocalAccount = RELAYER
+    ) -> list[Receipt]:
         """Attests and delivers until the adapter says that it is done; the transactions' receipts."""
         adapter = self.adapter(gmp, attester)
         attestation = await adapter.attest(dispatch)
         receipts = []
         while (call := await adapter.next_call(dispatch, attestation)) is not None:
-            receipts.append(await transact(self.chains[dispatch.destination_chain], RELAYER, call))
+            receipts.append(await transact(self.chains[dispatch.destination_chain], sender, call))
             assert len(receipts) < 5, "the adapter does not come to an end"
         return receipts
 
