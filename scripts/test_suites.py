@@ -157,12 +157,12 @@ class Run:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and whatever it started; the first signal lets pytest tear its fixtures down."""
-    for end in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+    """End a process and whatever it started; the first signal lets it tear down devnets, which takes Spark a while."""
+    for end, patience in ((signal.SIGINT, 30), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, end)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=10)
+            process.wait(timeout=patience)
 
 
 def output_of(process: subprocess.Popen[bytes], pipe: IO[bytes]) -> Iterator[bytes]:

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
@@ -70,4 +72,20 @@ test("over real GMPs and the relayer, a person connects in the browser, sends, a
     await browser.close();
     await example.stop();
   }
+});
+
+test("tests that are interrupted take their devnet with them", async () => {
+  const script = 'const { startDevnet } = await import("./test/devnet.ts"); console.log(JSON.stringify((await startDevnet("axelar")).file));';
+  const options = ["--conditions=source", "--import", "tsx", "--input-type=module", "--eval", script];
+  const child = spawn(process.execPath, options, { cwd: fileURLToPath(new URL("..", import.meta.url)), stdio: ["ignore", "pipe", "inherit"] });
+  let printed = "";
+  for await (const part of child.stdout) {
+    printed += part;
+    if (printed.endsWith("\n")) break;
+  }
+  const { chains } = Deployment.parse(JSON.parse(printed), "the devnet's file");
+  child.kill("SIGINT");
+  child.kill("SIGTERM"); // as the test runner does with what has not ended at once
+  assert.deepEqual(await once(child, "exit"), [130, null]);
+  for (const chain of chains) await assert.rejects(fetch(chain.rpcUrls[0]!, { method: "POST" }), /fetch failed/);
 });

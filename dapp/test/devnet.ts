@@ -1,7 +1,7 @@
 /** The real thing: `waybill devnet up` with the real GMPs, and the relayer, in a folder of their own. */
 
-import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { createWriteStream, existsSync, readFileSync } from "node:fs";
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
+import { createWriteStream, existsSync, readFileSync, rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 
 const COMMAND = fileURLToPath(new URL("../../.venv/bin/waybill", import.meta.url));
 const START_SECONDS = 180;
+const ENDINGS = ["SIGINT", "SIGTERM"] as const;
 const run = promisify(execFile);
 
 export interface Devnet {
@@ -36,7 +37,16 @@ export async function startDevnet(pausedGmp: string): Promise<Devnet> {
     running.push(child);
     return child;
   };
+  // Chains outlive whoever starts them, so a test that is interrupted has to end them.
+  const interrupted = (): never => {
+    for (const child of running) child.kill("SIGKILL");
+    spawnSync(COMMAND, ["devnet", "down"], { env: environment });
+    rmSync(home, { recursive: true, force: true });
+    process.exit(130);
+  };
+  for (const signal of ENDINGS) process.once(signal, interrupted);
   const stop = async (): Promise<void> => {
+    for (const signal of ENDINGS) process.off(signal, interrupted);
     await Promise.all(running.map(ended));
     await waybill("devnet", "down");
     await rm(home, { recursive: true, force: true });
