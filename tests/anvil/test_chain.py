@@ -103,11 +103,13 @@ async def test_a_transaction_may_be_sent_again_before_and_after_it_is_included(
     assert receipt.succeeded
 
 
-async def test_a_nonce_that_another_transaction_used_is_final(alpha: ChainDeployment, chain: EvmChain) -> None:
+async def test_a_nonce_that_another_transaction_used_condemns_nothing_for_a_reorg_may_free_it(
+    alpha: ChainDeployment, chain: EvmChain
+) -> None:
     nonce = await chain.transaction_count(DAPP.address)
     await chain.broadcast(signed(DAPP, nonce))
     mine(url_of(alpha))
-    with pytest.raises(TerminalError, match="nonce"):
+    with pytest.raises(TransientError, match="nonce"):
         await chain.broadcast(signed(DAPP, nonce, value=2))
 
 
