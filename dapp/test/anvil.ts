@@ -1,7 +1,9 @@
 /** Real anvil chains on free ports, ended with the test that started them. */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -13,12 +15,20 @@ export interface Anvil {
   stop(): Promise<void>;
 }
 
-/** Starts a chain; blocks come with transactions. */
-export async function startAnvil(chainId: number): Promise<Anvil> {
+/**
+ * Starts a chain. Blocks come with transactions and at intervals, since a transaction that arrives while another is mined
+ * waits in anvil's pool for something else to come. An interval of 0 seconds, for tests that count blocks, leaves that to the test.
+ */
+export async function startAnvil(chainId: number, interval = 1): Promise<Anvil> {
   if (!existsSync(BINARY)) throw new Error(`${BINARY} is missing; run \`make setup\``);
+  const states = mkdtempSync(join(tmpdir(), "waybill-anvil-")); // else anvil puts them into the user's home, and leaves them there
   const options = ["--port", "0", "--chain-id", String(chainId), "--slots-in-an-epoch", "1", "--accounts", "4"];
+  options.push("--cache-path", states, ...(interval ? ["--mixed-mining", "--block-time", String(interval)] : []));
   const child = spawn(BINARY, options, { stdio: ["ignore", "pipe", "inherit"] });
-  const kill = (): boolean => child.kill("SIGKILL");
+  const kill = (): void => {
+    child.kill("SIGKILL");
+    rmSync(states, { recursive: true, force: true });
+  };
   process.once("exit", kill);
   try {
     const address = await listeningAddress(child);
@@ -27,6 +37,7 @@ export async function startAnvil(chainId: number): Promise<Anvil> {
       stop: async () => {
         process.off("exit", kill);
         await ended(child);
+        rmSync(states, { recursive: true, force: true });
       },
     };
   } catch (error) {

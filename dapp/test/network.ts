@@ -75,10 +75,11 @@ export class TestNetwork {
     this.beta = beta;
   }
 
-  static async start(): Promise<TestNetwork> {
+  /** Starts and connects two chains; see `startAnvil` for the interval of their blocks in seconds. */
+  static async start(interval?: number): Promise<TestNetwork> {
     const anvils: Anvil[] = [];
     try {
-      for (const id of [31337, 31338]) anvils.push(await startAnvil(id));
+      for (const id of [31337, 31338]) anvils.push(await startAnvil(id, interval));
       const [alpha, beta] = await Promise.all([deploy("alpha", 31337, anvils[0]!), deploy("beta", 31338, anvils[1]!)]);
       await Promise.all([connect(alpha, beta), connect(beta, alpha)]);
       return new TestNetwork(alpha, beta);

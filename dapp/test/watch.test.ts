@@ -11,7 +11,7 @@ let network: TestNetwork;
 let waybill: Waybill;
 
 before(async () => {
-  network = await TestNetwork.start();
+  network = await TestNetwork.start(0);
   waybill = new Waybill(network.deployment(), { wallet: localWallet(USER), pollingInterval: 20 });
 });
 after(() => network?.stop());
