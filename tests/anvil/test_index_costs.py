@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,10 +20,11 @@ CHAIN = 31337
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
+def url(tmp_path: Path) -> Iterator[str]:
     (port,) = free_ports(1)
     found = f"http://127.0.0.1:{port}"
-    anvil = subprocess.Popen([TOOLS / "anvil", "--port", str(port), "--chain-id", str(CHAIN), "--silent"])
+    options = ["--port", str(port), "--chain-id", str(CHAIN), "--silent", "--cache-path", str(tmp_path / "states")]
+    anvil = subprocess.Popen([TOOLS / "anvil", *options])
     try:
         deadline = time.monotonic() + 60
         while True:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -170,16 +171,17 @@ def anvil_chain(chain_id: int) -> Iterator[AnvilChain]:
         "--gas-limit",
         "100000000",
     ]
-    process = subprocess.Popen(command)
-    try:
-        chain = AnvilChain(chain_id, port, process)
+    with TemporaryDirectory() as states:  # else anvil keeps them in the user's home
+        process = subprocess.Popen([*command, "--cache-path", states])
         try:
-            yield chain
+            chain = AnvilChain(chain_id, port, process)
+            try:
+                yield chain
+            finally:
+                chain.http.close()
         finally:
-            chain.http.close()
-    finally:
-        process.kill()
-        process.wait()
+            process.kill()
+            process.wait()
 
 
 def network(*chains: ChainDeployment) -> Deployment:
