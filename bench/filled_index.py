@@ -148,6 +148,7 @@ def _message_row(item: Made) -> dict[str, Any]:
     row |= {name: getattr(message, name) for name in ("nonce", "gas_limit", "sent_at", "ttl", "quorum", "replaces")}
     return row | {
         "message_id": item.message_id,
+        "asked_quorum": message.quorum,
         "status": "EXECUTED" if item.is_executed else "RECEIVED" if delivered else "ROUTED",
         "kind": int(message.kind),
         "source_block": item.number,
@@ -187,6 +188,9 @@ def _receipt_rows(item: Made) -> list[dict[str, Any]]:
             "received_log_index": position if gmp in item.delivered else None,
             "received_time": item.routed_at + 4 if gmp in item.delivered else None,
             "received_transaction": _transaction(item, gmp.label) if gmp in item.delivered else None,
+            "last_received_block": item.number if gmp in item.delivered else None,
+            "last_received_log_index": position if gmp in item.delivered else None,
+            "quorum": 2 if gmp in item.delivered else None,
             "duplicates": 0,
         }
         for position, gmp in enumerate(item.gmps)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import httpx
 from web3 import Web3
 
+from bench.indexing import indexing
 from bridge import devnet as devnets
 from bridge.chains import open_chains
 from bridge.devnet import Devnet
@@ -20,7 +21,7 @@ from bridge.devnet.accounts import RELAYER_KEY, account
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import Slot
-from bridge.service import open_bridge
+from bridge.service import open_bridge, spare_what_is_set_up
 from bridge.settings import Settings
 from bridge.store import SqlStore
 from tests.anvil.rpc import free_ports, mine, rpc
@@ -43,7 +44,8 @@ class Measured:
     delivered_alone: float  # with one delivery to a transaction
     ceiling: float  # of transactions with one delivery
     naive: float
-    pickup: dict[str, float]
+    pickup: dict[str, float]  # with an indexer at work beside it
+    pickup_alone: dict[str, float]
     wasted: float
 
 
@@ -69,13 +71,16 @@ def _measure(devnet: Devnet, folder: Path) -> Measured:
     delivered, _, wasted = _burst(devnet, folder / "shared.db", share=SHARE)
     _undone(url, before)
     naive = _naive(url, beta.chain_id, slots[:NAIVE])
-    store = asyncio.run(_relay(devnet, folder / "trickle.db", share=SHARE, sends=TRICKLE, expected=BURST + TRICKLE))
+    pickup_alone = _trickle(devnet, folder / "trickle.db", BURST)
+    with indexing(folder, before=BURST + TRICKLE, after=BURST + 2 * TRICKLE):
+        pickup = _trickle(devnet, folder / "trickle-beside.db", BURST + TRICKLE)
     return Measured(
         delivered=delivered,
         delivered_alone=alone,
         ceiling=ceiling,
         naive=naive,
-        pickup=_pickup(store),
+        pickup=pickup,
+        pickup_alone=pickup_alone,
         wasted=wasted,
     )
 
@@ -116,6 +121,7 @@ async def _relay(devnet: Devnet, path: Path, *, share: int, sends: int, expected
     )
     store = SqlStore(settings.store)
     async with open_bridge(devnet.deployment, settings) as bridge:
+        spare_what_is_set_up()  # as the relayer's own process does
         tasks = [asyncio.create_task(bridge.run()), asyncio.create_task(_mine(devnet))]
         try:
             await _until(store, expected - sends)
@@ -141,8 +147,9 @@ async def _until(store: SqlStore, expected: int) -> None:
             await asyncio.sleep(0.1)
 
 
-def _pickup(store: SqlStore) -> dict[str, float]:
-    """From observed to broadcast, of the messages that came one by one."""
+def _trickle(devnet: Devnet, path: Path, known: int) -> dict[str, float]:
+    """Milliseconds from observed to broadcast, of messages that come one by one to a relayer that knows all others."""
+    store = asyncio.run(_relay(devnet, path, share=SHARE, sends=TRICKLE, expected=known + TRICKLE))
     waits = []
     for entry in store.outbox.listed(limit=TRICKLE):
         slot = store.transactions.slots_for(entry.event_id)[0]
@@ -190,7 +197,7 @@ def _naive(url: str, chain_id: int, slots: Sequence[Slot]) -> float:
             "chainId": chain_id,
             "nonce": slot.nonce,
         }
-        transaction["gas"] = web3.eth.estimate_gas(transaction)  # type: ignore[arg-type]
+        transaction["gas"] = web3.eth.estimate_gas(transaction)  # type: ignore[arg-type]  # web3's own TypedDict
         transaction["gasPrice"] = web3.eth.gas_price
         sent = web3.eth.send_raw_transaction(RELAYER.sign_transaction(transaction).raw_transaction)
     web3.eth.wait_for_transaction_receipt(sent)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bridge.ports import Block
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.records.outbox import OutboxEntry, OutboxState
@@ -46,6 +48,38 @@ class IndexView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexLag:
+    """A chain of the message that the index has not read as far as it goes: what the index says may be old."""
+
+    chain_id: int
+    blocks: int  # that the chain has and the index has not
+    seconds: int  # from the last block that the index has to the chain's newest
+    halted: str | None  # why the index reads it no further
+
+    @property
+    def text(self) -> str:
+        """In words, without the chain's name."""
+        why = f", halted: {self.halted}" if self.halted else ""
+        return f"{self.blocks} blocks ({self.seconds} s) behind{why}"
+
+
+def lag_of(record: ChainRecord, head: Block) -> IndexLag | None:
+    """How far the index is behind a chain; None if that is no more than a look or two.
+
+    Args:
+        record: of the chain in the index.
+        head: the chain's newest block.
+    """
+    blocks, seconds = head.number - record.block, head.timestamp - record.block_time
+    if not record.halted and (blocks <= 0 or seconds <= _USUAL_LAG):
+        return None
+    return IndexLag(chain_id=record.chain_id, blocks=max(0, blocks), seconds=max(0, seconds), halted=record.halted)
+
+
+_USUAL_LAG = 30  # seconds; a chain is looked at several times in that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """The answer."""
 
@@ -55,6 +89,7 @@ class Explanation:
     reason: str
     next_action: str
     gmps: tuple[GmpProgress, ...]
+    lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
 
 
 def explain(
@@ -65,6 +100,7 @@ def explain(
     unfunded: bool = False,
     index: IndexView | None,
     entries: Sequence[OutboxEntry],
+    lags: Sequence[IndexLag] = (),
     now: float,
 ) -> Explanation:
     """Puts together what the destination's router, the index and the relayer's outbox say.
@@ -78,6 +114,7 @@ def explain(
         unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
         index: None if no index knows the message.
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
+        lags: the message's chains that the index is behind on.
         now: Unix seconds.
     """
     gmps = _progress(receipts, index, entries)
@@ -93,6 +130,7 @@ def explain(
         reason=_reason(status, message, receipts=receipts, index=index, gmps=gmps, now=now),
         next_action=status.next_action.format(id=f"0x{message.id.hex()}"),
         gmps=gmps,
+        lags=tuple(lags),
     )
 
 

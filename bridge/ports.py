@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
 
 
@@ -21,8 +22,19 @@ class ProofPendingError(TransientError):
     """A GMP's own parties have not attested yet, which takes them its time: nothing is wrong with anybody."""
 
 
+class RecipientFailedError(TransientError):
+    """The GMP brought the message and the recipient failed, so that somebody has to execute it by hand: no fault of the GMP."""
+
+
 class InsufficientFundsError(TransientError):
     """The account can't pay for a transaction now; somebody has to send it money."""
+
+
+class FeesTooHighError(TransientError):
+    """The chain wants more per gas than is to be paid; it may want less later."""
+
+    def __init__(self, chain_id: int, wanted: int, limit: int) -> None:
+        super().__init__(f"chain {chain_id} wants {wanted} wei per gas, more than the limit of {limit}")
 
 
 class TerminalError(Exception):
@@ -110,14 +122,21 @@ class Chain(Protocol):
     async def head(self) -> Block:
         """The newest block."""
 
+    async def height_of(self, tag: FinalityTag) -> int:
+        """The number of the newest block that the chain itself calls so; with several endpoints, what enough of them reach."""
+
     async def block(self, number: int) -> Block | None:
         """The block at that height on the chain as it is now, or None above the head."""
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """Logs of blocks `first`…`last` (both included) from those addresses with one of those topics 0, in order."""
 
-    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
+    async def call(
+        self, call: Call, *, sender: str | None = None, block: int | None = None, agreed: bool = False
+    ) -> bytes:
         """What a contract answers, without a transaction; at the head or at the end of a block.
+
+        `agreed` is for what ends something: as many endpoints must say it as have to agree on blocks.
 
         Raises:
             CallRevertedError: the contract refused.
@@ -130,8 +149,15 @@ class Chain(Protocol):
             CallRevertedError: the call would revert.
         """
 
-    async def fees(self) -> Fees:
-        """Fees at which a transaction is likely to be included soon."""
+    async def fees(self, limit: int | None = None) -> Fees:
+        """Fees at which a transaction is likely to be included soon, with a margin for a rising base fee.
+
+        Args:
+            limit: wei per gas that they do not exceed; the margin gives way to it.
+
+        Raises:
+            FeesTooHighError: the next block wants more than the limit.
+        """
 
     async def broadcast(self, transaction: bytes) -> None:
         """Hands a signed transaction to the chain; one that it already knows is no error.

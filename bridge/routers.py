@@ -54,8 +54,9 @@ class RouterReader:
         self.address = router
 
     async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
-        """Whether that GMP's receipt is there."""
-        answer = await self._ask("hasReceived", message_id, int(gmp))
+        """Whether that GMP's receipt is there, as far as the chain's endpoints agree on it: a yes ends a delivery."""
+        data = ROUTER.encode("hasReceived", message_id, int(gmp))
+        answer = await self._chain.call(Call(to=self.address, data=data), agreed=True)
         return bool(ROUTER.decode("hasReceived", answer))
 
     async def progress(self, message_id: bytes) -> Progress:

@@ -8,23 +8,22 @@ from collections.abc import Mapping
 import structlog
 from eth_account.signers.local import LocalAccount
 
-from bridge.chains import open_chains
+from bridge.connections import connected
 from bridge.desk import Desk, Governance
 from bridge.dlq import DeadLetterOffice
 from bridge.dlq.alerts import Alerts
 from bridge.dlq.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
 from bridge.dlq.integrity import Verified, verify
 from bridge.dlq.parameters import OnChainParameters
-from bridge.dlq.signing import KeySealer
-from bridge.policies import RetryPolicy
+from bridge.keys import open_sealer
+from bridge.policies import guarantee_of
 from bridge.ports import Chain, Clock, TransientError
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.message import Kind
+from bridge.protocol.message import decode_envelope
 from bridge.records import Store
 from bridge.records.dead_letters import BrokenLogError, DeadLetterLog, RecordKind
-from bridge.records.outbox import OutboxState
-from bridge.sending import LocalSigner
-from bridge.settings import Settings, SettingsError
+from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.settings import Settings
 from bridge.settings.dead_letters import AlertSettings
 from bridge.store import open_dead_letters
 from bridge.supervision import insist, keep_doing
@@ -44,12 +43,13 @@ class Undertaking:
 
         Raises:
             SettingsError: there is no key to seal them with.
+            InvalidKeyError: the key that is named can't be opened.
         """
         self._deployment = deployment
         self._store = store
         self._settings = settings
         self.letters = open_dead_letters(settings.dlq.url or settings.store)
-        self.sealer = _sealer(settings)
+        self.sealer = open_sealer(settings)
         self.office = DeadLetterOffice(self.letters, store, self.sealer, clock, settings.dlq.office())
         self._parameters = on_chain_parameters(deployment, chains, settings)
         self.alerts = Alerts(self.letters, channels(settings.dlq.alerts), self._parameters, clock)
@@ -65,7 +65,7 @@ class Undertaking:
     async def _verify(self) -> None:
         try:
             trusted = await trusted_accounts(self.letters, self._parameters, self._settings)
-            verified = verify_letters(self.letters, self._store, trusted, self._settings.retry_policies())
+            verified = verify_letters(self.letters, self._store, trusted, self._settings)
         except TransientError:
             raise
         except Exception as error:
@@ -78,17 +78,23 @@ def verify_letters(
     log: DeadLetterLog,
     store: Store,
     trusted: frozenset[str],
-    policies: Mapping[Kind, RetryPolicy],
+    settings: Settings,
     head: bytes | None = None,
 ) -> Verified:
-    """Verifies the log, and that each delivery that died because its tries were spent has a letter."""
+    """Verifies the log, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
+
+    Each delivery that died because its tries were spent must have one, if its message was promised that.
+    """
     dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
-    spent = {
-        entry.event_id
-        for entry in dead
-        if policies[entry.kind].dead_letter and entry.attempts >= (policies[entry.kind].max_attempts or 0)
-    }
-    return verify(log, trusted=trusted, head=head, buried=sorted(spent))
+    spent = {entry.event_id for entry in dead if _had_to_be_buried(entry, settings)}
+    heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
+    return verify(log, trusted=trusted, heads=heads, buried=sorted(spent))
+
+
+def _had_to_be_buried(entry: OutboxEntry, settings: Settings) -> bool:
+    message = decode_envelope(entry.dispatch.envelope).message
+    policy = guarantee_of(message, settings.retry_policies(), settings.relay().guarantees).policy
+    return policy.dead_letter and entry.attempts >= (policy.max_attempts or 0)
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
@@ -98,16 +104,16 @@ async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, se
     except BrokenLogError:
         makers = set()  # verification says where it broke
     operators = {maker for maker in makers if await parameters.is_operator(maker)}
-    return frozenset({_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
+    return frozenset({open_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
 
 
 async def verify_network(
     deployment: Deployment, settings: Settings, log: DeadLetterLog, store: Store, head: bytes | None
 ) -> Verified:
     """Verifies from outside a relayer, with the chains' word on who is an operator."""
-    async with open_chains(deployment) as chains:
+    async with connected(deployment, settings) as chains:
         trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
-    return verify_letters(log, store, trusted, settings.retry_policies(), head)
+    return verify_letters(log, store, trusted, settings, head)
 
 
 def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:
@@ -175,11 +181,3 @@ def channels(alerts: AlertSettings) -> list[Channel]:
         )
         found.append(Email(mailbox, timeout=alerts.timeout))
     return found
-
-
-def _sealer(settings: Settings) -> KeySealer:
-    """Whoever vouches for dead letters: a key of its own, or the relayer's."""
-    key = settings.dlq.key or settings.relayer_key
-    if key is None:
-        raise SettingsError("no key to seal dead letters with: set `key` in [dlq], or relayer_key")
-    return KeySealer(LocalSigner.from_key(key.get_secret_value()).account)

@@ -18,11 +18,13 @@ class TransactionCost:
         gas: units used.
         gas_paid: wei paid for them.
         value: wei sent along, which for a route are the fees of its GMPs; what was refunded in the same transaction is in it.
+        deliveries: that the chain's router recorded in it.
     """
 
     gas: int
     gas_paid: int
     value: int
+    deliveries: int = 0
 
 
 Costs = Mapping[tuple[int, bytes], TransactionCost]
@@ -39,13 +41,17 @@ def transactions_of(deliveries: Sequence[Delivery]) -> dict[int, list[bytes]]:
 
 
 def paid_for(deliveries: Sequence[Delivery], costs: Costs) -> dict[tuple[bytes, int], tuple[int, int]]:
-    """Gas units and wei of each delivery, by message and GMP: of a transaction with several, each has an equal share."""
+    """Gas units and wei of each delivery, by message and GMP: of a transaction with several, each has an equal share.
+
+    Not all that share a transaction need be among `deliveries`, which are only the newest: its receipt says how many there are.
+    """
     together = Counter((one.lane[1], one.transaction) for one in deliveries)
     found = {}
     for one in deliveries:
         key = one.lane[1], one.transaction
         if (cost := costs.get(key)) is not None:
-            found[one.message_id, one.gmp] = (cost.gas // together[key], cost.gas_paid // together[key])
+            sharing = max(cost.deliveries, together[key])
+            found[one.message_id, one.gmp] = (cost.gas // sharing, cost.gas_paid // sharing)
     return found
 
 

@@ -7,6 +7,8 @@ IndexerError
 ├── NoIndexError            there is no store to read
 ├── StoreVersionError       the store was written by a newer or an older Waybill
 ├── LakeVersionError        the lake was written by a newer Waybill
+├── LakeFileLostError       a file that the lake's commits name is not there
+├── LakeUnreachableError    the lake's bucket is not there, refuses, or does not answer
 └── RangeGapError           a block range that does not follow what is stored
 """
 
@@ -35,6 +37,14 @@ class StoreVersionError(IndexerError):
 
 class LakeVersionError(IndexerError):
     """A lake that a newer Waybill wrote."""
+
+
+class LakeFileLostError(IndexerError):
+    """A file that the lake's commits name is not there."""
+
+
+class LakeUnreachableError(IndexerError):
+    """The bucket of the lake is not there, refuses, or does not answer."""
 
 
 class RangeGapError(IndexerError):

@@ -315,6 +315,8 @@ def message_of(row: Row) -> MessageRecord:
             "retriable": bool(row["retriable"]),
             "dispatched": gmps_from_bits(row["dispatched"]),
             "received": gmps_from_bits(row["received"]),
+            "receipts": row["counted"],
+            "quorum": row["needed"],
         }
     )
 

@@ -24,7 +24,7 @@ _SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
-    # what has many is read by Spark's tasks without its SQL (docs/decisions/0025).
+    # what has many is read by Spark's tasks without its SQL (docs/decisions/0025, with what was measured and what was not).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     # Plain files without checksums: nobody ever reads what this checkpoint says.

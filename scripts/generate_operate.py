@@ -7,10 +7,12 @@ from types import NoneType
 from typing import Any, Final
 
 import yaml
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from bridge.metrics import METRICS
 from bridge.settings import PROFILES, Settings
+from bridge.settings.index import IndexTable
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "operate"
@@ -81,6 +83,13 @@ def _settings() -> str:
             _row(*["---"] * 4),
             *rows,
             "",
+            "## `[index]`",
+            "",
+            "What `waybill index run` goes by; in the environment, `WAYBILL_INDEX` has all of it as JSON. Endpoints, their pace and their batches",
+            "are those of `[chains.NAME]`.",
+            "",
+            *_table(Settings.model_fields["index"].default),
+            "",
             "## Profiles",
             "",
             _row("profile", "sets"),
@@ -91,7 +100,21 @@ def _settings() -> str:
     )
 
 
+def _table(table: BaseModel) -> list[str]:
+    """The settings in a table of its own."""
+    return [
+        _row("setting", "default", "meaning"),
+        _row(*["---"] * 3),
+        *(
+            _row(f"`{name}`", _default(field.default), field.description or "")
+            for name, field in type(table).model_fields.items()
+        ),
+    ]
+
+
 def _default(value: Any) -> str:
+    if isinstance(value, IndexTable):
+        return "see below"
     if value is PydanticUndefined or isinstance(value, NoneType):
         return "none"
     if isinstance(value, frozenset | tuple | dict):

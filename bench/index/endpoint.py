@@ -70,7 +70,8 @@ class Endpoint(BaseHTTPRequestHandler):
         """All logs of a range; asked for some topics, which only registrations of adapters are, there are none."""
         if any(query.get("topics") or []):
             return self.logs[:0]
-        first, last = (int(query[name], 16) for name in ("fromBlock", "toBlock"))
+        # A block's hash is its number.
+        first, last = (int(query.get("blockHash") or query[name], 16) for name in ("fromBlock", "toBlock"))
         return self.logs[self.ends[first - 1] if first else 0 : self.ends[min(last, len(self.ends) - 1)] - 1]
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  the base class's name

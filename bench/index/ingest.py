@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,16 +51,16 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
         for round_ in range(ROUNDS):
             lake, plain = Lake(folder / f"lake-{round_}"), folder / f"naive-{round_}"
             before = _processor_seconds()
-            taken = _seconds(lambda lake=lake: _backfill(spark, url, folder, lake))  # type: ignore[misc]
+            taken = _seconds(partial(_backfill, spark, url, folder, lake))
             work.append((_processor_seconds() - before) / (blocks * LOGS_OF_A_BLOCK / 100_000))
             rates["ingest"].append(blocks * LOGS_OF_A_BLOCK / taken)
             few = blocks // _NAIVE_SHARE
-            taken = _seconds(lambda few=few, plain=plain: _naive(spark, url, few, plain))  # type: ignore[misc]
+            taken = _seconds(partial(_naive, spark, url, few, plain))
             rates["naive"].append(few * LOGS_OF_A_BLOCK / taken)
             _expect_same(lake, plain, blocks * LOGS_OF_A_BLOCK, few)
             if has_cryo:
                 out = folder / f"cryo-{round_}"
-                taken = _seconds(lambda out=out: _run_cryo(url, blocks, out))  # type: ignore[misc]
+                taken = _seconds(partial(_run_cryo, url, blocks, out))
                 rates["cryo"].append(blocks * LOGS_OF_A_BLOCK / taken)
                 _expect_count(f"{out}/*.parquet", blocks * LOGS_OF_A_BLOCK)
     medians = {name: round(statistics.median(found)) if found else None for name, found in rates.items()}
@@ -70,7 +71,7 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
     }
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     begun = time.monotonic()
     work()
     return time.monotonic() - begun
@@ -105,7 +106,7 @@ def _expect_same(lake: Lake, plain: Path, logs: int, blocks: int) -> None:
     ours = f"select {names} from read_parquet($files) where block_number < {blocks}"  # noqa: S608  our own names
     theirs = f"select {names} from read_parquet($plain)"  # noqa: S608  the same
     text = (
-        f"select (select count(*) from read_parquet($files)), (select count(*) from ({theirs})), "  # noqa: S608
+        f"select (select count(*) from read_parquet($files)), (select count(*) from ({theirs})), "  # noqa: S608  as above
         f"(select count(*) from (({ours}) except all ({theirs}))), (select count(*) from (({theirs}) except all ({ours})))"
     )
     with duckdb.connect() as connection:

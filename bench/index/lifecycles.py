@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from pyspark.sql import SparkSession
 
 from bench.index.history import fill_lake
 from indexer.jobs.reconcile import messages_of_lake
+from indexer.place import Place
 from indexer.sinks.lake import Lake
-from indexer.transforms.bucketed import lifecycle_text, write_lifecycles
+from indexer.transforms.bucketed import table_text, write_table
 
 _CHECKED_BY_SPARK: Final = 100_000  # messages; Spark's own SQL would take minutes for all
 _MEMORY: Final = "3GB"
@@ -52,13 +54,16 @@ def lifecycle(spark: SparkSession, folder: Path, messages: int, rounds: int) -> 
 
 
 def _of_size(spark: SparkSession, folder: Path, messages: int, rounds: int) -> dict[str, float]:
-    files = fill_lake(folder / "lake", messages).files()
+    lake = fill_lake(folder / "lake", messages)
+    files = lake.files()
     ours, alone, peaks = [], [], [0.0]
     for round_ in range(rounds):
         mine, other = folder / f"ours-{round_}", folder / f"duckdb-{round_}.parquet"
+        mine.mkdir(parents=True)
+        write = partial(write_table, "messages", files, lake.folder, Place.of(mine), spark)
         with _memory(peaks):
-            ours.append(_seconds(lambda mine=mine: write_lifecycles(spark, files, mine)))  # type: ignore[misc]
-        alone.append(_seconds(lambda other=other: _duckdb_alone(files, other)))  # type: ignore[misc]
+            ours.append(_seconds(write))
+        alone.append(_seconds(partial(_duckdb_alone, files, other)))
         _expect_equal(f"{mine}/*.parquet", str(other), messages)
         print(f"{messages} messages: {ours[-1]:.1f} s, DuckDB alone {alone[-1]:.1f} s", flush=True)
     return {
@@ -78,7 +83,7 @@ def _duckdb_alone(files: list[str], target: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{_MEMORY}'")
         connection.execute("set temp_directory = $folder", {"folder": f"{target}.overflow"})
-        text = f"copy ({lifecycle_text(files)}) to '{target}' (format parquet, compression zstd)"
+        text = f"copy ({table_text('messages', files)}) to '{target}' (format parquet, compression zstd)"
         connection.execute(text, {"files": files})
 
 

@@ -90,7 +90,7 @@ class BaseAdapter(ABC):
         received: bool | BaseException
         call: Call | BaseException | None
         received, call = await asyncio.gather(
-            self._read(destination, destination.router, ROUTER, "hasReceived", *arguments),
+            self._read(destination, destination.router, ROUTER, "hasReceived", *arguments, agreed=True),
             self._tried(dispatch, attestation),
             return_exceptions=True,
         )
@@ -172,15 +172,22 @@ class BaseAdapter(ABC):
         return replace(call, gas=min(needed + limit * 109 // 100, MAX_DELIVERY_GAS))
 
     async def _read(
-        self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
+        self,
+        chain: ChainDeployment,
+        address: str,
+        contract: Contract,
+        function: str,
+        *arguments: Any,
+        agreed: bool = False,
     ) -> Any:
-        """What a view function returns at the newest block.
+        """What a view function returns at the newest block; `agreed` as in `Chain.call`.
 
         Raises:
             TerminalError: there is no such contract.
             TransientError: the chain does not answer.
         """
-        answer = await self._chains[chain.chain_id].call(Call(to=address, data=contract.encode(function, *arguments)))
+        call = Call(to=address, data=contract.encode(function, *arguments))
+        answer = await self._chains[chain.chain_id].call(call, agreed=agreed)
         return decode_answer(contract, function, answer, f"{address} on chain {chain.name!r}")
 
 

@@ -149,7 +149,7 @@ def _changes(backend: Backend) -> APIRouter:
 
     @routes.post(
         "/deliveries/{event_id:path}/replay",
-        summary="Open a delivered or dead outbox entry again",
+        summary="Open a delivered or dead outbox entry again, unless it has a dead letter",
         response_model=models.Delivery,
     )
     async def replay(event_id: str, why: models.Reason) -> Json:

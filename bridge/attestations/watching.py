@@ -13,7 +13,7 @@ from typing import Any
 from bridge.adapters.axelar import GATEWAY, axelar_contracts, axelar_message
 from bridge.adapters.base import decode_answer
 from bridge.adapters.ccip import FAILURE, OFF_RAMP, SUCCESS, CcipMessage, ccip_contracts
-from bridge.ports import Call, Chain, Dispatch, ProofPendingError, TransientError
+from bridge.ports import Call, Chain, Dispatch, ProofPendingError, RecipientFailedError
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 
@@ -63,7 +63,7 @@ class CcipExecutions(_Reader):
         off_ramp = ccip_contracts(destination).off_ramp
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
         if state == FAILURE:
-            raise TransientError(
+            raise RecipientFailedError(
                 f"CCIP message {dispatch.transport_id} failed on {destination.name}; execute it manually in the CCIP"
                 " explorer, with more gas if that was the reason"
             )

@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 import stamina
 import structlog
 
-from bridge.chains.answers import Meaning, RpcError, meaning_of
+from bridge.chains.answers import RpcError
 from bridge.chains.policy import CHANGING, EndpointPolicy, Pace
+from bridge.chains.position import Position
 from bridge.chains.transport import NoAnswerError, Transport
 from bridge.ports import TerminalError, TransientError
+from bridge.protocol.node_errors import ANOTHER_NODE
 
 _log = structlog.get_logger(__name__)
 
@@ -141,7 +143,7 @@ class Endpoints:
         self._policy = policy
         self._endpoints = [Endpoint(url, chain_id, policy) for url in urls]
         self._current = self._endpoints[0]  # whose answers we go by
-        self._seen: int | None = None  # the highest block that it has told us of
+        self._position = Position(chain_id, policy.branch_seconds)  # as it has told us
 
     @classmethod
     async def open(cls, chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> Endpoints:
@@ -172,6 +174,11 @@ class Endpoints:
     def answering_url(self) -> str:
         """The URL that is asked first now."""
         return self._in_order()[0].url
+
+    @property
+    def agreement(self) -> int:
+        """How many endpoints must say the same where finality depends on it."""
+        return self._policy.agreement
 
     @property
     def states(self) -> list[EndpointState]:
@@ -215,30 +222,51 @@ class Endpoints:
             RpcError: a node answered with an error that another node would give too.
             TransientError: too few answered, or they do not agree.
         """
-        needed = self._policy.agreement
+        needed = self.agreement
         if needed == 1:
             return await self.request(method, *params)
-        answers = await asyncio.gather(*(self._opinion(one, method, params) for one in self._endpoints))
+        answers = await self._opinions(method, params)
         votes: defaultdict[Hashable, list[Any]] = defaultdict(list)
         for answer in answers:
-            if isinstance(answer, RpcError):
-                raise answer
             if not isinstance(answer, Exception):
                 votes[essence(answer)].append(answer)
         most = max(votes.values(), key=len, default=[])
         if len(most) >= needed:
             return most[0]
+        for answer in answers:
+            if isinstance(answer, RpcError):
+                raise answer
         raise TransientError(
             f"chain {self._chain_id}: {needed} endpoints have to agree on {method}, and {len(most)} of"
             f" {len(self._endpoints)} do ({len(votes)} different answers)"
         )
+
+    async def opinions(self, method: str, *params: Any) -> list[Any]:
+        """What each endpoint says, where several have to agree; else one answer.
+
+        Raises:
+            RpcError: fewer than have to agree gave a result, and a node's error says why.
+            TransientError: too few answered.
+        """
+        if self.agreement == 1:
+            return [await self.request(method, *params)]
+        answers = await self._opinions(method, params)
+        results = [answer for answer in answers if not isinstance(answer, Exception)]
+        if len(results) < self.agreement:
+            raise next(
+                (one for one in answers if isinstance(one, RpcError)), self._nobody([str(one) for one in answers])
+            )
+        return results
+
+    async def _opinions(self, method: str, params: Sequence[Any]) -> list[Any]:
+        return list(await asyncio.gather(*(self._opinion(one, method, params) for one in self._endpoints)))
 
     async def _opinion(self, endpoint: Endpoint, method: str, params: Sequence[Any]) -> Any:
         """One endpoint's answer, or the error that says why it has none."""
         try:
             return await endpoint.ask(method, params)
         except RpcError as error:
-            if meaning_of(error) is not Meaning.UNAVAILABLE:
+            if error.meaning not in ANOTHER_NODE:
                 return error
             return TransientError(self._put_aside(endpoint, error))
         except (_EndpointError, WrongChainIdError) as error:
@@ -307,35 +335,35 @@ class Endpoints:
             _UnusableError: another one has to be asked.
         """
         try:
-            await self._must_not_be_behind(endpoint)
+            await self._must_know_our_block(endpoint)
             result = await endpoint.ask(method, params)
         except (_EndpointError, WrongChainIdError) as error:
             raise _UnusableError(self._put_aside(endpoint, error)) from error
         except RpcError as error:
-            if meaning_of(error) is not Meaning.UNAVAILABLE:
+            if error.meaning not in ANOTHER_NODE:
                 raise
             raise _UnusableError(self._put_aside(endpoint, error)) from error
         self._take_back(endpoint)
         self._current = endpoint
+        self._position.answered()
         if method == "eth_getBlockByNumber" and isinstance(result, dict):
-            self._remember(result)
+            self._position.remember(result)
         return result
 
-    async def _must_not_be_behind(self, endpoint: Endpoint) -> None:
-        """Another endpoint than the last one must know how far we are: one that is behind would look like a reorg."""
-        if endpoint is self._current or self._seen is None:
+    async def _must_know_our_block(self, endpoint: Endpoint) -> None:
+        """Another endpoint than the last one must be as far as we are, on our branch; see `Position`."""
+        while endpoint is not self._current and (number := self._position.number) is not None:
+            block = await endpoint.ask("eth_getBlockByNumber", [hex(number), False])
+            if self._position.number != number:
+                continue  # others were told of a newer block meanwhile
+            objection = self._position.objection_to(block)
+            if objection is not None:
+                raise _EndpointError(objection)
             return
-        if await endpoint.ask("eth_getBlockByNumber", [hex(self._seen), False]) is None:
-            raise _EndpointError(f"it is behind: it does not know block {self._seen} yet")
-
-    def _remember(self, block: Mapping[str, Any]) -> None:
-        try:
-            number = int(block["number"], 16)
-        except (KeyError, TypeError, ValueError):
-            return  # whoever asked finds the form unusable
-        self._seen = number if self._seen is None else max(self._seen, number)
 
     def _in_order(self) -> list[Endpoint]:
+        if len(self._endpoints) == 1:
+            return self._endpoints
         now = time.monotonic()
         return sorted(self._endpoints, key=lambda endpoint: endpoint.rests_until > now)
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from eth_utils import keccak
 
-from bridge.chains.answers import Meaning, RpcError, meaning_of, revert_data
+from bridge.chains.answers import RpcError, revert_data
 from bridge.chains.decoding import decode, to_base_fee, to_block, to_bytes, to_int, to_logs, to_receipt
 from bridge.chains.endpoints import Endpoints, EndpointState
 from bridge.chains.policy import EndpointPolicy
@@ -18,12 +18,15 @@ from bridge.ports import (
     Call,
     CallRevertedError,
     Fees,
+    FeesTooHighError,
     InsufficientFundsError,
     Log,
     Receipt,
     TerminalError,
     TransientError,
 )
+from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.node_errors import Meaning
 
 # A base fee grows by at most an eighth per block: twice the present one lasts for six full blocks.
 _BASE_FEE_MARGIN = 2
@@ -87,6 +90,25 @@ class EvmChain:
         """See `Chain.head`."""
         return decode("the newest block", to_block, await self._ask("eth_getBlockByNumber", "latest", False))
 
+    async def height_of(self, tag: FinalityTag) -> int:
+        """See `Chain.height_of`.
+
+        Raises:
+            TransientError: a node does not know the tag, too.
+        """
+        try:
+            answers = await self._endpoints.opinions("eth_getBlockByNumber", tag, False)
+        except RpcError as error:
+            raise TransientError(
+                f"chain {self._chain_id} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
+                " tag needs a deployments file without finality, and confirmations"
+            ) from error
+        heights = [decode(f"the {tag} block", to_block, answer).number for answer in answers if answer is not None]
+        needed = self._endpoints.agreement
+        if len(heights) < needed:
+            raise TransientError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
+        return sorted(heights, reverse=True)[needed - 1]
+
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
         try:
@@ -108,7 +130,7 @@ class EvmChain:
         try:
             answer = await self._endpoints.agreed(_sum_of_logs, "eth_getLogs", criteria)
         except RpcError as error:
-            if meaning_of(error) is not Meaning.TOO_MUCH_ASKED or first == last:
+            if error.meaning is not Meaning.TOO_MUCH_ASKED or first == last:
                 raise _as_port_error(error) from error
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
@@ -128,16 +150,24 @@ class EvmChain:
                 )
         return found
 
-    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
+    async def call(
+        self, call: Call, *, sender: str | None = None, block: int | None = None, agreed: bool = False
+    ) -> bytes:
         """See `Chain.call`."""
-        height = "latest" if block is None else hex(block)
-        return decode("a call's answer", to_bytes, await self._ask("eth_call", _to_json(call, sender), height))
+        params = (_to_json(call, sender), "latest" if block is None else hex(block))
+        if not agreed:
+            return decode("a call's answer", to_bytes, await self._ask("eth_call", *params))
+        try:
+            answer = await self._endpoints.agreed(str, "eth_call", *params)
+        except RpcError as error:
+            raise _as_port_error(error) from error
+        return decode("a call's answer", to_bytes, answer)
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
         """See `Chain.estimate_gas`."""
         return decode("a gas estimate", to_int, await self._ask("eth_estimateGas", _to_json(call, sender)))
 
-    async def fees(self) -> Fees:
+    async def fees(self, limit: int | None = None) -> Fees:
         """See `Chain.fees`."""
         block = await self._ask("eth_getBlockByNumber", "latest", False)
         base = decode("the newest block", to_base_fee, block)
@@ -145,14 +175,17 @@ class EvmChain:
             raise TerminalError(f"chain {self._chain_id} has no base fee; Waybill sends EIP-1559 transactions only")
         offer = decode("the priority fee", to_int, await self._ask("eth_maxPriorityFeePerGas"))
         priority = max(offer, _LEAST_PRIORITY_FEE)
-        return Fees(max_fee=_BASE_FEE_MARGIN * base + priority, priority_fee=priority)
+        offered = _BASE_FEE_MARGIN * base + priority
+        if limit is not None and base + priority > limit:
+            raise FeesTooHighError(self._chain_id, base + priority, limit)
+        return Fees(max_fee=offered if limit is None else min(offered, limit), priority_fee=priority)
 
     async def broadcast(self, transaction: bytes) -> None:
         """See `Chain.broadcast`."""
         try:
             await self._endpoints.request("eth_sendRawTransaction", _hex(transaction))
         except RpcError as error:
-            meaning = meaning_of(error)
+            meaning = error.meaning
             if meaning is Meaning.ALREADY_KNOWN:
                 return
             # Sent again after a crash, a transaction that was included meanwhile is refused for its nonce.
@@ -200,7 +233,7 @@ class EvmChain:
 
 
 def _as_port_error(error: RpcError) -> Exception:
-    meaning = meaning_of(error)
+    meaning = error.meaning
     if meaning is Meaning.REVERTED:
         return CallRevertedError(revert_data(error))
     if meaning is Meaning.NO_FUNDS:

@@ -16,7 +16,9 @@ class EndpointPolicy:
     Attributes:
         request_seconds: how long one request may take.
         retry_seconds: how long a request is tried again while nobody answers.
-        agreement: how many endpoints must say the same where finality depends on it: blocks by height, and logs.
+        agreement: how many endpoints must say the same where finality depends on it: blocks by height, logs, and
+            whether a delivery is there.
+        branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
         hedge_after: until a read that is slow is asked of another endpoint too; None never.
         requests_per_second: to each endpoint; None is as many as there are.
         batch: requests that travel to an endpoint together at most, see `Transport`.
@@ -25,6 +27,7 @@ class EndpointPolicy:
     request_seconds: float = 10.0
     retry_seconds: float = 15.0
     agreement: int = 1
+    branch_seconds: float = 30.0
     hedge_after: float | None = None
     requests_per_second: float | None = None
     batch: int = 50

@@ -11,7 +11,8 @@ import orjson
 import structlog
 from aiohttp import ClientError, ClientResponseError, ClientSession, ClientTimeout, TCPConnector
 
-from bridge.chains.answers import Meaning, RpcError, meaning_of
+from bridge.chains.answers import RpcError
+from bridge.protocol.node_errors import ANOTHER_NODE
 
 _log = structlog.get_logger(__name__)
 
@@ -132,7 +133,7 @@ class Transport:
             return [by_number.get(number) for number in range(len(requests))]
         if isinstance(answers, dict) and answers.get("error") is not None:
             refusal = RpcError.from_json("a batch", answers["error"])
-            if meaning_of(refusal) is not Meaning.UNAVAILABLE:
+            if refusal.meaning not in ANOTHER_NODE:
                 raise _BatchRefusedError(str(refusal))
         return [answers] * len(requests)
 

@@ -6,12 +6,12 @@ import asyncio
 from functools import partial
 
 from bridge.api import listening_at, serving
-from bridge.chains import open_chains
 from bridge.cli import options
 from bridge.cli.output import progress
 from bridge.cli.reading import index_if_any
 from bridge.cli.serving import WorkspaceBackend, api_of, serving_bridge
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.connections import connected
 from bridge.logs import configure_logging
 from bridge.metrics import Monitor
 from bridge.protocol.deployment import Deployment
@@ -55,13 +55,12 @@ async def _with_key(workspace: Workspace, deployment: Deployment, settings: Sett
 
 async def _reading(workspace: Workspace, deployment: Deployment, settings: Settings) -> None:
     progress("no WAYBILL_RELAYER_KEY: messages can't be retried over this API")
-    policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
-    async with open_chains(deployment, policies=policies, rpc_urls=urls) as chains:
+    async with connected(deployment, settings) as chains:
         opened = open_store(settings.store)
         letters = open_dead_letters(settings.dlq.url or settings.store)
         try:
             index = partial(index_if_any, workspace)
-            monitor = Monitor(deployment, chains, opened, SystemClock(), settings, index=index)
+            monitor = Monitor(deployment, chains, opened, SystemClock(), settings, letters=letters, index=index)
             desk = open_desk(deployment, chains, opened, log=letters, settings=settings, clock=SystemClock())
             backend = WorkspaceBackend(
                 workspace, deployment, opened, monitor=monitor, desk=desk, letters=letters, retry=None

@@ -22,6 +22,7 @@ from bridge.cli import (
     lane,
     message,
     relayer,
+    report,
     send,
     status,
     store,
@@ -54,6 +55,7 @@ app.command("api")(api.api)
 app.add_typer(store.app, name="store")
 app.command("doctor")(doctor.doctor)
 app.command("status")(status.status)
+app.command("report")(report.report)
 app.command("web")(web.web)
 app.command("demo")(demo.demo)
 

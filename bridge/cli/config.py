@@ -15,6 +15,7 @@ from bridge.chains.endpoints import without_secrets
 from bridge.cli import options
 from bridge.cli.output import progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.keys import require_keys
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.settings import Settings, SettingsError
@@ -59,7 +60,7 @@ def check(*, network: options.Network = DEVNET, config: options.Config = None, a
     workspace = Workspace.of(network)
     settings = workspace.settings(config)
     if workspace.deployments_file.exists():
-        check_chains(settings, workspace.deployment())
+        _check_network(settings, workspace.deployment())
     unread = unknown_variables(Settings, _OTHER_VARIABLES)
     for name in unread:
         progress(f"warning: nothing reads {name}; is it misspelt?")
@@ -67,6 +68,17 @@ def check(*, network: options.Network = DEVNET, config: options.Config = None, a
     value = {"valid": True, "file": str(file) if file else None, "unread": unread}
     source = f"with {file}" if file else f"no {workspace.root / 'waybill.toml'}: defaults and environment"
     result(value, as_json=as_json, render=lambda console: console.print(f"the settings can be used ({source})"))
+
+
+def _check_network(settings: Settings, deployment: Deployment) -> None:
+    problems = []
+    for find in (check_chains, require_keys):
+        try:
+            find(settings, deployment)
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
 
 
 def check_chains(settings: Settings, deployment: Deployment) -> None:
@@ -81,7 +93,11 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "allow_chains": settings.allow_chains,
         "deny_chains": settings.deny_chains,
         "signers": {name for signer in settings.signers for name in signer.chains},
-        "spend_limits": {end for limit in settings.spend_limits for end in (limit.source, limit.destination) if end},
+        "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
+        **{
+            name: {end for limit in limits for end in (limit.source, limit.destination) if end}
+            for name, limits in (("spend_limits", settings.spend_limits), ("retry_limits", settings.retry_limits))
+        },
     }
     problems = [
         f"  {setting} ({settings.origin(setting)}): network {deployment.network!r} has no chain {name!r};"

@@ -15,11 +15,11 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 from rich.console import Console
 
-from bridge.chains import open_chains
 from bridge.cli import options
 from bridge.cli.letters import letter_value, log_record_value, opened_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.connections import connected
 from bridge.desk import Desk, Opened
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.dlq.integrity import Verified
@@ -273,7 +273,7 @@ async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIter
     with _log(settings) as log:
         if log is None:
             raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
-        async with open_chains(deployment) as chains:
+        async with connected(deployment, settings) as chains:
             store = open_store(settings.store)
             try:
                 operator = _operator(network, key)

@@ -20,12 +20,14 @@ from bridge.cli.config import check_chains
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.keys import open_sealer, paying_signers
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.records.dead_letters import LetterStatus
 from bridge.records.errors import StoreError
 from bridge.sending import InvalidKeyError
-from bridge.service import paying_signers
 from bridge.settings import Settings, SettingsError
+from bridge.store import may_exist, open_dead_letters
 
 _SECONDS: Final = 3.0  # that an endpoint may take
 _MOST_SKEW: Final = 5.0  # seconds: the clock skew that the policies' time limits allow for
@@ -51,7 +53,7 @@ class Finding:
 
 
 def doctor(*, network: options.Network = DEVNET, config: options.Config = None, as_json: options.Json = False) -> None:
-    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, balances and stores. Changes nothing.
+    """Check versions, settings, deployments, endpoints, chain ids, clocks, contracts, keys, balances and stores. Changes nothing.
 
     Ends with 1 if anything has failed.
 
@@ -69,6 +71,7 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
         _, wrong = _settings(lambda: check_chains(settings, deployment))
         findings += [wrong] if wrong else []
         findings += _stores(workspace)
+        findings.append(_dead_letters(settings))
         findings += asyncio.run(_chains(deployment, settings))
     value = [asdict(finding) for finding in findings]
     result(value, as_json=as_json, render=lambda console: _draw(console, findings))
@@ -108,25 +111,45 @@ def _stores(workspace: Workspace) -> Iterable[Finding]:
         for chain in index.chains():
             name = f"index of chain {chain.chain_id}"
             if chain.halted:
-                yield Finding(name, Verdict.FAILED, f"halted: {chain.halted}", "waybill index report")
+                yield Finding(name, Verdict.FAILED, f"halted: {chain.halted}", "waybill report")
             elif chain.lag_seconds > 300:
                 yield Finding(name, Verdict.WARNING, f"{chain.lag_seconds} s behind", "waybill index run")
             else:
                 yield Finding(name, Verdict.OK, f"block {chain.block}")
 
 
+def _dead_letters(settings: Settings) -> Finding:
+    """The dead letters, which may be in a database of their own."""
+    url, check = settings.dlq.url or settings.store, "dead letters"
+    if not may_exist(url):
+        return Finding(check, Verdict.WARNING, "there are none yet", "waybill relayer run")
+    log = open_dead_letters(url)
+    try:
+        waiting = log.counts().get(LetterStatus.PENDING_REVIEW, 0)
+    except (StoreError, TransientError) as error:
+        return Finding(
+            check, Verdict.FAILED, str(error), "correct url in [dlq]: lanes halt while letters can't be written"
+        )
+    finally:
+        log.close()
+    if waiting:
+        return Finding(check, Verdict.WARNING, f"{waiting} wait for a decision", "waybill dlq list")
+    return Finding(check, Verdict.OK, "none waits for a decision")
+
+
 async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     try:
         signers = paying_signers(settings, deployment)
+        seal = Finding("seal of dead letters", Verdict.OK, open_sealer(settings).address)
     except (SettingsError, InvalidKeyError) as error:
-        return [Finding("signers", Verdict.FAILED, str(error))]
+        return [Finding("signers", Verdict.FAILED, str(error), "waybill config check")]
     urls = settings.rpc_urls(deployment)
     checks: list[Awaitable[list[Finding]]] = []
     for deployed in deployment.chains:
         accounts = sorted({signer.address for signer in signers[deployed.chain_id]})
         checks += [_endpoint(deployed, url) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
         checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
-    return [finding for found in await asyncio.gather(*checks) for finding in found]
+    return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
 
 
 async def _endpoint(deployed: ChainDeployment, url: str) -> list[Finding]:

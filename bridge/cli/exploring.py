@@ -13,9 +13,11 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import make_url
 
-from bridge.chains import EvmChain, open_chains
+from bridge.chains import EvmChain
+from bridge.cli.index_settings import chains_to_ask
 from bridge.cli.output import CliError, UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.connections import connected
 from bridge.desk import Desk
 from bridge.dlq.decisions import DecisionError
 from bridge.ports import TransientError
@@ -32,7 +34,7 @@ from indexer.browsing import IndexBrowser
 from indexer.costs import TransactionCost, fees_paid, gmp_costs, transactions_of
 from indexer.errors import IndexerError, StoreVersionError
 from indexer.jobs.costs import costs_of
-from indexer.sources.options import chain_config
+from indexer.sources.chain import ChainConfig
 
 _T = TypeVar("_T")
 
@@ -74,7 +76,7 @@ def serve(
     sources = Sources(
         deployment=deployment,
         index=index,
-        spending=_spending(deployment, index),
+        spending=_spending(chains_to_ask(workspace), index),
         store=_kept_open(kept.store, lambda: open_store(kept.store)),
         letters=_letters(kept),
         payloads=payloads,
@@ -173,9 +175,8 @@ def _index(url: str) -> Callable[[], IndexBrowser | None]:
     return ready
 
 
-def _spending(deployment: Deployment, get: Callable[[], IndexBrowser | None]) -> Callable[[], Spending | None]:
+def _spending(chains: Sequence[ChainConfig], get: Callable[[], IndexBrowser | None]) -> Callable[[], Spending | None]:
     """Asks the chains what the newest deliveries cost; of what a chain has said once it is not asked again."""
-    chains = [chain_config(chain) for chain in deployment.chains]
     known: dict[tuple[int, bytes], TransactionCost] = {}
 
     def ask() -> Spending | None:
@@ -237,5 +238,5 @@ class Desks:
     async def _connected(self) -> Mapping[int, EvmChain]:
         async with self._connecting:
             if self._chains is None:
-                self._chains = await self._kept.enter_async_context(open_chains(self._sources.deployment))
+                self._chains = await self._kept.enter_async_context(connected(self._sources.deployment, self._settings))
             return self._chains

@@ -1,67 +1,62 @@
-"""`waybill index`: the Spark job that finds what is stalled, and what it found."""
+"""`waybill index`: the Spark job that finds what is stalled, and what is done with its tables."""
 
 from __future__ import annotations
 
 import signal
 import threading
-import time
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from bridge.cli import index_divergence, index_history, index_maintain, index_proof, index_repair, options
-from bridge.cli.output import facts, progress, result, table
-from bridge.cli.reading import open_index
+from bridge.cli import index_divergence, index_history, index_maintain, index_proof, index_repair, index_tables, options
+from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
-from bridge.protocol.gmps import Gmp
-from indexer.settings import BACKFILL_BLOCKS, IndexSettings, StallPolicy
-
-if TYPE_CHECKING:
-    from indexer.records import Report
 
 app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
 app.command("verify")(index_proof.verify)
 app.command("divergence")(index_divergence.divergence)
 app.command("repair")(index_repair.repair)
 app.command("maintain")(index_maintain.maintain)
+app.command("tables")(index_tables.tables)
 app.command("rebuild")(index_history.rebuild)
 app.command("as-of")(index_history.as_of)
+
+
+StallAfter = Annotated[
+    int | None,
+    typer.Option(
+        envvar="WAYBILL_STALL_AFTER",
+        help="Seconds after which a message without its quorum is stalled; else the setting index.stall_after, which is 900.",
+        min=1,
+        show_default=False,
+    ),
+]
+BackfillBlocks = Annotated[
+    int | None,
+    typer.Option(
+        "--backfill-blocks",
+        help="Final blocks behind from which Spark reads them in parallel; else the setting index.backfill_blocks.",
+        min=1,
+        show_default=False,
+    ),
+]
 
 
 @app.command()
 def run(
     *,
     once: Annotated[bool, typer.Option("--once", help="Catch up with the chains, then stop.")] = False,
-    stall_after: Annotated[
-        int,
-        typer.Option(
-            envvar="WAYBILL_STALL_AFTER", help="Seconds after which a message without its quorum is stalled.", min=1
-        ),
-    ] = StallPolicy().stall_after,
+    stall_after: StallAfter = None,
     learn: Annotated[
         bool,
         typer.Option(
             "--learn-deadlines", help="Take each lane's --stall-after from its own latencies, once it has some."
         ),
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            envvar="WAYBILL_SPARK_MASTER",
-            help="Where Spark works, such as spark://HOST:7077. By default two threads of this process.",
-            show_default=False,
-        ),
-    ] = None,
-    backfill_blocks: Annotated[
-        int,
-        typer.Option("--backfill-blocks", help="Final blocks behind from which Spark reads them in parallel.", min=1),
-    ] = BACKFILL_BLOCKS,
+    master: options.SparkMaster = None,
+    backfill_blocks: BackfillBlocks = None,
     network: options.Network = DEVNET,
     as_json: Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")] = False,
 ) -> None:
@@ -75,162 +70,13 @@ def run(
     from indexer.jobs.index import run_index
 
     workspace = Workspace.of(network)
-    deployment = workspace.deployment()
-    settings = IndexSettings(
-        folder=workspace.index_folder,
-        stall=StallPolicy(stall_after=stall_after, learn=learn),
-        backfill_blocks=backfill_blocks,
+    settings = index_settings(workspace)
+    stall = replace(
+        settings.stall, stall_after=stall_after or settings.stall.stall_after, learn=learn or settings.stall.learn
     )
+    settings = replace(settings, stall=stall, backfill_blocks=backfill_blocks or settings.backfill_blocks)
     configure_logging(as_json=as_json)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    run_index(deployment, settings, once=once, stop=stop, master=master)
-
-
-@app.command()
-def report(
-    *,
-    html: Annotated[
-        Path | None, typer.Option("--html", help="Write one self-contained page with plots there.", dir_okay=False)
-    ] = None,
-    costs: Annotated[
-        bool,
-        typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
-    ] = False,
-    network: options.Network = DEVNET,
-    as_json: options.Json = False,
-) -> None:
-    """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
-
-    Example: waybill index report --html report.html
-    """
-    from indexer.jobs.costs import costs_of
-    from indexer.jobs.page import report_page
-    from indexer.jobs.report import make_report
-    from indexer.sources.options import chain_config
-
-    workspace = Workspace.of(network)
-    chains = [chain_config(chain) for chain in workspace.deployment().chains] if costs else []
-    with open_index(workspace) as index:
-        found = make_report(index, partial(costs_of, chains) if costs else None)
-        requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
-    names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
-    if html:
-        html.write_text(report_page(found, lambda chain: names.get(chain, str(chain)), time.time()))
-        progress(f"written: {html}")
-    value = _value(found, requested)
-    result(value, as_json=as_json, render=lambda console: _draw(console, value))
-
-
-def _value(found: Report, requested: list[str]) -> dict[str, Any]:
-    return {
-        "messages": found.messages,
-        "executed": found.executed,
-        "executed_twice": found.executed_twice,
-        "lost": found.lost,
-        "by_status": {status.value: count for status, count in sorted(found.by_status.items())},
-        "retries_requested": found.retries.requested,
-        "retries_requested_for": requested,
-        "retries_sent": found.retries.sent,
-        "retries_executed": found.retries.executed,
-        "duplicates_absorbed": found.duplicates_absorbed,
-        "late_receipts": found.late_receipts,
-        "execution_failures_recovered": found.execution_failures_recovered,
-        "divergences": [
-            {
-                "kind": item.kind,
-                "message_id": f"0x{item.message_id.hex()}" if item.message_id else None,
-                "source_chain": item.source_chain,
-                "destination_chain": item.destination_chain,
-                "evidence": item.evidence,
-                "severity": item.severity,
-                "next": item.next_action,
-            }
-            for item in found.divergences
-        ],
-        "stages": [asdict(stage) for stage in found.stages],
-        "shares": [asdict(share) for share in found.shares],
-        "alternatives": [asdict(alternative) for alternative in found.alternatives],
-        "health": [asdict(one) for one in found.health],
-        "costs": [asdict(cost) for cost in found.costs],
-        "fees": [asdict(fee) for fee in found.fees],
-        "duplicates_by_day": [
-            {"gmp": gmp, "lane": lane, "day": day, "duplicates": count}
-            for (gmp, lane, day), count in sorted(found.duplicates_by_day.items())
-        ],
-        "per_gmp": {
-            gmp.label: {
-                "dispatched": counts.dispatched,
-                "received": counts.received,
-                "duplicates": counts.duplicates,
-            }
-            for gmp, counts in sorted(found.per_gmp.items())
-        },
-        "latency_ms": {"p50": round(found.latency_p50_ms or 0), "p95": round(found.latency_p95_ms or 0)},
-    }
-
-
-def _draw(console: Console, value: dict[str, Any]) -> None:
-    retries = " / ".join(str(value[f"retries_{what}"]) for what in ("requested", "sent", "executed"))
-    console.print(
-        facts(
-            {
-                "messages": str(value["messages"]),
-                "by state": ", ".join(f"{count} {status}" for status, count in value["by_status"].items()),
-                "executed twice": str(value["executed_twice"]),
-                "retries requested / sent / executed": retries,
-                "late receipts": str(value["late_receipts"]),
-                "duplicates absorbed": str(value["duplicates_absorbed"]),
-                "refused by the recipient, executed later": str(value["execution_failures_recovered"]),
-                "latency p50 / p95 (block time)": f"{value['latency_ms']['p50']} / {value['latency_ms']['p95']} ms",
-            }
-        )
-    )
-    rows = [[gmp, *(str(count) for count in counts.values())] for gmp, counts in value["per_gmp"].items()]
-    if rows:
-        console.print()
-        console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
-    if value["stages"]:
-        stages = [
-            [f"{stage['lane'][0]} → {stage['lane'][1]}", stage["stage"]]
-            + [str(stage[name]) for name in ("messages", "p50", "p95", "p99")]
-            for stage in value["stages"]
-        ]
-        console.print()
-        console.print(table(None, ["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"], stages))
-    if value["health"]:
-        health = [
-            [f"{one['lane'][0]} → {one['lane'][1]}", _gmps([one["gmp"]])]
-            + [str(one[name]) for name in ("dispatched", "delivered", "latency_p50")]
-            for one in value["health"]
-        ]
-        console.print()
-        console.print(
-            table("recent health, the best first", ["lane", "GMP", "dispatched", "delivered", "p50 s"], health)
-        )
-    if value["costs"]:
-        _draw_costs(console, value)
-    for item in value["divergences"]:
-        console.print(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}")
-
-
-def _draw_costs(console: Console, value: dict[str, Any]) -> None:
-    names = ("deliveries", "late", "gas_p50", "gas_paid", "late_gas_paid")
-    costs = [
-        [_gmps([cost["gmp"]]), f"{cost['lane'][0]} → {cost['lane'][1]}", *(str(cost[name]) for name in names)]
-        for cost in value["costs"]
-    ]
-    console.print()
-    console.print(table(None, ["GMP", "lane", "deliveries", "late", "gas p50", "wei for gas", "of it late"], costs))
-    fees = [
-        [_gmps(fee["gmps"]), f"{fee['lane'][0]} → {fee['lane'][1]}", str(fee["messages"]), str(fee["fees_p50"])]
-        for fee in value["fees"]
-    ]
-    console.print()
-    console.print(table(None, ["GMPs", "lane", "messages", "fees p50, wei"], fees))
-
-
-def _gmps(numbers: Sequence[int]) -> str:
-    known = {gmp.value: gmp.label for gmp in Gmp}
-    return " + ".join(known.get(number, str(number)) for number in numbers)
+    run_index(indexed_deployment(workspace), settings, once=once, stop=stop, master=master)

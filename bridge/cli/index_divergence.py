@@ -25,11 +25,12 @@ def divergence(
     Example: waybill index divergence
     """
     chosen = None if message is None else options.message_id(message)
-    from indexer.sinks.history import History
+    from indexer.sinks.history import STORE_DIFFERS, History
 
     workspace = Workspace.of(network)
     with open_index(workspace) as index, open_for_reading(workspace) as (engine, lake):
-        found = index.divergences()
+        # What the running index noted of store and lake is of its last look; here they are compared whole, and now.
+        found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
         found += History(engine, lake).disagreements()
     found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [

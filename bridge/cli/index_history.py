@@ -33,7 +33,7 @@ def rebuild(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Make every message anew, from the lake alone or from the chains alone, and compare it with what is served.
+    """Make every message and its receipts anew, from the lake alone or from the chains alone, and compare them with what is served.
 
     Changes nothing. Fails if anything differs; then delete the store, and `waybill index run` makes it from the lake.
 
@@ -54,6 +54,7 @@ def rebuild(
         "equal": found.is_equal,
         "events": found.events,
         "messages": found.messages,
+        "receipts": found.receipts,
         "let_go": found.let_go,
         "too_new": found.too_new,
         "different": list(found.different),
@@ -62,6 +63,7 @@ def rebuild(
     pairs = {
         "events read": str(found.events),
         "messages compared": str(found.messages),
+        "receipts compared": str(found.receipts),
         "let go of by the store": str(found.let_go),
         f"behind the {origin.value}": str(found.too_new),
         "messages that differ": str(len(found.different)),

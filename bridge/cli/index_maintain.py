@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
 from bridge.cli import options
 from bridge.cli.index_proof import open_for_writing
+from bridge.cli.index_settings import index_settings
 from bridge.cli.output import facts, result
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -17,11 +18,23 @@ from bridge.cli.workspace import DEVNET, Workspace
 def maintain(
     *,
     keep_days: Annotated[
-        int, typer.Option("--keep-days", min=0, help="Days that the store keeps messages that have ended.")
-    ] = 30,
+        int | None,
+        typer.Option(
+            "--keep-days",
+            min=0,
+            help="Days that the store keeps messages that have ended; else the setting index.keep_days.",
+            show_default=False,
+        ),
+    ] = None,
     keep_hours: Annotated[
-        int, typer.Option("--keep-hours", min=0, help="Hours for which the lake's earlier versions can be read.")
-    ] = 168,
+        int | None,
+        typer.Option(
+            "--keep-hours",
+            min=0,
+            help="Hours for which the lake's earlier versions can be read; else the setting index.keep_hours.",
+            show_default=False,
+        ),
+    ] = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
@@ -32,10 +45,13 @@ def maintain(
     Example: waybill index maintain
     """
     from indexer.jobs.maintain import maintain as run
-    from indexer.settings import IndexSettings
 
     workspace = Workspace.of(network)
-    settings = IndexSettings(folder=workspace.index_folder, keep_ended=keep_days * 86_400, keep_versions=keep_hours)
+    settings = index_settings(workspace)
+    if keep_days is not None:
+        settings = replace(settings, keep_ended=keep_days * 86_400)
+    if keep_hours is not None:
+        settings = replace(settings, keep_versions=keep_hours)
     with open_for_writing(workspace) as (store, lake):
         done = asdict(run(store, lake, settings, time.time(), least_files=2))
     pairs = {

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
@@ -106,18 +107,14 @@ def open_for_reading(workspace: Workspace) -> Iterator[tuple[Engine, Lake]]:
 @contextmanager
 def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]:
     """A reader per chain of the network, which follows the adapters that the index has seen registered."""
-    from indexer.settings import SourceLimits
     from indexer.sinks.store import adapters_of
     from indexer.sources.chain import ChainReader
-    from indexer.sources.options import chain_config
 
-    taken = adapters_of(engine)
+    taken, limits = adapters_of(engine), source_limits(workspace)
     with ExitStack() as stack:
         yield [
-            stack.enter_context(
-                ChainReader(chain_config(chain).with_adapters(taken.get(chain.chain_id, ())), SourceLimits())
-            )
-            for chain in workspace.deployment().chains
+            stack.enter_context(ChainReader(chain.with_adapters(taken.get(chain.chain_id, ())), limits))
+            for chain in chains_to_ask(workspace)
         ]
 
 

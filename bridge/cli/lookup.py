@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bridge.chains import open_chains
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created
-from bridge.explanation import Explanation, IndexView, explain
+from bridge.connections import connected
+from bridge.explanation import Explanation, IndexLag, IndexView, explain, lag_of
+from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.records.outbox import OutboxEntry
@@ -33,11 +35,12 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
     """
     deployment = workspace.deployment()
     known, entries = _from_relayer(workspace, message_id)
-    async with open_chains(deployment) as chains:
+    async with connected(deployment, workspace.settings()) as chains:
         client = Client(deployment, chains)
         created = Created(known, unfunded=False) if known else await client.created(message_id)
         message = created.message
         reached = await client.progress(message)
+        lags = await _lags(workspace, message, chains)
     explanation = explain(
         message,
         receipts=reached.receipts,
@@ -45,6 +48,7 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         unfunded=created.unfunded,
         index=_from_index(workspace, message_id),
         entries=entries,
+        lags=lags,
         now=time.time(),
     )
     return Found(deployment, message, explanation, id_matches=message.id == message_id)
@@ -56,6 +60,17 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> tuple[Message | No
             return None, []
         observed = store.observations.message(message_id)
         return observed.message if observed else None, store.outbox.entries(message_id)
+
+
+async def _lags(workspace: Workspace, message: Message, chains: Mapping[int, Chain]) -> list[IndexLag]:
+    with index_if_any(workspace) as index:
+        records = {record.chain_id: record for record in index.chains()} if index else {}
+    found = [
+        lag_of(records[chain_id], await chains[chain_id].head())
+        for chain_id in (message.source_chain, message.destination_chain)
+        if chain_id in records and chain_id in chains
+    ]
+    return [lag for lag in found if lag]
 
 
 def _from_index(workspace: Workspace, message_id: bytes) -> IndexView | None:

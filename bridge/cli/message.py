@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.chains import open_chains
 from bridge.cli import message_acts, options
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, Sent
+from bridge.connections import connected
 from bridge.explanation import GmpProgress, Stage
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
@@ -105,7 +105,7 @@ def retry(
     async def run() -> Sent:
         found = await look_up(workspace, message_id)
         chosen = named or _choose(found, deployment)
-        async with open_chains(deployment, [found.message.source_chain]) as chains:
+        async with connected(deployment, workspace.settings(), [found.message.source_chain]) as chains:
             return await Client(deployment, chains, account).retry(found.message, chosen)
 
     sent = asyncio.run(run())
@@ -145,7 +145,7 @@ def execute(
 
     async def run() -> bytes | None:
         found = await look_up(workspace, message_id)
-        async with open_chains(deployment, [found.message.destination_chain]) as chains:
+        async with connected(deployment, workspace.settings(), [found.message.destination_chain]) as chains:
             client = Client(deployment, chains, account)
             if (await client.progress(found.message)).executed:
                 return None
@@ -225,6 +225,10 @@ def message_value(found: Found) -> dict[str, Any]:
             }
             for progress in explanation.gmps
         ],
+        "indexBehind": [
+            {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
+            for lag in explanation.lags
+        ],
     }
 
 
@@ -253,6 +257,7 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
                 "state": explanation.status.value,
                 "reason": explanation.reason,
                 "next": explanation.next_action,
+                **_index_facts(found),
             }
         )
     )
@@ -277,6 +282,13 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
         console.print()
         rows = [_row(progress) for progress in explanation.gmps]
         console.print(table(None, ["GMP", "stage", "attempts", "failed tries", "last error"], rows))
+
+
+def _index_facts(found: Found) -> dict[str, str]:
+    """That the index may know less than the chains, if so: nobody should believe it blindly then."""
+    names = {chain.chain_id: chain.name for chain in found.deployment.chains}
+    told = [f"{lag.text} on {names.get(lag.chain_id, lag.chain_id)}" for lag in found.explanation.lags]
+    return {"index": f"{'; '.join(told)}: what it knows may be old"} if told else {}
 
 
 def _row(progress: GmpProgress) -> list[str]:

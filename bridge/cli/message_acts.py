@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.chains import open_chains
 from bridge.cli import options
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client
+from bridge.connections import connected
 from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
@@ -166,7 +166,7 @@ def _act(
     async def run() -> Mapping[str, Any]:
         found = await look_up(workspace, message_id)
         ends = [found.message.source_chain, found.message.destination_chain]
-        async with open_chains(found.deployment, ends) as chains:
+        async with connected(found.deployment, workspace.settings(), ends) as chains:
             return await act(Client(found.deployment, chains, account), found)
 
     value = {"messageId": message_id, **asyncio.run(run())}

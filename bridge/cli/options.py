@@ -48,6 +48,16 @@ Key = Annotated[
     ),
 ]
 
+SparkMaster = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        envvar="WAYBILL_SPARK_MASTER",
+        help="Where Spark works, such as spark://HOST:7077. By default in this process.",
+        show_default=False,
+    ),
+]
+
 Config = Annotated[
     Path | None,
     typer.Option(

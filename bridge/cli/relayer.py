@@ -12,7 +12,7 @@ from bridge.cli.serving import serving_bridge
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
 from bridge.protocol.gmps import Gmp
-from bridge.service import open_bridge, run_until_signalled
+from bridge.service import open_bridge, run_until_signalled, spare_what_is_set_up
 
 app = typer.Typer(help="Carry messages from chain to chain.", no_args_is_help=True)
 
@@ -71,6 +71,7 @@ def run(
 
     async def work() -> None:
         async with open_bridge(deployment, settings) as bridge, serving_bridge(workspace, bridge, settings):
+            spare_what_is_set_up()
             await bridge.run()
 
     asyncio.run(run_until_signalled(work))

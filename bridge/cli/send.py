@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 from eth_account.signers.local import LocalAccount
 
-from bridge.chains import open_chains
 from bridge.cli import options
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
+from bridge.connections import connected
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
@@ -61,7 +61,7 @@ def send(
         kind=_kind(kind),
         retriable=retriable,
     )
-    work = _route(deployment, (origin, target), workspace.account(key), request, timeout if wait else None)
+    work = _route(workspace, (origin, target), workspace.account(key), request, timeout if wait else None)
     sent, reached = asyncio.run(work)
     _print(sent, reached, origin, target, as_json=as_json)
     if reached is not None and not reached.executed:
@@ -73,15 +73,15 @@ def send(
 
 
 async def _route(
-    deployment: Deployment,
+    workspace: Workspace,
     lane: tuple[ChainDeployment, ChainDeployment],
     account: LocalAccount,
     request: RouteRequest,
     patience: float | None,
 ) -> tuple[Sent, Progress | None]:
     """Sends, and waits so many seconds for the execution; None waits for nothing."""
-    origin, target = lane
-    async with open_chains(deployment, [origin.chain_id, target.chain_id]) as chains:
+    (origin, target), deployment = lane, workspace.deployment()
+    async with connected(deployment, workspace.settings(), [origin.chain_id, target.chain_id]) as chains:
         client = Client(deployment, chains, account)
         sent = await client.route(origin.chain_id, request)
         if patience is None:

@@ -57,6 +57,7 @@ async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Setting
         bridge.store,
         SystemClock(),
         settings,
+        letters=bridge.undertaking.letters,
         accounts=bridge.accounts,
         commits=lambda: bridge.relay.commits,
         index=partial(index_if_any, workspace),
@@ -199,7 +200,13 @@ class WorkspaceBackend:
         return {**self._delivery(entry), "failures": history}
 
     async def replay(self, event_id: str, reason: str) -> dict[str, Any]:
-        """See `Backend.replay`."""
+        """See `Backend.replay`. What has a dead letter is not reopened here: that is an operator's signed decision."""
+        if await asyncio.to_thread(self._letters.letter, event_id) is not None:
+            raise BackendError(
+                ErrorCode.REFUSED,
+                f"delivery {event_id} has a dead letter: an operator decides about it and signs the decision",
+                f'waybill dlq requeue {event_id} --rationale "…"',
+            )
         try:
             entry = await asyncio.to_thread(self._store.outbox.replay, event_id, reason, time.time())
         except KeyError as error:

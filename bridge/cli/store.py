@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from bridge.chains import open_chains
 from bridge.cli import options
 from bridge.cli.output import result
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.connections import connected
 from bridge.sending import reconcile_nonces
 from bridge.service import SystemClock
 from bridge.store import Copied, back_up, open_store
@@ -59,23 +59,24 @@ def restore(
     """
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
-    url = workspace.settings(config, store=store).store
-    copied = restore_store(path, url, replace=replace)
+    settings = workspace.settings(config, store=store)
 
-    async def reconcile() -> int:
-        opened = open_store(url)
-        try:
-            async with open_chains(deployment) as chains:
+    async def put_back() -> tuple[Copied, int]:
+        """Connects first: nonces of a store that was put back and not reconciled might be given out again."""
+        async with connected(deployment, settings) as chains:
+            copied = restore_store(path, settings.store, replace=replace)
+            opened = open_store(settings.store)
+            try:
                 found = [
                     await reconcile_nonces(chains[chain_id], account, opened.transactions, SystemClock())
                     for chain_id, account in copied.accounts
                     if chain_id in chains
                 ]
-        finally:
-            opened.close()
-        return sum(found)
+            finally:
+                opened.close()
+        return copied, sum(found)
 
-    taken = asyncio.run(reconcile())
+    copied, taken = asyncio.run(put_back())
     value = {"path": str(path), "rows": copied.rows, "noncesTaken": taken}
     text = f"{path}: {_summary(copied)} restored; {taken} nonces were used since"
     result(value, as_json=as_json, render=lambda console: console.print(f"{text}\nnext: waybill relayer run"))

@@ -14,6 +14,7 @@ from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
 from bridge.settings import FILE_NAME, Settings
+from indexer.place import Place
 from indexer.settings import IndexFolder
 
 DEVNET = "devnet"
@@ -57,7 +58,8 @@ class Workspace:
     def index_folder(self) -> IndexFolder:
         """Where the index keeps what it keeps, as the settings say."""
         settings = self.settings()
-        return IndexFolder(path=self.state, store=settings.index_store, shared_lake=settings.index_lake)
+        lake = Place.of(settings.index_lake) if settings.index_lake else None
+        return IndexFolder(path=self.state, store=settings.index_store, shared_lake=lake)
 
     @property
     def index_url(self) -> str:
@@ -65,7 +67,7 @@ class Workspace:
         return self.index_folder.store_url
 
     @property
-    def lake(self) -> Path:
+    def lake(self) -> Place:
         """The Delta lake with finalised events."""
         return self.index_folder.lake
 
@@ -86,9 +88,9 @@ class Workspace:
         return Deployment.from_json(text, str(self.deployments_file))
 
     def settings_file(self, named: Path | None = None) -> Path | None:
-        """The file named, else ``waybill.toml`` beside the deployments folder, if it is there."""
-        usual = self.root / FILE_NAME
-        return named or (usual if usual.exists() else None)
+        """The file named, here or in ``WAYBILL_CONFIG``, else ``waybill.toml`` beside the deployments folder, if it is there."""
+        usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
+        return named or (Path(variable) if variable else usual if usual.exists() else None)
 
     def settings(self, config: Path | None = None, **arguments: Any) -> Settings:
         """The relayer's settings on this network.

@@ -19,6 +19,7 @@ from bridge.client.requests import (
     RefusedError,
     RouteRequest,
     Sent,
+    TtlTooShortError,
     UnknownMessageError,
 )
 from bridge.client.routing import Client, cancellation_of
@@ -33,6 +34,7 @@ __all__ = [
     "RefusedError",
     "RouteRequest",
     "Sent",
+    "TtlTooShortError",
     "UnknownMessageError",
     "cancellation_of",
     "transact",

@@ -17,6 +17,16 @@ class FeeCapError(RefusedError):
     """Its fee is above the cap that was set, and nothing was sent."""
 
 
+class TtlTooShortError(RefusedError):
+    """A message would expire before it could arrive, and nothing was sent."""
+
+    def __init__(self, ttl: int, source: str, finality: float, gmp_time: float) -> None:
+        super().__init__(
+            f"a TTL of {ttl} s is less than it takes to arrive: {finality:g} s until {source} is final, and {gmp_time:g} s that"
+            " a GMP usually takes; give more, or 0 for ever"
+        )
+
+
 class NotIncludedError(Exception):
     """A transaction was handed to the chain, and no block includes it yet."""
 

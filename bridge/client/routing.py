@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from eth_account.signers.local import LocalAccount
 
+from bridge.client.arrival import refuse_short_ttl
 from bridge.client.requests import Created, FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
 from bridge.client.transactions import transact
 from bridge.ports import Call, CallRevertedError, Chain, Receipt
@@ -65,6 +66,7 @@ class Client:
         """Sends a new message and waits until its transaction is included.
 
         Raises:
+            TtlTooShortError: it would expire before it could arrive; nothing was sent.
             FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
             RefusedError: the router refused.
             DeploymentError: a chain or adapter that the network does not have.
@@ -72,6 +74,7 @@ class Client:
         origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
         draft = self._draft(origin, request)
+        await refuse_short_ttl(self._chains[origin.chain_id], origin, request)
         fees = await self.quote(origin, draft, request.gmps)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(

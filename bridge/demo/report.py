@@ -43,7 +43,7 @@ def report_of(audit: Audit, index: Mapping[str, Any], chains: Sequence[str], sec
 
     Args:
         audit: what the chains' logs add up to.
-        index: what `waybill index report --json` printed.
+        index: what `waybill report --json` printed.
         chains: the chains' names.
         seconds: how long the demonstration took.
 

@@ -176,13 +176,13 @@ class Demonstration:
         return requested == expected
 
     async def _index_is_there(self) -> bool:
-        return self._run("index", "report").returncode == 0
+        return self._run("report").returncode == 0
 
     async def _audit(self) -> Audit:
         return await audit(self._deployment, self._chains)
 
     def _index(self) -> dict[str, Any]:
-        report: dict[str, Any] = self._waybill("index", "report")
+        report: dict[str, Any] = self._waybill("report")
         return report
 
     def _waybill(self, *arguments: str) -> Any:

@@ -172,6 +172,7 @@ async def _describe(
         rpc_urls=planned.rpc_urls,
         start_block=await _start_block(planned, chain, result, previous),
         confirmations=planned.confirmations,
+        finality=planned.finality,
         router=result.router,
         adapters=dict(result.adapters),
         gmps=planned.gmps,

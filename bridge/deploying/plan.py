@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from bridge.protocol.deployment import Address, GmpContracts
+from bridge.protocol.deployment import Address, FinalityTag, GmpContracts
 
 
 class PlanError(ValueError):
@@ -27,6 +27,7 @@ class PlannedChain(_Section):
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     rpc_urls: tuple[str, ...] = Field(min_length=1)
     confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
+    finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
     gmps: GmpContracts
 
 

@@ -116,7 +116,7 @@ def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
         raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
     command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
-    # Left to itself anvil puts states into the user's home, 120 MB in half an hour, and leaves them there when it is ended.
+    # Left to itself anvil puts these states into the user's home, and leaves them there when it is killed.
     command += ["--cache-path", str(_states_beside(log))]
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = _spawn(command, log)

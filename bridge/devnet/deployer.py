@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,13 @@ from web3.utils.address import get_create_address
 
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.errors import DevnetError
-from bridge.ports import Chain, Fees
+from bridge.ports import Chain, Fees, TransientError
 
 # A devnet's gas costs nothing: a limit that always suffices spares an estimate, which could not see what is still queued.
 _CREATION_GAS = 6_000_000
 _CALL_GAS = 1_000_000
 _INCLUSION_SECONDS = 30.0
+_AGAIN_AFTER = 3.0  # seconds; now and then anvil takes a transaction and forgets it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,17 @@ class Deployer:
         self._nonce += 1
 
     async def _included(self, sent: _Sent) -> None:
-        deadline = time.monotonic() + _INCLUSION_SECONDS
+        now = asyncio.get_running_loop().time
+        deadline, again_at = now() + _INCLUSION_SECONDS, now() + _AGAIN_AFTER
         while (receipt := await self.chain.receipt(keccak(sent.raw))) is None:
-            if time.monotonic() > deadline:
+            if now() > deadline:
                 raise DevnetError(
                     f"{sent.step} is not included on chain {self.chain.chain_id} after {_INCLUSION_SECONDS:.0f} s"
                 )
+            if now() > again_at:
+                again_at += _AGAIN_AFTER
+                with suppress(TransientError):  # it may have got into a block just now
+                    await self.chain.broadcast(sent.raw)
             await asyncio.sleep(0.02)
         if not receipt.succeeded:
             raise DevnetError(f"{sent.step} failed on chain {self.chain.chain_id}")

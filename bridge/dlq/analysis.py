@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from bridge.protocol.message import Kind, Message
 from bridge.records.dead_letters import DeadLetter
-from bridge.records.outbox import FailureKind, OutboxEntry, OutboxState
+from bridge.records.failures import FailureKind
+from bridge.records.outbox import OutboxEntry, OutboxState
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds

@@ -15,7 +15,7 @@ from bridge.policies import classify
 from bridge.ports import CallRevertedError, TerminalError, TransientError
 from bridge.protocol.message import EnvelopeError
 from bridge.records.errors import StoreBusyError
-from bridge.records.outbox import FailureKind
+from bridge.records.failures import FailureKind
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "dead-letter-errors.md"
 

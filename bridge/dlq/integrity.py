@@ -43,20 +43,21 @@ class Verified:
 
 
 def verify(
-    log: DeadLetterLog, *, trusted: frozenset[str], head: bytes | None = None, buried: Iterable[str] = ()
+    log: DeadLetterLog, *, trusted: frozenset[str], heads: Iterable[bytes] = (), buried: Iterable[str] = ()
 ) -> Verified:
     """Reads the whole log and checks all of it.
 
     Args:
         log: what to verify.
         trusted: accounts whose seals count.
-        head: hash of some record that was noted earlier; it must still be there.
+        heads: hashes of records that were noted earlier; each must still be there.
         buried: event ids of deliveries that must have a letter.
     """
     accounts = frozenset(account.lower() for account in trusted)
     found: list[Violation] = []
     letters: dict[str, DeadLetter] = {}
-    previous, number, head_seen = NO_RECORD, 0, head is None or head == NO_RECORD
+    previous, number, missing = NO_RECORD, 0, dict.fromkeys(heads)
+    missing.pop(NO_RECORD, None)
     try:
         for number, record in zip(count(1), _all(log), strict=False):
             found += (
@@ -64,15 +65,13 @@ def verify(
             )
             found += _followed(letters, record)
             previous = record.hash
-            head_seen = head_seen or previous == head
+            missing.pop(previous, None)
     except BrokenLogError as error:
         found.append(Violation(number + 1, "", str(error)))
-    if not head_seen and head is not None:
-        found.append(
-            Violation(
-                0, "", f"no record has the hash 0x{head.hex()} that was noted: the log was cut off or written anew"
-            )
-        )
+    found += (
+        Violation(0, "", f"no record has the hash 0x{head.hex()} that was noted: the log was cut off or written anew")
+        for head in missing
+    )
     found += (
         Violation(0, event_id, f"delivery {event_id} is dead and has no letter")
         for event_id in buried

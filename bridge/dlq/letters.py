@@ -9,7 +9,8 @@ from typing import Any, Final
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.message import EnvelopeError, decode_envelope
 from bridge.records.dead_letters import Draft, LogRecord, RecordKind
-from bridge.records.outbox import Failure, OutboxEntry, RecordedFailure
+from bridge.records.failures import Failure, RecordedFailure
+from bridge.records.outbox import OutboxEntry
 
 PIPELINE: Final = "observe>attest>deliver"
 
@@ -141,6 +142,7 @@ def _failure(recorded: RecordedFailure) -> dict[str, Any]:
         "errorMessage": failure.message,
         "kind": failure.kind.value,
         "worker": recorded.worker,
+        "routingSlipSnapshot": [line.value() for line in failure.slip],
     }
 
 

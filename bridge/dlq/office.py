@@ -16,10 +16,12 @@ from bridge.records.dead_letters import (
     DeadLetterLog,
     Draft,
     LetterStatus,
+    LogHead,
     Sealer,
 )
+from bridge.records.failures import Failure
 from bridge.records.lanes import LaneChange, LaneState
-from bridge.records.outbox import Claim, Dead, Failure, OutboxEntry, OutboxState, Outcome, Retry
+from bridge.records.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, Retry
 
 _log = structlog.get_logger(__name__)
 
@@ -72,14 +74,29 @@ class DeadLetterOffice:
         return self._halt(entry, claim, failure, problem)
 
     async def step(self) -> bool:
-        """Closes letters whose message arrived after all; there is never more to do at once."""
+        """Closes letters whose message arrived after all, and notes the log's head; there is never more to do at once."""
         for letter in self._letters.letters(statuses=OPEN, limit=self._settings.batch):
             evidence = self._arrival(letter)
             if evidence is not None:
                 last = self._letters.history(letter.event_id)[-1]
                 self._letters.append(recovering(letter.event_id, evidence, last, self._clock.now()), self._sealer)
                 _log.info("dead letter recovered", entry=letter.event_id, **evidence)
+        self._note_head()
         return False
+
+    def _note_head(self) -> None:
+        """Remembers the log's last record in the store, as long as all since the last one noted follow it.
+
+        Behind a log that was cut off or written anew nothing is noted: verification is to find the old head missing.
+        """
+        noted = head = self._store.letter_head.noted()
+        while records := self._letters.records(after=head.sequence, limit=self._settings.batch):
+            for record in records:
+                if record.previous != head.hash:
+                    return
+                head = LogHead(record.sequence, record.hash)
+        if head != noted:
+            self._store.letter_head.note(head)
 
     def _draft(self, entry: OutboxEntry, failure: Failure, reason: str) -> Draft:
         return entering(

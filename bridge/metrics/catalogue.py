@@ -49,7 +49,7 @@ METRICS: Final = (
         _GAUGE,
         ("part",),
         "Can the numbers be believed?",
-        "1 for a part whose figures could not be read for this scrape: `store`, `index`, or a chain's name.",
+        "1 for a part whose figures could not be read for this scrape: `store`, `dead letters`, `index`, or a chain's name.",
     ),
     # the outbox
     Metric(
@@ -109,7 +109,7 @@ METRICS: Final = (
         _GAUGE,
         _QUEUE,
         "What waits for somebody's decision?",
-        "Entries DEAD: every try is spent, or trying again is useless.",
+        "Dead letters PENDING_REVIEW; 0 once all are decided. Deliveries DEAD are in `waybill_outbox_entries`.",
     ),
     Metric(
         "waybill_commits_total",
@@ -218,6 +218,28 @@ METRICS: Final = (
         (*_LANE, "state"),
         "Which lane is held?",
         "1 for a lane that is PAUSED or HALTED; absent for one that runs.",
+    ),
+    # state changes
+    Metric(
+        "waybill_sync_lag_seconds",
+        _GAUGE,
+        _LANE,
+        "How long has a state change been final on its source and not on its destination?",
+        "Seconds since the oldest message of the pending sync queue became final; 0 if none waits.",
+    ),
+    Metric(
+        "waybill_sync_messages",
+        _GAUGE,
+        (*_LANE, "state"),
+        "Which destinations have diverged from their source?",
+        "Messages of the pending sync queue that are not applied: PENDING, or DIVERGED after repeated failure.",
+    ),
+    Metric(
+        "waybill_sync_heartbeat_age_seconds",
+        _GAUGE,
+        _LANE,
+        "Does a lane still give a sign of life?",
+        "Seconds since its last signed heartbeat; absent before the first.",
     ),
     # the index
     Metric(

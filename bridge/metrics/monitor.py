@@ -12,12 +12,13 @@ import structlog
 
 from bridge.chains import EvmChain
 from bridge.metrics.samples import Samples
-from bridge.metrics.stored import add_stored
+from bridge.metrics.stored import add_letters, add_stored
 from bridge.ports import Block, Clock, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.status import Status
 from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog
 from bridge.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ class Monitor:
         clock: Clock,
         settings: Settings,
         *,
+        letters: DeadLetterLog,
         accounts: Collection[str] = (),
         commits: Callable[[], Mapping[int, Mapping[str, int]]] = dict,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
@@ -63,6 +65,7 @@ class Monitor:
             store: the relayer's.
             clock: time.
             settings: the relayer's.
+            letters: the log of dead letters, which may be in another database.
             accounts: whose balances are read, beside those of accounts that have sent before.
             commits: how many commits this process made towards each destination, by its id and by result.
             index: opens the index's figures, or None while there is no index.
@@ -72,6 +75,7 @@ class Monitor:
         self._store = store
         self._clock = clock
         self._settings = settings
+        self._letters = letters
         self._accounts = frozenset(accounts)
         self._commits = commits
         self._index = index
@@ -98,6 +102,7 @@ class Monitor:
                 count = results.get(result, 0)
                 samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
+        await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))
         await asyncio.gather(
             *(
@@ -130,6 +135,9 @@ class Monitor:
 
     def _add_stored(self, samples: Samples) -> Mapping[int, frozenset[str]]:
         return add_stored(samples, self._store, self._deployment, self._settings, self._clock.now())
+
+    def _add_letters(self, samples: Samples) -> None:
+        add_letters(samples, self._letters, self._deployment)
 
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:

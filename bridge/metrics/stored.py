@@ -9,8 +9,10 @@ from typing import Final
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog
 from bridge.records.figures import LATENCY_BOUNDS, Figures, SlotSum
 from bridge.records.outbox import OutboxState, QueueCount
+from bridge.records.pending_sync import UNRESOLVED, PendingSyncs
 from bridge.records.transactions import OPEN_STATES
 from bridge.relay.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
@@ -62,12 +64,34 @@ def add_stored(
     for change in store.lanes.held():
         lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
         samples.add("waybill_lane_held", 1, **lane, state=change.state.value)
+    _add_state_changes(samples, names, store.pending_sync, now)
     for state, count in store.retries.counts().items():
         samples.add("waybill_retry_requests", count, state=state.value)
     accounts: defaultdict[int, set[str]] = defaultdict(set)
     for slot in slots:
         accounts[slot.chain_id].add(slot.account)
     return {chain_id: frozenset(found) for chain_id, found in accounts.items()}
+
+
+def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) -> None:
+    """Adds what the log of dead letters says, which may be in another database than the store."""
+    names = _Names(deployment)
+    for waiting in log.waiting():
+        lane = names.lane(waiting.source_chain, waiting.destination_chain)
+        samples.add("waybill_dead_letters", waiting.count, **lane, gmp=waiting.gmp)
+
+
+def _add_state_changes(samples: Samples, names: _Names, queue: PendingSyncs, now: float) -> None:
+    for lane, progress in queue.progress(now).items():
+        ends = names.lane(lane.source_chain, lane.destination_chain)
+        samples.add("waybill_sync_lag_seconds", progress.lag_seconds, **ends)
+    for lane, counts in queue.counts().items():
+        for state in sorted(UNRESOLVED):
+            ends = names.lane(lane.source_chain, lane.destination_chain)
+            samples.add("waybill_sync_messages", counts.get(state, 0), **ends, state=state.value)
+    for heartbeat in queue.heartbeats():
+        ends = names.lane(heartbeat.lane.source_chain, heartbeat.lane.destination_chain)
+        samples.add("waybill_sync_heartbeat_age_seconds", max(0.0, now - heartbeat.at), **ends)
 
 
 def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], now: float) -> None:
@@ -81,11 +105,9 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
             number = by_state[state].count if state in by_state else 0
             samples.add("waybill_outbox_entries", number, **labels, state=state.value)
         waiting = [count for count in found if count.state in _UNACKNOWLEDGED]
-        dead = by_state.get(OutboxState.DEAD)
         samples.add("waybill_lag_messages", sum(count.count for count in waiting), **labels)
         samples.add("waybill_outbox_failing_entries", sum(count.failing for count in waiting), **labels)
         samples.add("waybill_observed_total", sum(count.count for count in found), **labels)
-        samples.add("waybill_dead_letters", dead.count if dead else 0, **labels)
         if waiting:
             oldest = min(count.oldest for count in waiting)
             samples.add("waybill_outbox_oldest_seconds", max(0.0, now - oldest), **labels)

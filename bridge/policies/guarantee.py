@@ -91,6 +91,7 @@ class DeliveryGuarantee:
     base_backoff_ms: float
     max_backoff_ms: float
     dlq_enabled: bool
+    jitter: float  # share of a wait; beyond the document's fields
     atomicity: Atomicity
 
     @property
@@ -101,6 +102,7 @@ class DeliveryGuarantee:
             base=self.base_backoff_ms / _MILLISECONDS,
             cap=self.max_backoff_ms / _MILLISECONDS,
             dead_letter=self.dlq_enabled,
+            jitter=self.jitter,
         )
 
 
@@ -147,6 +149,7 @@ def guarantee_of(
         base_backoff_ms=policy.base * _MILLISECONDS,
         max_backoff_ms=policy.cap * _MILLISECONDS,
         dlq_enabled=policy.dead_letter,
+        jitter=policy.jitter,
         atomicity=atomicity_of(message.kind),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bridge.policies.guarantee import RECOMMENDED_TTL
-from bridge.policies.retries import DEFAULT_POLICIES, JITTER, PolicyError, RetryPolicy
+from bridge.policies.retries import DEFAULT_POLICIES, PolicyError, RetryPolicy
 from bridge.protocol.message import Kind
 
 LOCKING: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE})
@@ -27,8 +27,6 @@ class Reliability:
     lock_ttl: float = 1_020  # for which a preemptive lock holds
     source_finality: float = 12  # until a message is final on its source
     gmp_time: float = 10  # that a GMP usually takes from there
-    dedup_capacity: int | None = None  # ids remembered at most; None: as many as there are
-    messages_per_second: float = 100  # expected at most
 
 
 def reliable(values: Reliability) -> Reliability:
@@ -37,7 +35,7 @@ def reliable(values: Reliability) -> Reliability:
     Raises:
         PolicyError: some do not; the text names both values of each pair.
     """
-    problems = [*_window(values), *_locks(values), *_ttls(values), *_capacity(values)]
+    problems = [*_window(values), *_locks(values), *_ttls(values)]
     if problems:
         raise PolicyError("these settings contradict each other:\n" + "\n".join(f"  {text}" for text in problems))
     return values
@@ -48,7 +46,8 @@ def longest_wait(policy: RetryPolicy) -> float | None:
     if policy.max_retries is None:
         return None
     waits = (
-        min(policy.base * 2.0 ** min(number, 64) * (1 + JITTER), policy.cap) for number in range(policy.max_retries)
+        min(policy.base * 2.0 ** min(number, 64) * (1 + policy.jitter), policy.cap)
+        for number in range(policy.max_retries)
     )
     return sum(waits)
 
@@ -88,12 +87,3 @@ def _ttls(values: Reliability) -> Iterator[str]:
                 f"TTL of {kind.name} is {ttl} s, less than it takes to arrive: source finality {values.source_finality:g} s"
                 f" + a GMP's usual time {values.gmp_time:g} s"
             )
-
-
-def _capacity(values: Reliability) -> Iterator[str]:
-    needed = values.messages_per_second * values.dedup_window
-    if values.dedup_capacity is not None and values.dedup_capacity < needed:
-        yield (
-            f"dedup capacity is {values.dedup_capacity} ids, fewer than the {needed:.0f} that come in the dedup window of"
-            f" {values.dedup_window:g} s at {values.messages_per_second:g} messages/s: what is evicted could come again"
-        )

@@ -14,10 +14,10 @@ from typing import Final
 
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.message import EnvelopeError, Kind
-from bridge.records.outbox import FailureKind
+from bridge.records.failures import FailureKind
 
 JITTER: Final = 0.1
-"""Share by which a wait is made longer or shorter."""
+"""Share by which a wait is made longer or shorter, unless a row says otherwise."""
 
 _LARGEST_EXPONENT = 64  # beyond it, doubling is past any cap, and floats overflow in the end
 
@@ -43,12 +43,14 @@ class RetryPolicy:
         base: seconds before the first retry; each further one waits twice as long.
         cap: seconds that no wait exceeds.
         dead_letter: whether a message that runs out of tries waits for somebody's decision.
+        jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
     """
 
     max_retries: int | None
     base: float
     cap: float
     dead_letter: bool
+    jitter: float = JITTER
 
     @property
     def max_attempts(self) -> int | None:
@@ -111,6 +113,8 @@ def _problems(policy: RetryPolicy) -> list[str]:
         problems.append(f"base is {policy.base} s, and can't be negative")
     if policy.cap < policy.base:
         problems.append(f"cap is {policy.cap} s, less than base {policy.base} s")
+    if not 0 <= policy.jitter < 1:
+        problems.append(f"jitter is {policy.jitter}, and must be at least 0 and less than 1")
     if policy.max_retries != 0 and policy.base == 0:
         problems.append("base is 0 s, so that retries would follow each other without a pause")
     return problems
@@ -150,7 +154,7 @@ def retry_delay(
     if policy.max_attempts is not None and (failure is FailureKind.TERMINAL or attempt >= policy.max_attempts):
         return None
     doubled = policy.base * 2.0 ** min(attempt - 1, _LARGEST_EXPONENT)
-    delay = min(doubled, policy.cap / (1 + JITTER)) * (1 + JITTER * (2 * random() - 1))
+    delay = min(doubled, policy.cap / (1 + policy.jitter)) * (1 + policy.jitter * (2 * random() - 1))
     delay = min(delay, policy.cap)  # floating point may have exceeded it by a hair
     if expires_at is not None and now + delay > expires_at:
         return None

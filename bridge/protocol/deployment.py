@@ -16,6 +16,10 @@ class DeploymentError(ValueError):
     """A deployments file that can't be used; the text lists everything that is wrong with it."""
 
 
+FinalityTag = Literal["safe", "finalized"]
+"""What nodes call blocks that the chain's consensus has more or less settled, see the execution API's block tags."""
+
+
 def _checksummed(address: str) -> str:
     if not is_address(address) or int(address, 16) == 0:
         raise ValueError(f"{address!r} is not the address of a contract")
@@ -86,7 +90,8 @@ class ChainDeployment(_Section):
     name: str = Field(pattern=r"^[a-z0-9-]+$")
     rpc_urls: tuple[str, ...] = Field(min_length=1)
     start_block: int = Field(ge=0)
-    confirmations: int = Field(ge=0)
+    confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
+    finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
     router: Address
     adapters: dict[str, Address]
     gmps: GmpContracts

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from bridge.records.dead_letters import HeadMemory
 from bridge.records.figures import Figures
 from bridge.records.lanes import Lanes
 from bridge.records.observations import Observations
@@ -47,6 +48,10 @@ class Store(Protocol):
     @property
     def pending_sync(self) -> PendingSyncs:
         """What is final on its source and not yet applied."""
+
+    @property
+    def letter_head(self) -> HeadMemory:
+        """How far the log of dead letters had come, which may be in another database."""
 
     def close(self) -> None:
         """Lets go of files and connections."""

@@ -191,9 +191,37 @@ class DeadLetter:
         return replace(self, status=status, last_sequence=record.sequence)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersWaiting:
+    """How many letters of a lane and GMP wait for a decision; 0 where all that there were are decided."""
+
+    source_chain: int
+    destination_chain: int
+    gmp: str
+    count: int
+
+
 def canonical(value: Any) -> bytes:
     """JSON in one form only: the bytes that are hashed."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """The last record of the log that was seen: a log in which it is missing was cut off or written anew."""
+
+    sequence: int = 0
+    hash: bytes = NO_RECORD
+
+
+class HeadMemory(Protocol):
+    """Where the log's head is kept apart from the log, in the relayer's store."""
+
+    def noted(self) -> LogHead:
+        """The head that was noted last."""
+
+    def note(self, head: LogHead) -> None:
+        """Notes a head, unless a later one is noted."""
 
 
 class DeadLetterLog(Protocol):
@@ -228,6 +256,9 @@ class DeadLetterLog(Protocol):
 
     def counts(self) -> dict[LetterStatus, int]:
         """How many letters are in each state."""
+
+    def waiting(self) -> list[LettersWaiting]:
+        """How many letters are PENDING_REVIEW, for each lane and GMP that ever had a letter."""
 
     def archive(self, event_ids: frozenset[str]) -> int:
         """Takes the documents of what entered and returned out of letters that are decided; returns how many.

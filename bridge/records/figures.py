@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import FailureKind
+from bridge.records.failures import FailureKind
 from bridge.records.transactions import SlotState
 
 LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0)

@@ -133,6 +133,12 @@ class Observations(Protocol):
     def final_height(self, chain_id: int) -> int:
         """The highest block that counts as final: the cursor's, which keeps its distance to the head; −1 without one."""
 
+    def final_block(self, chain_id: int) -> BlockRef | None:
+        """That block; None without one."""
+
+    def has_passed(self, chain_id: int, block: BlockRef) -> bool:
+        """Whether the cursor is at a block, or has gone on from it and was not taken back behind it; as far as it remembers."""
+
     def message(self, message_id: bytes) -> ObservedMessage | None:
         """One message."""
 

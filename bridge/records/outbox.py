@@ -15,10 +15,9 @@ from bridge.ports import Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.acceptance import EVERYTHING, Acceptance
+from bridge.records.failures import Failure, FailureKind, RecordedFailure
 from bridge.records.lanes import Lane
 from bridge.records.observations import BlockRef
-
-_LONGEST_ERROR = 1_000  # characters
 
 
 class OutboxState(StrEnum):
@@ -55,39 +54,6 @@ class StaleClaimError(Exception):
 
     def __init__(self, claim: Claim) -> None:
         super().__init__(f"{claim.worker} no longer holds outbox entry {claim.event_id} (fence {claim.fence})")
-
-
-class FailureKind(StrEnum):
-    """How a delivery failed, as far as it matters for trying again."""
-
-    TRANSIENT = "TRANSIENT"
-    TERMINAL = "TERMINAL"
-    UNKNOWN = "UNKNOWN"
-    INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """One try that did not deliver."""
-
-    at: float  # Unix seconds
-    kind: FailureKind
-    code: str  # the type of error, a word for programs
-    message: str  # for people
-
-    def __post_init__(self) -> None:
-        """Keeps what strangers' contracts and nodes say from filling the store, and to what every database can keep."""
-        text = self.message.replace("\0", "�").encode(errors="replace").decode()
-        object.__setattr__(self, "message", text[:_LONGEST_ERROR])
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedFailure:
-    """A failure in an entry's history."""
-
-    number: int  # 1 is the first try that failed
-    worker: str
-    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +226,12 @@ def event_id_of(message_id: bytes, gmp: Gmp, attempt: int) -> str:
     return f"0x{message_id.hex()}/{gmp.label}/{attempt}"
 
 
+def delivery_of(event_id: str) -> tuple[bytes, Gmp]:
+    """The message and the GMP of the entry with that name."""
+    message_id, label, _ = event_id.split("/")
+    return bytes.fromhex(message_id.removeprefix("0x")), Gmp.parse(label)
+
+
 def ordering_key_of(dispatch: Dispatch) -> str:
     """Lane and GMP. Whether a failing entry blocks those behind it is a setting of the relay, see `Outbox.claim`."""
     return f"{dispatch.source_chain}>{dispatch.destination_chain}/{dispatch.gmp.label}"
@@ -366,6 +338,9 @@ class Outbox(Protocol):
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
         """The ids of delivered entries whose delivery is known and not final yet, by its block, lowest block first."""
+
+    def without_transaction(self, event_ids: Collection[str]) -> set[str]:
+        """Of those entries, the ones that count as delivered without a transaction of ours that shows it."""
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         """Notes that deliveries are final."""

@@ -214,6 +214,9 @@ class PendingSyncs(Protocol):
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
         """How far each lane is."""
 
+    def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
+        """How many messages of each lane are in each state; those in the archive don't count."""
+
     def beat(self, heartbeat: Heartbeat) -> bool:
         """Keeps a heartbeat instead of the lane's last one; an older one changes nothing."""
 

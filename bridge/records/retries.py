@@ -10,6 +10,8 @@ from typing import Final, Protocol
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
 
+_DAY: Final = 86_400  # seconds
+
 
 class RetryState(StrEnum):
     """Where a retry is."""
@@ -71,6 +73,50 @@ class RetryJob:
         return replace(self, state=state)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPayment:
+    """What one retry pays its GMPs, without gas. Known before it is sent, so that no crash forgets it."""
+
+    message_id: bytes
+    attempt: int
+    source_chain: int
+    destination_chain: int
+    wei: int
+    at: float  # Unix seconds
+
+    @property
+    def day(self) -> float:
+        """When its day (UTC) began."""
+        return self.at - self.at % _DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryLimits:
+    """What retries may come to; None is no limit."""
+
+    retries: int | None = None  # of one message
+    message: int | None = None  # wei that all of them pay
+    lane: int | None = None  # wei that all retries of a lane pay in one day
+
+    def exceeded_by(self, payment: RetryPayment, of_message: Sequence[int], of_lane: Sequence[int]) -> str | None:
+        """Which limit has no room for a payment, for people; None if all have.
+
+        Args:
+            payment: the one to be made.
+            of_message: wei of each other payment for the same message.
+            of_lane: wei of each other payment on the same lane and day.
+        """
+        if self.retries is not None and len(of_message) >= self.retries:
+            return f"it was retried {len(of_message)} times, and max_message_retries is {self.retries}"
+        total = sum(of_message) + payment.wei
+        if self.message is not None and total > self.message:
+            return f"all its retries would cost {total} wei, and max_message_retry_fee is {self.message}"
+        today = sum(of_lane) + payment.wei
+        if self.lane is not None and today > self.lane:
+            return f"retries of its lane would cost {today} wei today, and retry_limits allows {self.lane}"
+        return None
+
+
 class RetryRequestSource(Protocol):
     """Where the indexer leaves its requests; only read."""
 
@@ -104,3 +150,12 @@ class RetryJobs(Protocol):
 
     def counts(self) -> dict[RetryState, int]:
         """How many jobs are in each state."""
+
+    def commit(self, payment: RetryPayment, limits: RetryLimits) -> str | None:
+        """Keeps what a retry is to pay, unless a limit has no room for it: then says which.
+
+        The same attempt committed again, after a crash or at another price, takes the place of what it was.
+        """
+
+    def withdraw(self, message_id: bytes, attempt: int) -> None:
+        """Forgets what a retry that was not made was to pay."""

@@ -110,6 +110,8 @@ def one_by_one(requests: Sequence[SlotRequest]) -> list[Parcel]:
     return [Parcel.of(request) for request in requests]
 
 
+_MOST_NAMED: Final = 20  # purposes in one line of a log
+
 SHARED: Final = "shared"
 """The purpose of a slot that has several; they are its parts."""
 
@@ -152,6 +154,12 @@ class Slot:
     def purposes(self) -> tuple[str, ...]:
         """All that it is for."""
         return tuple(part.purpose for part in self.parts) or (self.purpose,)
+
+    @property
+    def named_purposes(self) -> str:
+        """All that it is for, as logs name it; of very many, the first ones and how many more there are."""
+        named, rest = self.purposes[:_MOST_NAMED], len(self.purposes) - _MOST_NAMED
+        return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
 
     @property
     def latest(self) -> SignedVersion | None:

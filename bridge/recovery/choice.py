@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxState, QueueCount
+from bridge.records.outbox import OutboxEntry, OutboxState, QueueCount
 
 _WAITING = (OutboxState.PENDING, OutboxState.CLAIMED)
 
@@ -19,18 +19,26 @@ class Situation:
     received: frozenset[Gmp]  # have delivered it
     tried: frozenset[Gmp]  # took it in an earlier attempt
     failing: frozenset[Gmp]  # fail on its lane now
+    given_up: frozenset[Gmp] = frozenset()  # a delivery of this very message over it has died
     ranking: tuple[Gmp, ...] = ()  # the index's: by how they have done on the lane of late, the best first
 
 
 def ranked(situation: Situation) -> list[Gmp]:
     """The GMPs that may carry the message again, the best first.
 
-    Those that fail now come last, before them those that were tried and are silent; among equals the index's ranking decides.
+    Those over which it has died come last, before them those that fail now, before them those that were tried and are silent;
+    among equals the index's ranking decides.
     """
     place = {gmp: position for position, gmp in enumerate(situation.ranking)}
     return sorted(
         situation.usable - situation.received,
-        key=lambda gmp: (gmp in situation.failing, gmp in situation.tried, place.get(gmp, len(place)), gmp),
+        key=lambda gmp: (
+            gmp in situation.given_up,
+            gmp in situation.failing,
+            gmp in situation.tried,
+            place.get(gmp, len(place)),
+            gmp,
+        ),
     )
 
 
@@ -43,3 +51,8 @@ def failing_on(counts: Iterable[QueueCount], source_chain: int, destination_chai
         and count.state in _WAITING
         and count.failing
     )
+
+
+def given_up_on(entries: Iterable[OutboxEntry]) -> frozenset[Gmp]:
+    """The GMPs over which a message's deliveries have died."""
+    return frozenset(entry.dispatch.gmp for entry in entries if entry.state is OutboxState.DEAD)

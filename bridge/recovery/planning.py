@@ -11,7 +11,7 @@ from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.records import Store
-from bridge.recovery.choice import Situation, failing_on, ranked
+from bridge.recovery.choice import Situation, failing_on, given_up_on, ranked
 from bridge.recovery.lookup import find_message
 from bridge.routers import Progress, RouterReader, SentMessage
 from bridge.sending import Sender
@@ -190,7 +190,14 @@ class Planner:
     ) -> list[Gmp]:
         tried = tried.union(*(one.gmps for one in self._store.observations.attempts(message.id)))
         failing = failing_on(self._store.outbox.counts(), message.source_chain, message.destination_chain)
-        situation = Situation(usable=usable, received=received, tried=tried, failing=failing, ranking=ranking)
+        situation = Situation(
+            usable=usable,
+            received=received,
+            tried=tried,
+            failing=failing,
+            given_up=given_up_on(self._store.outbox.entries(message.id)),
+            ranking=ranking,
+        )
         order = ranked(situation)
         if not order:
             raise NotNowError("no GMP is left: the others are paused, not enabled, or have delivered")

@@ -71,11 +71,17 @@ class PropagationSettings:
     look: float = 5.0  # between two looks at one message; doubles with each, up to `longest_look`
     longest_look: float = 60.0
     pause: float = 60.0  # between two re-propagations of one message
-    most: int = 5  # re-propagations in vain, after which it is DIVERGED
+    most: int = 5  # re-propagations in vain, after which it is DIVERGED, and each pause is twice the one before
+    longest_pause: float = 900.0
     lock_ttl: float = 1_020.0  # for which one worker re-propagates a message alone
     keep: float = 30 * 86_400.0  # for which resolved records stay out of the archive
     segment: int = 1_000  # records archived together at most
     batch: int = 200  # messages looked at at once
+
+    def pause_after(self, propagations: int) -> float:
+        """How long to wait after so many re-propagations in vain: ever longer once it is DIVERGED, for each may cost money."""
+        doublings = max(0, propagations - self.most + 1)
+        return max(self.pause, min(self.pause * 2.0 ** min(doublings, 64), self.longest_pause))
 
 
 class Propagation:
@@ -217,7 +223,8 @@ class Propagation:
             self._put_off(one, now, "")
 
     async def _propagate(self, one: PendingSync, now: float) -> None:
-        held = replace(one.locked(now, self._settings.lock_ttl), next_at=now + self._settings.pause)
+        pause = self._settings.pause_after(one.propagations + 1)
+        held = replace(one.locked(now, self._settings.lock_ttl), next_at=now + pause)
         if not self._queue.save(held, fence=one.fence):
             return  # another worker took the lock
         message = self._store.observations.message(one.record.message_id)

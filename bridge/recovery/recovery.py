@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import structlog
 
-from bridge.ports import CallRevertedError, Clock, Receipt
+from bridge.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.records import Store
 from bridge.records.errors import StoreBusyError
-from bridge.records.retries import RetryJob, RetryRequestSource, RetryState
+from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryRequestSource, RetryState
 from bridge.recovery.planning import ImpossibleError, NotNowError, Plan, Planner, UnneededError, retry_purpose
 from bridge.supervision import Wakeup, keep_doing
 
@@ -31,6 +32,13 @@ class RecoverySettings:
     put_off: float = 5.0  # before a retry that can't be made is looked at again; doubles each time
     put_off_cap: float = 600.0
     batch: int = 500  # requests copied at once
+    max_retries: int | None = 10  # of one message; None is no limit
+    max_message_fee: int | None = None  # wei that all retries of one message pay their GMPs
+    lane_fees: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
+
+    def limits_on(self, lane: tuple[int, int]) -> RetryLimits:
+        """What retries on a lane may come to."""
+        return RetryLimits(retries=self.max_retries, message=self.max_message_fee, lane=self.lane_fees.get(lane))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +126,8 @@ class Recovery:
         """
         try:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps)
-            return await _send(plan)
+            self._commit(plan)
+            return await self._send(plan)
         except (UnneededError, ImpossibleError, NotNowError) as error:
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
         except CallRevertedError as error:
@@ -128,11 +137,12 @@ class Recovery:
         log = _log.bind(message=f"0x{job.request.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
+            self._commit(plan)
             if job.state is RetryState.OPEN:
                 job = job.began(frozenset(plan.gmps))
                 if not self._retries.save(job, expected=RetryState.OPEN):
                     return
-            done = await _send(plan)
+            done = await self._send(plan)
             names = ", ".join(gmp.label for gmp in sorted(done.gmps))
             self._end(job, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
             log.info("message retried", gmps=names, transaction=f"0x{done.transaction_hash.hex()}")
@@ -164,6 +174,42 @@ class Recovery:
             _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
             return ()
 
+    def _commit(self, plan: Plan) -> None:
+        """Keeps what the retry is to pay, before anything is sent.
+
+        Raises:
+            NotNowError: retries of its message or its lane have cost enough.
+        """
+        lane = (plan.message.source_chain, plan.message.destination_chain)
+        payment = RetryPayment(
+            message_id=plan.message.id,
+            attempt=plan.attempt,
+            source_chain=plan.message.source_chain,
+            destination_chain=plan.message.destination_chain,
+            wei=plan.call.value,
+            at=self._clock.now(),
+        )
+        exceeded = self._retries.commit(payment, self._settings.limits_on(lane))
+        if exceeded is not None:
+            raise NotNowError(exceeded)
+
+    async def _send(self, plan: Plan) -> Retried:
+        try:
+            receipt = await plan.sender.send(plan.purpose, plan.call)
+        except (CallRevertedError, FeesTooHighError):
+            self._withdraw(plan)
+            raise
+        if not receipt.succeeded:
+            self._withdraw(plan)
+            raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: something changed in between")
+        return _retried(receipt, plan)
+
+    def _withdraw(self, plan: Plan) -> None:
+        """The retry was not made, and pays nothing; unless another worker has one under way for the same attempt."""
+        slots = self._ledger.slots_for(plan.purpose)
+        if all(slot.ended_as_noop or (slot.included is not None and not slot.included.succeeded) for slot in slots):
+            self._retries.withdraw(plan.message.id, plan.attempt)
+
     def _end_unneeded(self, job: RetryJob, why: str) -> None:
         """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""
         slots = self._ledger.slots_for(retry_purpose(job.request.message_id, job.request.attempt))
@@ -190,13 +236,6 @@ class Recovery:
 
     def _end(self, job: RetryJob, state: RetryState, outcome: str, transaction_hash: bytes | None = None) -> None:
         self._retries.save(job.ended(state, outcome, self._clock.now(), transaction_hash), expected=job.state)
-
-
-async def _send(plan: Plan) -> Retried:
-    receipt = await plan.sender.send(plan.purpose, plan.call)
-    if not receipt.succeeded:
-        raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: something changed in between")
-    return _retried(receipt, plan)
 
 
 def _retried(receipt: Receipt, plan: Plan) -> Retried:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from bridge.ports import Block, Chain, Clock
+from bridge.records.finality import Finality
 from bridge.records.observations import BlockRef
-from bridge.records.outbox import Delivery, Outbox, OutboxState
+from bridge.records.outbox import Delivery, Outbox, OutboxState, delivery_of
 from bridge.routers import RouterReader
 
 _log = structlog.get_logger(__name__)
@@ -22,20 +23,37 @@ class Confirmation:
     """One destination chain."""
 
     def __init__(
-        self, chain: Chain, router: str, outbox: Outbox, clock: Clock, final_height: Callable[[], int]
+        self,
+        chain: Chain,
+        router: str,
+        outbox: Outbox,
+        clock: Clock,
+        finality: Finality,
+        *,
+        doubts_receipts: bool = False,
     ) -> None:
-        """`final_height` says up to which block the chain is final."""
+        """Looks after deliveries to one router.
+
+        Args:
+            chain: where.
+            router: its contract.
+            outbox: what was delivered.
+            clock: time.
+            finality: says up to which block the chain is final.
+            doubts_receipts: whether the receipt of our own transaction is not enough: several endpoints have to agree.
+        """
+        self._doubts_receipts = doubts_receipts
         self._chain = chain
         self._router = RouterReader(chain, router)
         self._outbox = outbox
         self._clock = clock
-        self._final_height = final_height
+        self._finality = finality
         self._seen: tuple[bytes, int] | None = None
 
     async def step(self) -> bool:
         """Confirms deliveries in blocks that are deep enough, and looks again for those whose block fell."""
         head = await self._chain.head()
-        seen = (head.hash, self._final_height())
+        seen = (head.hash, self._finality.height())
         if seen == self._seen:
             return False
         by_block = self._outbox.unconfirmed(self._chain.chain_id)
@@ -51,14 +69,32 @@ class Confirmation:
         self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[str]]
     ) -> list[BlockRef]:
         """Confirms what is in those blocks that are deep enough; returns those that fell."""
+        final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
-        final = self._final_height()  # as it is after the blocks were seen: a reorg meanwhile has lowered it
         found = list(zip(references, blocks, strict=True))
         standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
-        deep = [event_id for one in standing if one.number <= final for event_id in by_block[one]]
-        if deep:
-            self._outbox.confirm(deep, self._clock.now())
+        if final is not None:
+            deep = [event_id for one in standing if one.number <= final.number for event_id in by_block[one]]
+            if deep:
+                await self._finish(deep, final)
         return [reference for reference in references if reference not in standing]
+
+    async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
+        """Notes as final what the router still shows. What one node said it had received may be nowhere: that is delivered."""
+        doubtful = list(event_ids if self._doubts_receipts else self._outbox.without_transaction(event_ids))
+        shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in doubtful))
+        if not self._finality.holds(block):
+            return  # a reorg has taken finality back meanwhile; the next look sees what is left
+        refuted = {one for one, is_there in zip(doubtful, shown, strict=True) if not is_there}
+        final = [one for one in event_ids if one not in refuted]
+        if final:
+            self._outbox.confirm(final, self._clock.now())
+        for one in sorted(refuted):
+            entry = self._outbox.entry(one)
+            if entry is None or entry.state is not OutboxState.DELIVERED:
+                continue  # another worker did it meanwhile
+            self._outbox.replay(one, "its block is final, and the router has not received it", self._clock.now())
+            _log.error("delivery is not there, opened again", entry=one, chain=self._chain.chain_id)
 
     async def _look_again(self, event_id: str, head: Block) -> None:
         entry = self._outbox.entry(event_id)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from bridge.dlq import DeadLetterOffice
-from bridge.policies import RetryPolicy, becomes_dead_letter, classify, guarantee_of, retry_delay, why_spent
+from bridge.policies import RetryPolicy, becomes_dead_letter, guarantee_of, retry_delay, why_spent
 from bridge.ports import (
     Adapter,
     Call,
@@ -18,35 +19,29 @@ from bridge.ports import (
     Chain,
     Clock,
     Dispatch,
+    FeesTooHighError,
     ProofPendingError,
     Receipt,
+    RecipientFailedError,
     TransientError,
 )
-from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.records.acceptance import Acceptance
 from bridge.records.errors import StoreBusyError
+from bridge.records.failures import FailureKind
 from bridge.records.figures import Tried
 from bridge.records.observations import BlockRef
-from bridge.records.outbox import (
-    Claim,
-    Dead,
-    Delivered,
-    Delivery,
-    Failure,
-    FailureKind,
-    Outbox,
-    OutboxEntry,
-    Outcome,
-    Retry,
-    StaleClaimError,
-)
+from bridge.records.outbox import Claim, Dead, Delivered, Delivery, Outbox, OutboxEntry, Outcome, Retry, StaleClaimError
+from bridge.records.slips import Slip, slip_of
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.breaker import BreakerState
+from bridge.relay.failing import DeliveryRevertedError, NotAttestedError, failure_of, interrupted
 from bridge.relay.health import GmpHealth
-from bridge.relay.phases import DeliveryTimeoutError, Phase, timed
+from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
+from bridge.relay.shares import Shares
 from bridge.relay.spending import SpendBudget
 from bridge.routers import shows_delivery
 from bridge.sending import NonceLostError, Sending
@@ -55,20 +50,6 @@ from bridge.supervision import Wakeup
 _log = structlog.get_logger(__name__)
 
 MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
-
-
-class DeliveryRevertedError(Exception):
-    """A delivery was included, and reverted; alone, or among others in a transaction that they shared."""
-
-    def __init__(self, receipt: Receipt) -> None:
-        super().__init__(
-            f"the delivery reverted in block {receipt.block_number}: transaction 0x{receipt.transaction_hash.hex()},"
-            f" which used {receipt.gas_used} gas"
-        )
-
-
-class NotAttestedError(TransientError):
-    """The GMP has no proof for the delivery yet, or can't be asked for it."""
 
 
 class Deliveries:
@@ -108,7 +89,9 @@ class Deliveries:
         self.wakeup = Wakeup()
         self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self._may_claim_more)
         self._active: dict[Claim, asyncio.Task[None]] = {}
+        self._shares = Shares(settings.in_flight, settings.poll)
         self._probes: dict[Gmp, Claim] = {}
+        self._waits_for_fees = asyncio.Lock()
         self._waits_for_room = True  # whether an end lets something be claimed that could not be before
 
     @property
@@ -118,20 +101,31 @@ class Deliveries:
 
     async def step(self) -> bool:
         """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
-        room = self._settings.in_flight - len(self._active)
+        room = max(0, self._settings.in_flight - len(self._active))
         self._waits_for_room = True
-        if room <= 0 or not self._gmps or not await self._sender.can_pay():
+        now = self._clock.now()
+        if (room == 0 and not self._shares.are_due(now)) or not self._gmps or not await self._sender.can_pay():
             return False
         closed = self._health.among(self._gmps, BreakerState.CLOSED)
         claimed = self._claim(closed, room)
         if closed != self._gmps:
             claimed += self._claim_behind_breakers(self._gmps - closed, room - len(claimed))
-        for entry in claimed:
-            claim = entry.claim_held
-            self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
+        self._start(claimed)
+        if len(claimed) == room and self._shares.are_due(now):
+            began = self._clock.now()
+            for gmp in sorted(closed):
+                idle = self._shares.without_busy(self._settings.acceptance, gmp)
+                self._start(self._claim(frozenset({gmp}), self._shares.size, idle))
+            self._shares.given(began, self._clock.now())
         is_held_back = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
         self._waits_for_room = len(claimed) == room or is_held_back
         return len(claimed) == room
+
+    def _start(self, claimed: Sequence[OutboxEntry]) -> None:
+        for entry in claimed:
+            claim = entry.claim_held
+            self._shares.began(entry)
+            self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
 
     def _claim(self, gmps: frozenset[Gmp], limit: int, accepts: Acceptance | None = None) -> list[OutboxEntry]:
         if not gmps or limit <= 0:
@@ -204,7 +198,7 @@ class Deliveries:
             log.info("delivery given up", reason=str(error))
         except asyncio.CancelledError:
             now = self._clock.now()
-            self._acknowledgements.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
+            self._acknowledgements.add(Retry(claim, interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError):
@@ -228,6 +222,7 @@ class Deliveries:
             self._acknowledgements.add(Delivered(claim, delivery))
         finally:
             del self._active[claim]
+            self._shares.ended(entry)
             self._may_claim_more()
             if not self._active:
                 self._acknowledgements.nothing_under_way()
@@ -252,12 +247,25 @@ class Deliveries:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         async with timed(Phase.ATTEST, entry.kind, self._settings.phase_timeouts):
             attestation = await _attestation(adapter, dispatch)
-        async with timed(Phase.DELIVER, entry.kind, self._settings.phase_timeouts):
-            return await self._send_all(entry, claim, adapter, attestation)
+        while True:
+            try:
+                async with timed(Phase.DELIVER, entry.kind, self._settings.phase_timeouts):
+                    return await self._send_all(entry, claim, adapter, attestation)
+            except FeesTooHighError:
+                await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
+
+    async def _until_it_can_pay(self) -> None:
+        """Returns once fees are within the limit; one of the deliveries that wait asks for all of them."""
+        async with self._waits_for_fees:
+            while True:
+                with suppress(TransientError):
+                    if await self._sender.can_pay():
+                        return
+                await self._clock.sleep(self._settings.poll)
 
     async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivery:
         dispatch = entry.dispatch
-        sent: Receipt | None = None
+        sent = await self._taken_over(entry)
         for _ in range(MOST_CALLS):
             call = await _next_call(adapter, dispatch, attestation)
             if call is None:
@@ -275,6 +283,16 @@ class Deliveries:
                 if shows_delivery(sent, self._router, dispatch):
                     return await self._proof(sent)
         raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
+
+    async def _taken_over(self, entry: OutboxEntry) -> Receipt | None:
+        """What an earlier claim of the entry has sent, if that is under way, once it is in a block."""
+        if entry.fence <= 1:
+            return None
+        try:
+            return await self._sender.outcome(entry.event_id)
+        except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
+            _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
+            return None
 
     async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
         self._acknowledgements.commit_before_sending(claim)
@@ -302,8 +320,8 @@ class Deliveries:
         policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to bury it
             log.warning("delivery interrupted", error=str(error))
-            return Retry(claim, _interrupted(now, str(error)), now)
-        failure = _failure(error, now)
+            return Retry(claim, interrupted(now, str(error)), now)
+        failure = replace(failure_of(error, now), slip=self._slip(entry))
         if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
             log.error("delivery failed unexpectedly", exc_info=error)
         tries = entry.attempts + 1
@@ -324,12 +342,19 @@ class Deliveries:
         log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
         return Dead(claim, failure)
 
+    def _slip(self, entry: OutboxEntry) -> Slip:
+        """Where all deliveries of the message are; nothing if the store does not say: a failure is noted in any case."""
+        try:
+            return slip_of(self._outbox.entries(entry.dispatch.message_id))
+        except StoreBusyError:
+            return ()
+
 
 async def _attestation(adapter: Adapter, dispatch: Dispatch) -> bytes:
     try:
         return await adapter.attest(dispatch)
-    except ProofPendingError:
-        raise  # it is tried again later, and speaks against nobody
+    except (ProofPendingError, RecipientFailedError):
+        raise  # it is tried again later, and does not speak against the GMP
     except TransientError as error:
         raise NotAttestedError(str(error)) from error
 
@@ -349,17 +374,3 @@ def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
     if found is None or found[0] != "AlreadyReceived":
         return False
     return (found[1]["messageId"], found[1]["gmp"]) == (dispatch.message_id, int(dispatch.gmp))
-
-
-def _failure(error: Exception, now: float) -> Failure:
-    text = explain_revert(error.data) if isinstance(error, CallRevertedError) else str(error)
-    return Failure(at=now, kind=classify(error), code=_code(error), message=text or repr(error))
-
-
-def _code(error: Exception) -> str:
-    """The document's word for an error that has one, else its type."""
-    return error.code if isinstance(error, DeliveryTimeoutError) else type(error).__name__
-
-
-def _interrupted(now: float, why: str) -> Failure:
-    return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message=why)

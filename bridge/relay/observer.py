@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from bridge.ports import Adapter, Block, Chain, Clock, Log
+from bridge.protocol.deployment import FinalityTag
 from bridge.records.errors import CursorMovedError
 from bridge.records.observations import (
     BlockRef,
@@ -20,7 +22,7 @@ from bridge.records.observations import (
 )
 from bridge.records.outbox import event_id_of
 from bridge.relay.completeness import Completeness
-from bridge.relay.reading import ROUTER_TOPICS, Findings, interpret
+from bridge.relay.reading import ROUTER_TOPICS, Findings, contradiction, interpret
 from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
@@ -39,6 +41,7 @@ class Observer:
         *,
         start_block: int,
         confirmations: int,
+        finality: FinalityTag | None = None,
         block_range: int,
         completeness: Completeness,
         found: Callable[[int], None],
@@ -53,6 +56,7 @@ class Observer:
             clock: time.
             start_block: the first block to read.
             confirmations: blocks that must lie on top of one that is read.
+            finality: what the chain itself must call that block besides.
             block_range: most blocks to read at once.
             completeness: says when something was left out, so that the chain is read again.
             found: is told the destination of every new outbox entry.
@@ -64,6 +68,7 @@ class Observer:
         self._clock = clock
         self._start_block = start_block
         self._confirmations = confirmations
+        self._finality = finality
         self._block_range = block_range
         self._completeness = completeness
         self._found = found
@@ -73,6 +78,8 @@ class Observer:
         self._fingerprint = _fingerprint(self._addresses, self._topics)
         self._head_seen: bytes | None = None
         self._doubted: BlockRef | None = None  # the end of a range that did not fit together
+        self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
+        self._told: Sequence[str] = ()  # contradictions that were logged last
         self._again_from: int | None = None  # the next block to read once more
 
     async def identify(self) -> None:
@@ -103,13 +110,19 @@ class Observer:
             await self._rewind(cursor)
             return True
         first = cursor.position.number + 1 if cursor is not None else self._start_block
-        last = min(head.number - self._confirmations, first + self._block_range - 1)
+        final = await self._final(head)
+        last = min(final, first + self._block_range - 1)
         if last >= first and not await self._read(cursor, first, last):
             return False
-        if last < head.number - self._confirmations:
+        if last < final:
             return True
         self._head_seen = head.hash
         return False
+
+    async def _final(self, head: Block) -> int:
+        """The last block that is acted on; what counts as final anywhere in the relayer follows the cursor, which goes so far."""
+        deep = head.number - self._confirmations
+        return deep if self._finality is None else min(deep, await self._chain.height_of(self._finality))
 
     async def _read_again(self, *, caught_up: bool) -> bool:
         """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
@@ -160,16 +173,51 @@ class Observer:
         if not await self._agrees(logs, before) or (cursor is not None and not await self._stands(cursor.position)):
             return False
         findings = interpret(self._chain.chain_id, self._router, logs, self._adapters)
-        if findings.unmatched and self._doubted != BlockRef.of(before):
+        contradictions = await self._contradictions(logs, findings.transactions)
+        if (contradictions or findings.unmatched) and self._doubted != BlockRef.of(before):
             self._doubted = BlockRef.of(before)  # a node that lacks logs may have them the next time
+            return False
+        if contradictions:  # nothing is written: either could be made up, and what is left out would be lost
+            self._tell_once(contradictions)
             return False
         for text in findings.unmatched:
             _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
+        self._borne_out.clear()
         try:
             self._record(cursor, position or BlockRef.of(before), findings)
         except CursorMovedError as error:
             _log.debug("another relayer was faster", chain=self._chain.chain_id, reason=str(error))
         return True
+
+    async def _contradictions(self, logs: Sequence[Log], transactions: Iterable[bytes]) -> list[str]:
+        """Where receipts do not bear out the logs that something is made of.
+
+        Raises:
+            TransientError: a receipt can't be had now; the others are kept for the next time.
+        """
+        by_transaction: defaultdict[bytes, set[Log]] = defaultdict(set)
+        for log in logs:
+            by_transaction[log.transaction_hash].add(log)
+        asked = [one for one in transactions if not by_transaction[one] <= self._borne_out.get(one, frozenset())]
+        answers = await asyncio.gather(*map(self._chain.receipt, asked), return_exceptions=True)
+        found = []
+        for transaction, receipt in zip(asked, answers, strict=True):
+            if not isinstance(receipt, BaseException):
+                text = contradiction(transaction, receipt, by_transaction[transaction])
+                if text is not None:
+                    found.append(text)
+                elif receipt is not None:
+                    self._borne_out[transaction] = frozenset(receipt.logs)
+        for receipt in answers:
+            if isinstance(receipt, BaseException):
+                raise receipt
+        return sorted(found)
+
+    def _tell_once(self, contradictions: Sequence[str]) -> None:
+        if self._told != contradictions:
+            self._told = contradictions
+            for text in contradictions:
+                _log.error("logs and receipts contradict each other", chain=self._chain.chain_id, reason=text)
 
     async def _agrees(self, logs: Sequence[Log], last: Block) -> bool:
         """Whether the logs are of the chain as it is, and it did not change while they were read."""

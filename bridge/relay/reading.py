@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from bridge.ports import Adapter, Dispatch, Log, Watch
+from bridge.ports import Adapter, Dispatch, Log, Receipt, Watch
 from bridge.protocol.events import (
     EventDecodingError,
     MessageRetried,
@@ -36,6 +36,7 @@ class Findings:
         created: by message id, the block with the router's event that holds the whole message.
         attempts: the router's own account.
         dispatches: the GMPs' account.
+        transactions: those that it comes from.
         unmatched: where the two do not fit, in words: logs are missing, or a GMP's contract is not the one expected.
     """
 
@@ -43,6 +44,7 @@ class Findings:
     created: dict[bytes, int]
     attempts: tuple[ObservedAttempt, ...]
     dispatches: tuple[NumberedDispatch, ...]
+    transactions: frozenset[bytes]
     unmatched: tuple[str, ...]
 
 
@@ -92,8 +94,21 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
         created=created,
         attempts=tuple(_attempt(chain_id, routing) for routing in routings),
         dispatches=tuple(numbered),
+        transactions=frozenset(event.log.transaction_hash for event in events),
         unmatched=tuple(unmatched),
     )
+
+
+def contradiction(transaction_hash: bytes, receipt: Receipt | None, logs: Iterable[Log]) -> str | None:
+    """How a transaction's receipt contradicts logs that are said to be its own, in words; None if it bears them out."""
+    name = f"transaction 0x{transaction_hash.hex()}"
+    if receipt is None:
+        return f"{name} has no receipt: does the node keep those of old blocks?"
+    if not receipt.succeeded:
+        return f"{name} has failed, and leaves no events"
+    if not set(logs) <= set(receipt.logs):
+        return f"the receipt of {name} does not have its events"
+    return None
 
 
 def _routing(router: str, log: Log) -> _Routing | None:

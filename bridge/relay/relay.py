@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import structlog
 
@@ -15,6 +14,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records import Store
+from bridge.records.finality import ObservedFinality
 from bridge.relay.commits import CommitStrategy
 from bridge.relay.completeness import Completeness
 from bridge.relay.confirmation import Confirmation
@@ -110,14 +110,21 @@ class Relay:
             self._clock,
             start_block=deployed.start_block,
             confirmations=deployed.confirmations,
+            finality=deployed.finality,
             block_range=self._settings.block_range,
             completeness=completeness,
             found=self._wake,
         )
 
     def _confirmation(self, deployed: ChainDeployment, chains: Mapping[int, Chain], store: Store) -> Confirmation:
-        final_height = partial(store.observations.final_height, deployed.chain_id)
-        return Confirmation(chains[deployed.chain_id], deployed.router, store.outbox, self._clock, final_height)
+        return Confirmation(
+            chains[deployed.chain_id],
+            deployed.router,
+            store.outbox,
+            self._clock,
+            ObservedFinality(store.observations, deployed.chain_id),
+            doubts_receipts=deployed.chain_id in self._settings.agreeing,
+        )
 
     @property
     def commits(self) -> dict[int, Mapping[str, int]]:

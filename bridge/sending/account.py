@@ -8,7 +8,16 @@ from contextlib import suppress
 
 import structlog
 
-from bridge.ports import Chain, Clock, Fees, InsufficientFundsError, Receipt, TerminalError, TransientError
+from bridge.ports import (
+    Chain,
+    Clock,
+    Fees,
+    FeesTooHighError,
+    InsufficientFundsError,
+    Receipt,
+    TerminalError,
+    TransientError,
+)
 from bridge.records.transactions import SignedVersion, Slot, TransactionLedger
 from bridge.sending.settings import SendingSettings
 from bridge.sending.signing import Signer, UnsignedTransaction, noop_of
@@ -38,6 +47,7 @@ class Account:
         self._problems: dict[int, str] = {}
         self._being_sent: set[bytes] = set()  # hashes of what nodes have not answered for yet
         self._needs: int | None = None  # wei that the last transaction needs which it could not pay for
+        self._is_too_dear = False  # whether the chain wanted more than the limit when it was asked last
         self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
 
     @property
@@ -104,9 +114,27 @@ class Account:
             is_noop=is_noop or slot.call is None,
         )
 
+    async def fees(self) -> Fees:
+        """What a transaction offers now.
+
+        Raises:
+            FeesTooHighError: nothing within the limit would be included; `can_pay` tells when that is over.
+        """
+        try:
+            return await self.chain.fees(self.settings.max_fee)
+        except FeesTooHighError as error:
+            if not self._is_too_dear:
+                _log.warning("fees above the limit: nothing is sent", account=self.address, reason=str(error))
+            self._is_too_dear = True
+            raise
+
     async def replace(self, slot: Slot, *, is_noop: bool) -> bool:
         """Stores and sends another transaction for the slot, at fees for which nodes give up the one before."""
-        fees = await self.chain.fees()
+        try:
+            fees = await self.fees()
+        except FeesTooHighError as error:
+            self._problems[slot.slot_id] = str(error)
+            return False
         if slot.latest is not None:
             fees = higher_than(slot.latest.fees, fees)
         limit = self.settings.max_fee
@@ -171,7 +199,7 @@ class Account:
             _log.error("no-op refused", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
             return
         _log.warning(
-            "transaction refused", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce, error=str(error)
+            "transaction refused", chain=slot.chain_id, purpose=slot.named_purposes, nonce=slot.nonce, error=str(error)
         )
         # Of calls that share a transaction nobody knows which is at fault: each has to be tried by itself.
         refusal = TransientError(f"the transaction that it shared was refused: {error}")
@@ -184,11 +212,20 @@ class Account:
             _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
 
     async def can_pay(self) -> bool:
-        """Whether it holds what the last transaction needs that it could not pay for. Without one nobody is asked.
+        """Whether the chain's fees are within the limit, and it holds what the last transaction needs that it could not pay for.
+
+        Nobody is asked unless one of them was in the way before.
 
         Raises:
             TransientError: the chain does not answer.
         """
+        if self._is_too_dear:
+            try:
+                await self.chain.fees(self.settings.max_fee)
+            except FeesTooHighError:
+                return False
+            _log.info("fees are within the limit again", chain=self.chain.chain_id, account=self.address)
+            self._is_too_dear = False
         if self._needs is None:
             return True
         if await self.chain.balance(self.address) < self._needs:

@@ -16,6 +16,9 @@ class Sending(Protocol):
     async def send(self, purpose: str, call: Call, claim: Claim | None = None, *, may_share: bool = False) -> Receipt:
         """See `Sender.send`."""
 
+    async def outcome(self, purpose: str) -> Receipt | None:
+        """See `Sender.outcome`."""
+
     async def can_pay(self) -> bool:
         """See `Sender.can_pay`."""
 
@@ -37,6 +40,13 @@ class SenderPool:
         solvent = [sender for sender in self._senders if await sender.can_pay()]
         chosen = min(solvent or self._senders, key=lambda sender: sender.under_way)
         return await chosen.send(purpose, call, claim, may_share=may_share)
+
+    async def outcome(self, purpose: str) -> Receipt | None:
+        """See `Sender.outcome`: of the account that is at it."""
+        for sender in self._senders:
+            if sender.is_sending(purpose):
+                return await sender.outcome(purpose)
+        return None
 
     async def can_pay(self) -> bool:
         """Whether any of them can."""

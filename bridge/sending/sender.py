@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bridge.ports import Call, Chain, Clock, Receipt, TerminalError, TransientError
+from bridge.records.finality import Finality
 from bridge.records.outbox import Claim, StaleClaimError
 from bridge.records.transactions import Slot, SlotRequest, SlotState, TransactionLedger
 from bridge.sending.account import Account
@@ -15,6 +15,7 @@ from bridge.sending.settings import SendingSettings
 from bridge.sending.sharing import Sharing, receipt_of
 from bridge.sending.signing import Signer
 from bridge.sending.upkeep import Upkeep
+from bridge.supervision import Wakeup
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Sender:
         ledger: TransactionLedger,
         clock: Clock,
         *,
-        final_height: Callable[[], int],
+        finality: Finality,
         settings: SendingSettings | None = None,
         multicall: str | None = None,
     ) -> None:
@@ -48,14 +49,15 @@ class Sender:
             signer: the account.
             ledger: what keeps its nonces.
             clock: time.
-            final_height: says up to which block the chain is final.
+            finality: says up to which block the chain is final.
             settings: how patiently.
             multicall: the contract through which calls share a transaction; None if the chain has none.
         """
         self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
         chosen = self._account.settings
         self._sharing = Sharing(multicall, most=chosen.share, max_gas=chosen.max_gas)
-        self._upkeep = Upkeep(self._account, final_height)
+        self._upkeep = Upkeep(self._account, finality)
+        self.wakeup = Wakeup()  # for whoever ticks: something was handed over, and may be in a block already
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -70,7 +72,7 @@ class Sender:
         Args:
             purpose: what the call is for.
             call: without its own gas limit, it is estimated.
-            claim: with one, nothing is sent unless it is still good; and while the account is empty, it waits.
+            claim: with one, nothing is sent unless it is still good; and what was sent waits while the account can't pay.
             may_share: whether the call may be made by a contract, in one transaction with others that are sent at this moment.
 
         Returns:
@@ -81,6 +83,7 @@ class Sender:
             CallRevertedError: the call would revert.
             StaleClaimError: the claim is lost.
             NonceLostError: its nonce was used by something else, and the call was not sent.
+            FeesTooHighError: the chain wants more than the limit; the call was not sent.
             TransientError: no block included it in time.
             TerminalError: the chain will never take it.
         """
@@ -94,6 +97,23 @@ class Sender:
             slot = await wanted.slot
         return receipt_of(purpose, slot, await self._included(slot, parks=claim is not None))
 
+    async def outcome(self, purpose: str) -> Receipt | None:
+        """Waits for what an earlier owner of a purpose has under way.
+
+        Whoever takes a purpose over asks this before it asks the chain what is left to do: what the chain says would else be out
+        of date once the transaction is in a block, and it would be sent again.
+
+        Returns:
+            The receipt of the purpose's transaction, see `send`; None if none is under way.
+
+        Raises:
+            NonceLostError: its nonce was used by something else, and the call was not sent.
+            TransientError: no block included it in time.
+            TerminalError: the chain will never take it.
+        """
+        slot = self._account.ledger.open_slot(*self._account.key, purpose)
+        return None if slot is None else receipt_of(purpose, slot, await self._included(slot, parks=True))
+
     def is_sending(self, purpose: str) -> bool:
         """Whether a call for that purpose is under way."""
         waits = any(wanted.request.purpose == purpose for wanted in self._wanted)
@@ -105,7 +125,7 @@ class Sender:
         return len(self._wanted) + len(self._account.awaited)
 
     async def can_pay(self) -> bool:
-        """Whether the account holds what the last call that it could not pay for needs; nothing is sent before."""
+        """See `Account.can_pay`; nothing is sent before."""
         return await self._account.can_pay()
 
     async def tick(self) -> bool:
@@ -162,7 +182,9 @@ class Sender:
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         account = self._account
         first_nonce = await self._upkeep.first_nonce()
-        fees = await account.chain.fees()
+        fees = (
+            await account.fees()
+        )  # before anything is reserved: a nonce that nobody may sign for would block all behind it
         requests = [wanted.request for wanted in batch]
         now = account.clock.now()
         slots = account.ledger.reserve(
@@ -176,6 +198,8 @@ class Sender:
         by_id = dict(versions)
         fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
         for wanted, slot in zip(batch, slots, strict=True):
+            if wanted.slot.done():
+                continue  # whoever asked has given up meanwhile: that is no matter of the others
             if slot is not None:
                 account.settlement(slot)
                 wanted.slot.set_result(slot)
@@ -183,3 +207,4 @@ class Sender:
                 assert wanted.request.claim is not None
                 wanted.slot.set_exception(StaleClaimError(wanted.request.claim))
         await account.broadcast(fresh)
+        self.wakeup.set()

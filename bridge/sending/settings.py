@@ -17,6 +17,6 @@ class SendingSettings:
     inclusion: float = 180.0  # how long one send waits for a block
     gas_margin: float = 1.2  # on top of an estimate
     max_gas: int = 16_000_000  # gas that no transaction exceeds
-    max_fee: int | None = None  # wei per gas that no replacement exceeds
+    max_fee: int | None = None  # wei per gas that no transaction exceeds
     batch: int = 100  # calls signed and stored at once
     share: int = 1  # calls that share a transaction at most, where the chain has a contract for that; 1: none does

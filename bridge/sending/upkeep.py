@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from bridge.ports import Receipt
+from bridge.records.finality import Finality
 from bridge.records.observations import BlockRef
 from bridge.records.transactions import Inclusion, Slot, SlotState
 from bridge.sending.account import Account, NonceLostError
@@ -22,13 +23,14 @@ _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.TAKEN)
 class Upkeep:
     """What happens to slots between signing and finality. Every step may be repeated: it reads ledger and chain anew."""
 
-    def __init__(self, account: Account, final_height: Callable[[], int]) -> None:
+    def __init__(self, account: Account, finality: Finality) -> None:
         self._account = account
         self._ledger = account.ledger
         self._chain = account.chain
-        self._final_height = final_height
+        self._finality = finality
         self._count: int | None = None  # transactions of ours in blocks, as last read
         self._seen: tuple[bytes, int] | None = None  # the head that was looked at last, and what was final then
+        self._looked_at = 0.0  # when that was
         self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used, but by none of its versions
         self._gap_since: float | None = None
 
@@ -50,7 +52,8 @@ class Upkeep:
         key = self._account.key
         if not self._account.awaited and not self._ledger.included_slots(*key) and not self._ledger.open_slots(*key):
             return
-        seen = ((await self._chain.head()).hash, self._final_height())
+        looked_at = self._account.clock.now()
+        seen = ((await self._chain.head()).hash, self._finality.height())
         if seen != self._seen:
             await self._check_included()
             self._count = await self._chain.transaction_count(self._account.address)
@@ -58,12 +61,12 @@ class Upkeep:
         if slots:
             assert self._count is not None
             await self._settle_used([slot for slot in slots if slot.nonce < self._count])
-            waiting = [slot for slot in slots if slot.nonce >= self._count]
-            for slot in waiting:
-                await self._push(slot, is_first=slot.nonce == self._count)
+            # Read anew: a node may have taken them while receipts were waited for, and need not be given them twice.
+            waiting = [slot for slot in self._ledger.open_slots(*key) if slot.nonce >= self._count]
+            await self._push(waiting, seen[0])
             await self._fill_gap(waiting)
         await self._settle_elsewhere(awaited - {slot.slot_id for slot in slots})
-        self._seen = seen
+        self._seen, self._looked_at = seen, looked_at
 
     async def _settle_used(self, slots: Sequence[Slot]) -> None:
         """Their nonces are used: by which version, or by whom?"""
@@ -104,29 +107,46 @@ class Upkeep:
         else:
             self._account.settle(slot, receipt)
 
-    async def _push(self, slot: Slot, *, is_first: bool) -> None:
-        """Its nonce is not used yet: see that its transaction is on its way."""
+    async def _push(self, slots: Sequence[Slot], head: bytes) -> None:
+        """Their nonces are not used yet: see that their transactions are on their way. Those to send again go together."""
         settings, now = self._account.settings, self._account.clock.now()
-        if slot.latest is None:
-            if now - slot.reserved_at >= settings.reservation:
+        stuck: Slot | None = None
+        again = []
+        for slot in slots:
+            if slot.latest is None:
+                continue
+            if slot.nonce == self._count and now - slot.latest.signed_at >= settings.replace:
+                stuck = slot
+            elif self._is_to_be_sent_again(slot, head):
+                again.append(slot)
+        await self._account.broadcast(again)
+        if stuck is not None:
+            if await self._raise_fees(stuck):
+                _log.info("fees raised", chain=stuck.chain_id, purpose=stuck.named_purposes, nonce=stuck.nonce)
+            elif self._is_to_be_sent_again(stuck, head):
+                await self._account.broadcast([stuck])
+        for slot in slots:
+            if slot.latest is None and now - slot.reserved_at >= settings.reservation:
                 await self._account.close(slot)
-        elif is_first and now - slot.latest.signed_at >= settings.replace and await self._raise_fees(slot):
-            _log.info("fees raised", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce)
-        else:
-            await self._send_again(slot)
 
     async def _raise_fees(self, slot: Slot) -> bool:
         if await self._account.lacks_funds(slot):
             return False
         return await self._account.replace(slot, is_noop=slot.latest is not None and slot.latest.is_noop)
 
-    async def _send_again(self, slot: Slot) -> None:
-        """The same bytes: at once after a restart, soon if no node took them, else now and then."""
+    def _is_to_be_sent_again(self, slot: Slot, head: bytes) -> bool:
+        """The same bytes: at once after a restart, soon if no node took them or seems to have dropped them, else now and then."""
         settings = self._account.settings
         last = self._account.last_sent.get(slot.slot_id)
-        patience = settings.poll if slot.state is SlotState.SIGNED else settings.rebroadcast
-        if last is None or self._account.clock.now() - last >= patience:
-            await self._account.broadcast([slot])
+        is_missing = slot.state is SlotState.SIGNED or self._was_passed_over(slot, head)
+        patience = settings.poll if is_missing else settings.rebroadcast
+        return last is None or self._account.clock.now() - last >= patience
+
+    def _was_passed_over(self, slot: Slot, head: bytes) -> bool:
+        """Whether a block has come without the first in line since a node took it; all others wait for it."""
+        if slot.nonce != self._count or slot.broadcast_at is None or self._seen is None:
+            return False
+        return slot.broadcast_at <= self._looked_at and head != self._seen[0]
 
     async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
         """Closes nonces below the first open one that nothing of ours will use: a foreign transaction held them, and fell."""
@@ -155,13 +175,14 @@ class Upkeep:
         self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[int]]
     ) -> list[BlockRef]:
         """Notes as final what is in those blocks that are deep enough; returns those that fell."""
+        final = self._finality.block()
         blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
-        final = self._final_height()  # as it is after the blocks were seen: a reorg meanwhile has lowered it
         found = zip(references, blocks, strict=True)
         standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
-        deep = [slot_id for one in standing if one.number <= final for slot_id in by_block[one]]
-        if deep:
-            self._ledger.finalise(deep)
+        if final is not None:
+            deep = [slot_id for one in standing if one.number <= final.number for slot_id in by_block[one]]
+            if deep and self._finality.holds(final):
+                self._ledger.finalise(deep)
         return [reference for reference in references if reference not in standing]
 
     async def _reopen(self, slot: Slot) -> None:
@@ -172,7 +193,9 @@ class Upkeep:
             self._ledger.include([(slot.slot_id, _inclusion(receipt))])
             return
         self._ledger.orphan(slot.slot_id)
-        _log.info("transaction reorged away, sent again", chain=slot.chain_id, purpose=slot.purpose, nonce=slot.nonce)
+        _log.info(
+            "transaction reorged away, sent again", chain=slot.chain_id, purpose=slot.named_purposes, nonce=slot.nonce
+        )
         await self._account.broadcast([self._ledger.slot(slot.slot_id)])
 
     async def _settle_elsewhere(self, ended: set[int]) -> None:

@@ -45,7 +45,7 @@ class DeadLetterTable(Section):
     """Everything about dead letters that can be set. Times are in seconds."""
 
     url: str | None = None  # where they are kept, as a SQLAlchemy URL; none: in the relayer's store
-    key: SecretStr | None = None  # seals the records; none: the relayer's
+    key: SecretStr | None = None  # seals the records; none: the relayer's, or a signer's
     trusted_signers: Addresses = frozenset()  # accounts whose seals count, beside the present one's
     retention_days: float = Field(default=30, gt=0)
     tries: int = Field(default=3, gt=0)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bridge.chains import EndpointPolicy
-from bridge.policies import DEFAULT_POLICIES, PolicyError, RetryPolicy, reliable, validated
+from bridge.policies import DEFAULT_POLICIES, PolicyError, RetryPolicy, validated
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -22,9 +30,11 @@ from bridge.recovery import PropagationSettings, RecoverySettings
 from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
 from bridge.sending import SendingSettings
 from bridge.settings.attestations import AttestationTable
+from bridge.settings.conflicts import conflicts
 from bridge.settings.dead_letters import DeadLetterTable
-from bridge.settings.problems import explain
-from bridge.settings.reliability import GuaranteeTable, PhaseTable, PropagationTable, ReliabilityTable, choices, key_of
+from bridge.settings.index import IndexTable
+from bridge.settings.problems import explain, refusal
+from bridge.settings.reliability import GuaranteeTable, PhaseTable, PropagationTable, ReliabilityTable, choices, unnamed
 from bridge.settings.sections import (
     Addresses,
     ChainSettings,
@@ -52,7 +62,10 @@ class Settings(BaseSettings):
     signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the indexer's store, as a SQLAlchemy URL")
-    index_lake: Path | None = Field(default=None, description="folder of the indexer's lake, where a cluster shares it")
+    index_lake: str | None = Field(
+        default=None, description="the indexer's lake: a folder, or s3://bucket/prefix?region=…&endpoint=…"
+    )
+    index: IndexTable = Field(default=IndexTable(), description="how the chains are indexed, see below")
 
     gmps: Gmps = Field(default=frozenset(Gmp), description="GMPs to deliver over")
     paused_gmps: Gmps = Field(default=frozenset(), description="GMPs not to deliver over for now")
@@ -76,8 +89,17 @@ class Settings(BaseSettings):
     max_gas: int = Field(default=16_000_000, gt=21_000, description="gas that no transaction exceeds")
     max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
     max_retry_fee: Wei | None = Field(default=None, gt=0, description="wei that one retry pays its GMPs at most")
+    max_message_retry_fee: Wei | None = Field(
+        default=None, gt=0, description="wei that all retries of one message pay their GMPs at most"
+    )
+    max_message_retries: int = Field(default=10, gt=0, description="retries of one message that are paid for at most")
+    retry_limits: tuple[SpendLimit, ...] = Field(
+        default=(), description="wei that a lane's retries pay their GMPs per day"
+    )
     spend_limits: tuple[SpendLimit, ...] = Field(default=(), description="wei that a lane's deliveries cost per day")
-    policies: dict[str, PolicyOverride] = Field(default={}, description="changes to the retry policies, by kind")
+    policies: dict[str, PolicyOverride] = Field(
+        default={}, description="by kind, what is to differ of max_retries, base, cap, jitter, dead_letter"
+    )
 
     guarantees: dict[str, GuaranteeTable] = Field(
         default={}, description="what messages are promised instead, by sender or message id"
@@ -145,36 +167,24 @@ class Settings(BaseSettings):
     @field_validator("guarantees")
     @classmethod
     def _names_messages(cls, guarantees: dict[str, GuaranteeTable]) -> dict[str, GuaranteeTable]:
-        for name in guarantees:
-            key_of(name)
+        if problems := list(unnamed(guarantees)):
+            raise ValueError("; ".join(problems))
         return guarantees
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems = [
-            f"{name}: {', '.join(sorted(both))} is allowed and denied"
-            for name, both in (
-                ("chains", self.allow_chains & self.deny_chains),
-                ("senders", self.allow_senders & self.deny_senders),
-            )
-            if both
-        ]
-        if self.lease < 2 * self.poll:
-            problems.append(f"lease is {self.lease:g} s, less than two polls of {self.poll:g} s: raise it")
-        if self.commit is CommitStrategy.AUTO and not self.unsafe:
-            problems.append("commit is 'auto', which may lose and repeat messages: add unsafe = true if that is meant")
-        if self.breaker_cooldown > self.breaker_cooldown_cap:
-            problems.append(
-                f"breaker_cooldown is {self.breaker_cooldown:g} s, more than breaker_cooldown_cap"
-                f" of {self.breaker_cooldown_cap:g} s"
-            )
+    @model_validator(mode="wrap")
+    @classmethod
+    def _fits_together(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Compares values that depend on each other, also when others can't be used: everything wrong is said at once."""
         try:
-            reliable(self.reliability.values(self.retry_policies(), self.retention))
-        except PolicyError as error:
-            problems.append(str(error))
-        if problems:
-            raise ValueError("\n  ".join(problems))
-        return self
+            settings, errors = validate(values), []
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            wrong = {item["loc"][0] for item in errors if item["loc"]}
+            settings = validate({name: value for name, value in values.items() if name not in wrong})
+        problems = conflicts(settings, frozenset(str(item["loc"][0]) for item in errors if item["loc"]))
+        if errors or problems:
+            raise refusal(cls.__name__, errors, problems, values)
+        return settings
 
     @classmethod
     def load(cls, file: Path | None = None, defaults: Mapping[str, Any] | None = None, /, **arguments: Any) -> Self:
@@ -262,13 +272,8 @@ class Settings(BaseSettings):
         return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
 
     def lane_limits(self, deployment: Deployment) -> Mapping[tuple[int, int], int]:
-        """What each lane may cost per day, in wei, by its chains' ids; where several limits fit, the least counts."""
-        limits: dict[tuple[int, int], int] = {}
-        for source, destination in permutations(deployment.chains, 2):
-            fitting = [limit.wei_per_day for limit in self.spend_limits if limit.fits(source.name, destination.name)]
-            if fitting:
-                limits[source.chain_id, destination.chain_id] = min(fitting)
-        return limits
+        """What each lane's deliveries may cost per day, in wei, by its chains' ids."""
+        return _by_lane(self.spend_limits, deployment)
 
     def acceptance(self, deployment: Deployment) -> Acceptance:
         """Whose messages are delivered."""
@@ -297,9 +302,24 @@ class Settings(BaseSettings):
         """What the pending sync queue needs of these."""
         return self.sync.settings(self.poll, self.reliability.lock_ttl)
 
-    def recovery(self) -> RecoverySettings:
+    def recovery(self, deployment: Deployment) -> RecoverySettings:
         """What recovery needs of these."""
-        return RecoverySettings(poll=self.poll)
+        return RecoverySettings(
+            poll=self.poll,
+            max_retries=self.max_message_retries,
+            max_message_fee=self.max_message_retry_fee,
+            lane_fees=_by_lane(self.retry_limits, deployment),
+        )
+
+
+def _by_lane(limits: Sequence[SpendLimit], deployment: Deployment) -> Mapping[tuple[int, int], int]:
+    """Wei per day of each lane that has a limit, by its chains' ids; where several limits fit, the least counts."""
+    found: dict[tuple[int, int], int] = {}
+    for source, destination in permutations(deployment.chains, 2):
+        fitting = [limit.wei_per_day for limit in limits if limit.fits(source.name, destination.name)]
+        if fitting:
+            found[source.chain_id, destination.chain_id] = min(fitting)
+    return found
 
 
 def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, RetryPolicy]:
@@ -308,11 +328,18 @@ def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, Retry
     Raises:
         ValueError: an unknown kind, or a table that contradicts itself.
     """
-    table = dict(DEFAULT_POLICIES)
+    table, problems = dict(DEFAULT_POLICIES), []
     for name, override in policies.items():
         kind = Kind.__members__.get(name.upper())
         if kind is None:
             known = ", ".join(member.lower() for member in Kind.__members__)
-            raise ValueError(f"{name!r} is no kind of message; the kinds are {known}")
-        table[kind] = override.applied_to(table[kind])
-    return MappingProxyType(dict(validated(table)))
+            problems.append(f"{name!r} is no kind of message; the kinds are {known}")
+        else:
+            table[kind] = override.applied_to(table[kind])
+    try:
+        validated(table)
+    except PolicyError as error:
+        problems.append(str(error))
+    if problems:
+        raise ValueError("\n  ".join(problems))
+    return MappingProxyType(table)

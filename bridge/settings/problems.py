@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 _SECRET: Final = frozenset({"relayer_key", "retry_keys", "api_token", "signers", "store", "index_store", "chains"})
 """Settings whose values may hold keys or passwords, and are never quoted."""
@@ -16,6 +17,20 @@ _LONGEST_VALUE: Final = 60  # characters
 
 class SettingsError(ValueError):
     """Settings that can't be used; the text lists everything that is wrong with them."""
+
+
+def refusal(
+    title: str, errors: Sequence[ErrorDetails], conflicts: Sequence[str], values: Mapping[str, Any]
+) -> ValidationError:
+    """What validation found, and what contradicts what, as one error."""
+    found = [
+        InitErrorDetails(type=item["type"], loc=item["loc"], input=item["input"], ctx=item.get("ctx", {}))
+        for item in errors
+    ]
+    if conflicts:
+        text = PydanticCustomError("conflict", "{problems}", {"problems": "\n  ".join(conflicts)})
+        found.append(InitErrorDetails(type=text, loc=(), input=values))
+    return ValidationError.from_exception_data(title, found)
 
 
 def explain(error: ValidationError, fields: Mapping[str, FieldInfo], origin_of: Callable[[str], str]) -> SettingsError:

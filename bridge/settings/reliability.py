@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import Field, field_validator
 
@@ -41,6 +41,7 @@ class PropagationTable(Section):
     threshold: float = Field(default=300.0, gt=0)  # lag above which they are sent again
     pause: float = Field(default=60.0, gt=0)
     most: int = Field(default=5, gt=0)  # re-propagations in vain, after which the destination has DIVERGED
+    longest_pause: float = Field(default=900.0, gt=0)  # each pause after that is twice as long, up to this
     keep_days: float = Field(default=30.0, gt=0)  # until resolved records go into the archive
 
     def settings(self, poll: float, lock_ttl: float) -> PropagationSettings:
@@ -51,6 +52,7 @@ class PropagationTable(Section):
             threshold=self.threshold,
             pause=self.pause,
             most=self.most,
+            longest_pause=self.longest_pause,
             lock_ttl=lock_ttl,
             keep=self.keep_days * 86_400,
         )
@@ -63,8 +65,6 @@ class ReliabilityTable(Section):
     lock_ttl: float = Field(default=1_020.0, gt=0)
     source_finality: float = Field(default=12.0, ge=0)
     gmp_time: float = Field(default=10.0, ge=0)
-    dedup_capacity: int | None = Field(default=None, gt=0)
-    messages_per_second: float = Field(default=100.0, gt=0)
     ttls: dict[str, int] = Field(default={})  # changes to the recommended TTLs, by kind
 
     def values(self, policies: Mapping[Kind, RetryPolicy], dedup_window: float) -> Reliability:
@@ -77,24 +77,34 @@ class ReliabilityTable(Section):
             lock_ttl=self.lock_ttl,
             source_finality=self.source_finality,
             gmp_time=self.gmp_time,
-            dedup_capacity=self.dedup_capacity,
-            messages_per_second=self.messages_per_second,
         )
 
     @field_validator("ttls")
     @classmethod
     def _names_kinds(cls, ttls: dict[str, int]) -> dict[str, int]:
-        for name, ttl in ttls.items():
-            if name.upper() not in Kind.__members__:
-                raise ValueError(f"{name!r} is no kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
-            if ttl < 0:
-                raise ValueError(f"the TTL of {name} is {ttl} s, and can't be negative; 0 is for ever")
+        unknown = [repr(name) for name in ttls if name.upper() not in Kind.__members__]
+        negative = [f"the TTL of {name} is {ttl} s" for name, ttl in ttls.items() if ttl < 0]
+        problems = [f"{', '.join(negative)}, and can't be negative; 0 is for ever"] if negative else []
+        if unknown:
+            known = ", ".join(Kind.__members__).lower()
+            problems.append(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
+        if problems:
+            raise ValueError("; ".join(problems))
         return ttls
 
 
 def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, RetryChoice]:
     """What was chosen, by message id or sender (32 bytes)."""
     return {key_of(name): table.choice() for name, table in guarantees.items()}
+
+
+def unnamed(guarantees: Iterable[str]) -> Iterator[str]:
+    """What is wrong with names that are neither message ids nor addresses."""
+    for name in guarantees:
+        try:
+            key_of(name)
+        except ValueError as error:
+            yield str(error)
 
 
 def key_of(name: str) -> bytes:

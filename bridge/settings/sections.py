@@ -68,6 +68,8 @@ class PolicyOverride(Section):
     max_retries: int | None = Field(default=None, ge=0)
     base: float | None = Field(default=None, ge=0)
     cap: float | None = Field(default=None, ge=0)
+    jitter: float | None = Field(default=None, ge=0, lt=1)  # share by which a wait is made longer or shorter
+    dead_letter: bool | None = None  # whether running out of tries leaves a dead letter
 
     def applied_to(self, policy: RetryPolicy) -> RetryPolicy:
         """The row with the changes."""
@@ -98,7 +100,7 @@ class SignerSource(Section):
 
 
 class SpendLimit(Section):
-    """What deliveries of a lane may commit to pay on the destination, per day (UTC)."""
+    """What deliveries of a lane, or its retries, may commit to pay per day (UTC)."""
 
     source: str | None = None  # name of a chain; none is every one
     destination: str | None = None
@@ -117,3 +119,4 @@ class ChainSettings(Section):
     agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer where finality depends on it
     requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint
     batch: int = Field(default=50, ge=1)  # requests that travel to an endpoint together at most
+    concurrency: int | None = Field(default=None, gt=0)  # tasks of an index's backfill that ask at once

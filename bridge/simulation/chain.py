@@ -20,11 +20,13 @@ from bridge.ports import (
     Call,
     CallRevertedError,
     Fees,
+    FeesTooHighError,
     InsufficientFundsError,
     Log,
     Receipt,
     TransientError,
 )
+from bridge.protocol.deployment import FinalityTag
 from bridge.simulation.contracts import Emitted, RevertedError, State, transact, view
 
 _GAS_USED: Final = 50_000
@@ -78,6 +80,7 @@ class SimulatedChain:
     now: Callable[[], float] = field(default=lambda: 0.0)
     pool: dict[bytes, Transaction] = field(default_factory=dict)
     broadcasts: int = 0
+    unsettled: dict[FinalityTag, int] = field(default_factory=lambda: {"safe": 4, "finalized": 8})  # blocks above each
     _blocks: list[_Mined] = field(default_factory=list)
     _salt: int = 0
 
@@ -190,6 +193,11 @@ class SimulatedChain:
         behind = self.random.randint(1, 5) if self.random.random() < self.faults.stale else 0
         return self._blocks[max(self.height - behind, 0)].header
 
+    async def height_of(self, tag: FinalityTag) -> int:
+        """See `Chain.height_of`."""
+        await self._answer()
+        return max(0, self.height - self.unsettled[tag])
+
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
         await self._answer()
@@ -210,7 +218,14 @@ class SimulatedChain:
             found = [log for log in found if log.transaction_hash != hidden]
         return found
 
-    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:  # noqa: ARG002  the port's signature
+    async def call(
+        self,
+        call: Call,
+        *,
+        sender: str | None = None,  # noqa: ARG002  the port's signature
+        block: int | None = None,
+        agreed: bool = False,  # noqa: ARG002  there is one node
+    ) -> bytes:
         """See `Chain.call`."""
         await self._answer()
         state = self.state if block is None else self._blocks[block].state
@@ -228,10 +243,13 @@ class SimulatedChain:
             raise CallRevertedError(error.data) from error
         return _GAS_USED
 
-    async def fees(self) -> Fees:
+    async def fees(self, limit: int | None = None) -> Fees:
         """See `Chain.fees`."""
         await self._answer()
-        return Fees(2 * self.base_fee + 1, 1)
+        offered = 2 * self.base_fee + 1
+        if limit is not None and self.base_fee + 1 > limit:
+            raise FeesTooHighError(self.chain_id, self.base_fee + 1, limit)
+        return Fees(offered if limit is None else min(offered, limit), 1)
 
     async def broadcast(self, transaction: bytes) -> None:
         """See `Chain.broadcast`."""

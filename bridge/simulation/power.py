@@ -95,6 +95,7 @@ class PoweredStore:
         self.retries: Any = Powered(store.retries, power)
         self.pending_sync: Any = Powered(store.pending_sync, power)
         self.lanes: Any = Powered(store.lanes, power)
+        self.letter_head: Any = Powered(store.letter_head, power)
         self.figures: Any = Powered(store.figures, power)
 
     def close(self) -> None:

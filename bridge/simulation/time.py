@@ -50,11 +50,15 @@ class _NeverWaiting(selectors.DefaultSelector):
 
 
 class VirtualClock:
-    """See `bridge.ports.Clock`: the time of the loop that runs."""
+    """See `bridge.ports.Clock`: the time of the loop that runs, as a machine has it whose clock is off."""
+
+    def __init__(self, ahead: float = 0) -> None:
+        """`ahead` is by how many seconds; negative: behind."""
+        self._ahead = ahead
 
     def now(self) -> float:
         """Unix seconds."""
-        return _EPOCH + asyncio.get_running_loop().time()
+        return _EPOCH + asyncio.get_running_loop().time() + self._ahead
 
     async def sleep(self, seconds: float) -> None:
         """Returns after that many simulated seconds."""

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, cast
 
 from eth_account import Account
@@ -21,6 +20,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
+from bridge.records.finality import ObservedFinality
 from bridge.recovery import Planner, Recovery, RecoverySettings
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SendingSettings
@@ -192,18 +192,25 @@ class SimulatedBridge:
         sending: SendingSettings | None = None,
         policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
         letters: DeadLetterLog | None = None,
+        recovering: RecoverySettings | None = None,
+        max_retry_fee: int | None = None,
         share: int = 1,
+        ahead: float = 0,
     ) -> None:
-        """Puts a bridge together; at most `share` of its deliveries share a transaction."""
+        """Puts a bridge together.
+
+        At most `share` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
+        """
+        clock = VirtualClock(ahead)
         self.power = power or Power()
         chains = {chain_id: powered_chain(chain, self.power) for chain_id, chain in world.chains.items()}
         guarded = PoweredStore(store, self.power)
         relaying = replace(relaying or RelaySettings(), poll=_POLL)
         self._poll = _POLL
-        self.senders = _senders(world, chains, guarded, replace(sending or _SENDING, share=share))
+        self.senders = _senders(world, chains, guarded, clock, replace(sending or _SENDING, share=share))
         self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
         powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
-        self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), world.clock)
+        self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), clock)
         self.relay_senders = {chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains}
         self.relay = Relay(
             worker=name,
@@ -214,19 +221,13 @@ class SimulatedBridge:
             store=guarded,
             dead_letters=self.dead_letters,
             policies=policies,
-            clock=world.clock,
+            clock=clock,
             random=world.random.random,
             settings=relaying,
         )
-        planner = Planner(
-            deployment=world.deployment,
-            chains=chains,
-            senders=self.senders,
-            store=guarded,
-            usable=relaying.claimable & frozenset(GMPS),
-            max_fee=None,
-        )
-        self.recovery = Recovery(planner, guarded, world.clock, RecoverySettings(poll=_POLL, put_off=2), world.requests)
+        planner = _planner(world, chains, self.senders, guarded, relaying=relaying, max_fee=max_retry_fee)
+        recovering = replace(recovering or RecoverySettings(), poll=_POLL, put_off=2)
+        self.recovery = Recovery(planner, guarded, clock, recovering, world.requests)
 
     async def run(self) -> None:
         """Works until it is cancelled, or its power goes off."""
@@ -245,7 +246,7 @@ class SimulatedBridge:
 
 
 def _senders(
-    world: World, chains: Mapping[int, Chain], store: Store, settings: SendingSettings
+    world: World, chains: Mapping[int, Chain], store: Store, clock: VirtualClock, settings: SendingSettings
 ) -> dict[tuple[int, str], Sender]:
     """Whoever sends transactions on each chain, by chain and address."""
     return {
@@ -253,14 +254,33 @@ def _senders(
             chains[deployed.chain_id],
             signer,
             store.transactions,
-            world.clock,
-            final_height=partial(store.observations.final_height, deployed.chain_id),
+            clock,
+            finality=ObservedFinality(store.observations, deployed.chain_id),
             settings=settings,
             multicall=deployed.multicall,
         )
         for deployed in world.deployment.chains
         for signer in (RELAYER, DAPP)
     }
+
+
+def _planner(
+    world: World,
+    chains: Mapping[int, Chain],
+    senders: Mapping[tuple[int, str], Sender],
+    store: Store,
+    *,
+    relaying: RelaySettings,
+    max_fee: int | None,
+) -> Planner:
+    return Planner(
+        deployment=world.deployment,
+        chains=chains,
+        senders=senders,
+        store=store,
+        usable=relaying.claimable & frozenset(GMPS),
+        max_fee=max_fee,
+    )
 
 
 def _deployed(chain_id: int) -> ChainDeployment:

@@ -7,6 +7,9 @@ import { type Gmp, GMPS } from "./gmps.ts";
 
 const VERSION = 1;
 
+/** What a chain's own nodes may have to call a block before relayers act on it. */
+const FINALITY_TAGS: readonly string[] = ["safe", "finalized"];
+
 /** A deployments file that can't be used, or a chain or adapter that it does not have. */
 export class DeploymentError extends WaybillError {
   override name = "DeploymentError";
@@ -113,7 +116,9 @@ class Check {
 
   private chain(value: unknown, path: string): ChainDeployment {
     const required = ["chainId", "name", "rpcUrls", "startBlock", "confirmations", "router", "adapters", "gmps"];
-    const fields = this.object(value, path, required, ["parameters", "multicall", "examples"]);
+    const fields = this.object(value, path, required, ["finality", "parameters", "multicall", "examples"]);
+    if (fields.finality !== undefined && !FINALITY_TAGS.includes(this.text(fields.finality, `${path}.finality`)))
+      this.refuse(`${path}.finality`, `${show(fields.finality)} is none of ${FINALITY_TAGS.join(", ")}`);
     if (fields.parameters !== undefined) this.address(fields.parameters, `${path}.parameters`);
     if (fields.multicall !== undefined) this.address(fields.multicall, `${path}.multicall`);
     const gmps = this.gmps(fields.gmps, `${path}.gmps`);

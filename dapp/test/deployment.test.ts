@@ -31,6 +31,10 @@ test("a chain is found by its name, its id as a number, and its id as text", () 
   for (const key of ["beta", 31338, 31338n, "31338"]) assert.equal(deployment.chain(key).name, "beta");
 });
 
+test("a chain may say what its nodes have to call a block before relayers act on it", () => {
+  for (const finality of ["safe", "finalized"]) assert.equal(Deployment.parse(file({}, { finality })).chain("alpha").confirmations, 1);
+});
+
 test("an unknown chain is an error that lists the chains there are", () => {
   assert.throws(
     () => Deployment.parse(file()).chain("gamma"),
@@ -57,6 +61,7 @@ test("a file that is no JSON is refused with its name and what to do", () => {
 });
 
 for (const [what, text, problem] of [
+  ["finality of no tag", file({}, { finality: "latest" }), 'chains.0.finality: "latest" is none of safe, finalized'],
   ["an unknown version", file({ version: 2 }), "version: 2 is unknown; this version reads 1"],
   ["an unknown key", file({ colour: "red" }), 'the file: has an unknown key "colour"'],
   ["no chains", file({ chains: [] }), "chains: [] is not a list of at least one"],

@@ -13,7 +13,7 @@ import { type Devnet, startDevnet } from "./devnet.ts";
 import { testAccount } from "./network.ts";
 
 const SCREENS = fileURLToPath(new URL("../../build/screens/", import.meta.url));
-const PATIENCE = 240_000;
+const PATIENCE = 90_000;
 
 /** Neither the deployer, nor the relayer, nor the example dApp of the devnet. */
 const PERSON = testAccount(5);

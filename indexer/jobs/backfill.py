@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -10,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from indexer.errors import FinalityViolatedError
 from indexer.jobs.backfill_task import read_into_files
-from indexer.settings import IndexSettings, SourceLimits
+from indexer.settings import EndpointLimits, IndexSettings, SourceLimits
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.retention import prune
@@ -54,14 +55,23 @@ def blocks_in_a_task(blocks: int, cores: int) -> int:
     return min(_BLOCKS_IN_A_TASK, max(_FEWEST_IN_A_TASK, shared))
 
 
+def tasks_at_once(ranges: int, limits: EndpointLimits, cores: int) -> int:
+    """Into how many tasks so many ranges are put: where an endpoint has a limit, only as many as really run at once."""
+    if limits.concurrency is None and limits.requests_per_second is None:
+        return ranges
+    return max(1, min(ranges, cores, limits.concurrency or cores))
+
+
 def _read_into_lake(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
 ) -> None:
     step = blocks_in_a_task(blocks.last - blocks.first + 1, spark.sparkContext.defaultParallelism)
     ranges = [(start, min(start + step - 1, blocks.last)) for start in range(blocks.first, blocks.last + 1, step)]
-    folder = lake.folder
-    tasks = spark.sparkContext.parallelize(ranges, len(ranges))
-    manifests = tasks.flatMap(lambda range_: read_into_files(chain, limits, folder, *range_)).collect()
+    folder, final = lake.folder, (blocks.last, blocks.last_hash)
+    at_once = tasks_at_once(len(ranges), chain.endpoints, spark.sparkContext.defaultParallelism)
+    shared = replace(chain, endpoints=chain.endpoints.shared_by(at_once))
+    tasks = spark.sparkContext.parallelize(ranges, at_once)
+    manifests = tasks.flatMap(lambda range_: read_into_files(shared, limits, folder, final, range_)).collect()
     lake.commit(manifests, {chain.chain_id: blocks})
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+from indexer.place import Place
 from indexer.settings import SourceLimits
 from indexer.sinks.parquet import write_files
 from indexer.sources.chain import ChainConfig, ChainReader
 
 
 def read_into_files(
-    chain: ChainConfig, limits: SourceLimits, folder: Path, first: int, last: int
+    chain: ChainConfig, limits: SourceLimits, folder: Place, final: tuple[int, bytes], blocks: tuple[int, int]
 ) -> Iterator[dict[str, Any]]:
     """Reads final blocks into Parquet files.
 
@@ -20,16 +20,17 @@ def read_into_files(
         chain: the chain, with all adapters that its router had in these blocks.
         limits: how to read it.
         folder: of the Delta table.
-        first: the first block.
-        last: the last block, included.
+        final: number and hash of the last final block that the driver has seen: no endpoint is asked that lacks it.
+        blocks: the first and the last, included.
 
     Yields:
-        Of each file, once it is on disk, what `write_files` says.
+        Of each file, once its content lasts, what `write_files` says.
 
     Raises:
         RpcError: no usable answer.
     """
     with ChainReader(chain, limits) as reader:
+        reader.follow(final)
         yield from write_files(
-            folder, (piece for events in reader.read_final(first, last) for piece in events.to_batches())
+            folder, (piece for events in reader.read_final(*blocks) for piece in events.to_batches())
         )

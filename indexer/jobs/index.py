@@ -11,11 +11,12 @@ from pyspark.sql import SparkSession
 
 from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
+from indexer.jobs.restore import restore
 from indexer.jobs.stream import Stream
 from indexer.session import spark_session
 from indexer.settings import IndexSettings
 from indexer.sinks.lake import Lake
-from indexer.sinks.promotion import promote
+from indexer.sinks.promotion import lost, promote
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store, adapters_of
 from indexer.sources.chain import ChainConfig, ChainReader
@@ -45,7 +46,7 @@ class Index:
         Raises:
             IndexerError: the store can't be used.
         """
-        self._chains = [chain_config(chain) for chain in deployment.chains]
+        self._chains = [chain_config(chain, settings.endpoints.get(chain.chain_id)) for chain in deployment.chains]
         self._settings = settings
         self._spark = spark
         self._clock = clock
@@ -86,9 +87,21 @@ class Index:
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
         backfill(self._spark, self._chains, self._settings, self._lake)
+        self._restore()
         ended_before = int(self._clock()) - self._settings.keep_ended
         fill_store(self._chains, self._settings, self._store, self._lake, ended_before)
         self._follow_adapters()
+
+    def _restore(self) -> None:
+        """What the lake lost, as far as it was too little for Spark."""
+        if not lost(self._store, self._lake, start_blocks(self._chains)):
+            return
+        readers = [ChainReader(chain, self._settings.limits) for chain in self._chains]
+        try:
+            restore(readers, self._store, self._lake)
+        finally:
+            for reader in readers:
+                reader.close()
 
     def _follow_adapters(self) -> None:
         """Adapters that routers have taken since the deployment was written emit events of ours too."""
@@ -113,7 +126,7 @@ def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
         RpcError: a chain can't be reached.
     """
     for chain in deployment.chains:
-        with ChainReader(chain_config(chain), settings.limits) as reader:
+        with ChainReader(chain_config(chain, settings.endpoints.get(chain.chain_id)), settings.limits) as reader:
             head = reader.head()
         log.info("chain reached", chain=chain.name, chain_id=chain.chain_id, head=head.number)
 

@@ -1,15 +1,15 @@
-"""Makes the messages anew, from the lake alone or from the chains alone, and compares them with what is served."""
+"""Makes messages and receipts anew, from the lake alone or from the chains alone, and compares them with what is served."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlalchemy import Engine, exists, select
+from sqlalchemy import Connection, Engine, exists, select
 
 from indexer import schemas
 from indexer.sinks import tables
@@ -20,7 +20,7 @@ from indexer.sinks.retention import ENDED
 from indexer.sinks.store import Store
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
-from indexer.transforms.bucketed import lifecycle_of
+from indexer.transforms.bucketed import TABLES, made_of
 
 _ENDED: Final = frozenset(status.value for status in ENDED)
 
@@ -32,14 +32,16 @@ class Rebuilt:
     Attributes:
         events: that were read for it.
         messages: that were compared, field by field.
+        receipts: of those messages, compared in the same way.
         let_go: messages that the store has let go of, all of which have ended.
         too_new: served messages to which something has happened behind the blocks that were read.
-        different: ids of messages that differ, or that only one of the two has.
+        different: ids of messages that differ, themselves or in their receipts, or that only one of the two has.
         different_events: events that only one of the two has.
     """
 
     events: int
     messages: int
+    receipts: int
     let_go: int
     too_new: int
     different: tuple[bytes, ...]
@@ -62,7 +64,10 @@ def from_lake(engine: Engine, lake: Lake) -> Rebuilt:
         chains = list(connection.scalars(select(tables.chains.c.chain_id)))
     last = {chain: lake.last_block(chain) for chain in chains}
     files = lake.files()
-    rebuilt = lifecycle_of(files) if files else schemas.MESSAGES.empty_table()
+    rebuilt = {
+        name: (made_of(name, files, folder=lake.folder) if files else schema.empty_table()).to_pylist()
+        for name, (_, schema) in TABLES.items()
+    }
     events = sum(
         len(lake.events(chain, 0, block, ["message_id"])) for chain, block in last.items() if block is not None
     )
@@ -98,19 +103,11 @@ def from_chains(
                 events += len(read)
                 different += len(places(read) ^ places(history.events(chain, reader.config.start_block, last)))
             with fresh.engine.connect() as connection:
-                rows = [dict(row) for row in connection.execute(select(tables.messages)).mappings()]
+                rebuilt = _rows(connection)
         finally:
             fresh.close()
-    rebuilt = pa.Table.from_pylist(rows, schema=schemas.MESSAGES)
     compared = _compared(engine, rebuilt, {chain: position.block for chain, position in positions.items()}, events)
-    return Rebuilt(
-        events=events,
-        messages=compared.messages,
-        let_go=compared.let_go,
-        too_new=compared.too_new,
-        different=compared.different,
-        different_events=different,
-    )
+    return replace(compared, different_events=different)
 
 
 def _read_into(store: Store, reader: ChainReader, last: int) -> pa.Table:
@@ -124,7 +121,24 @@ def _read_into(store: Store, reader: ChainReader, last: int) -> pa.Table:
     return events
 
 
-def _compared(engine: Engine, rebuilt: pa.Table, last: Mapping[int, int], events: int) -> Rebuilt:
+Row = Mapping[str, Any]
+
+
+def _rows(connection: Connection) -> dict[str, list[Row]]:
+    """The tables as a store has them, by the names that they have in the lake."""
+    chosen = {"messages": tables.messages, "receipts": tables.receipts}
+    return {name: [dict(row) for row in connection.execute(select(table)).mappings()] for name, table in chosen.items()}
+
+
+def _by_message(rows: Mapping[str, Sequence[Row]]) -> dict[bytes, tuple[Row, dict[int, Row]]]:
+    """Each message with its receipts by GMP; of one that only receipts tell of, an empty row."""
+    found: dict[bytes, tuple[Row, dict[int, Row]]] = {row["message_id"]: (row, {}) for row in rows["messages"]}
+    for receipt in rows["receipts"]:
+        found.setdefault(receipt["message_id"], ({}, {}))[1][receipt["gmp"]] = receipt
+    return found
+
+
+def _compared(engine: Engine, rebuilt: Mapping[str, Sequence[Row]], last: Mapping[int, int], events: int) -> Rebuilt:
     """Compares with the store's rows, but for messages to which something has happened behind `last`."""
     place = tables.events.c
     behind = [(place.chain_id == chain) & (place.block_number > block) for chain, block in last.items()]
@@ -135,17 +149,20 @@ def _compared(engine: Engine, rebuilt: pa.Table, last: Mapping[int, int], events
         new = set[bytes]()
         for condition in behind:
             new |= set(connection.scalars(select(place.message_id).where(condition, place.message_id.is_not(None))))
-        served = {row["message_id"]: dict(row) for row in connection.execute(select(tables.messages)).mappings()}
+        served = _by_message(_rows(connection))
         new |= set(connection.scalars(select(tables.messages.c.message_id).where(marked)))
         pruned = sum(connection.scalars(select(tables.pruned_lanes.c.messages)))
-    made: dict[bytes, dict[str, Any]] = {row["message_id"]: row for row in rebuilt.to_pylist()}
-    let_go = {one for one, row in made.items() if one not in served and one not in new and row["status"] in _ENDED}
+    made = _by_message(rebuilt)
+    let_go = {
+        one for one, (row, _) in made.items() if one not in served and one not in new and row.get("status") in _ENDED
+    }
     let_go = let_go if len(let_go) <= pruned else set()
     judged = (served.keys() | made.keys()) - new - let_go
     different = sorted(one for one in judged if served.get(one) != made.get(one))
     return Rebuilt(
         events=events,
         messages=len(judged),
+        receipts=sum(len(served[one][1]) for one in judged & served.keys()),
         let_go=len(let_go),
         too_new=len(new & served.keys()),
         different=tuple(different),

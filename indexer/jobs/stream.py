@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
-from indexer.errors import FinalityViolatedError, IndexerError, RangeGapError
+from indexer.errors import FinalityViolatedError, IndexerError, LakeFileLostError, LakeUnreachableError, RangeGapError
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
@@ -30,6 +30,7 @@ from indexer.sinks.promotion import promote
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
 from indexer.sources import evm, options
+from indexer.sources.answers import RpcError
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition
 
@@ -123,9 +124,7 @@ class Stream:
     def _start(self, *, once: bool = False) -> StreamingQuery:
         """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
         shutil.rmtree(self._settings.folder.checkpoint, ignore_errors=True)
-        start = {chain.chain_id: ChainPosition.before(chain.start_block) for chain in self._chains}
-        known = {chain: position for chain, position in self._store.positions().items() if chain in start}
-        positions = options.encode_positions(start | known)
+        positions = options.encode_positions(where_to_begin(self._chains, self._store))
         rows = (
             self._spark.readStream.format(evm.FORMAT)
             .option(options.CHAINS, options.encode_chains(self._chains))
@@ -169,11 +168,20 @@ class Stream:
         self._store.halt(halted)
         self._halted |= halted
         for chain in self._chains:
-            if chain.chain_id in halted:
+            if chain.chain_id not in halted:
+                continue
+            try:
                 with ChainReader(chain, self._settings.limits) as reader:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
-                if violation is not None:
-                    mark(self._store, violation, self._clock())
+            except RpcError as error:  # one chain that does not answer ends no other
+                log.warning(
+                    "which messages are concerned can't be told now; the next run marks them, or `waybill index repair --yes`",
+                    chain=chain.chain_id,
+                    reason=str(error),
+                )
+                continue
+            if violation is not None:
+                mark(self._store, violation, self._clock())
 
     def _set_limits_now_and_then(self) -> None:
         if time.monotonic() - self._limits_at >= _LIMITS_EVERY:
@@ -182,14 +190,26 @@ class Stream:
 
     def _maintain_now_and_then(self) -> None:
         if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:
-            maintain(self._store, self._lake, self._settings, self._clock())
+            try:
+                maintain(self._store, self._lake, self._settings, self._clock())
+            except (LakeUnreachableError, LakeFileLostError) as error:
+                log.warning("the lake can't be maintained now", reason=str(error))
             self._maintained_at = time.monotonic()
 
     def _promote_now_and_then(self) -> None:
         """Few and larger files: the lake lags behind the store by some seconds, and what is served is both."""
         if time.monotonic() - self._promoted_at >= self._settings.lake_interval:
-            promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
+            try:
+                promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
+            except (LakeUnreachableError, LakeFileLostError) as error:
+                log.warning("what is final stays in the store alone for now", reason=str(error))
             self._promoted_at = time.monotonic()
+
+
+def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, ChainPosition]:
+    """By chain, where the store says that reading ended; a chain that is new begins with its router's first block."""
+    start = {chain.chain_id: ChainPosition.before(chain.start_block) for chain in chains}
+    return start | {chain: position for chain, position in store.positions().items() if chain in start}
 
 
 def _told_by_source(error: StreamingQueryException | None) -> IndexerError | None:

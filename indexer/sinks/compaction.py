@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.fs import FileSystem
 
 from indexer import schemas
 
@@ -27,7 +28,7 @@ def prefix(bucket: int) -> str:
 
 def bucket_of_file(path: str) -> int | None:
     """The bucket that a file holds, or None for one with events of all of them."""
-    found = _BUCKET.search(Path(path).name)
+    found = _BUCKET.search(PurePosixPath(path).name)
     return int(found[1]) if found else None
 
 
@@ -42,9 +43,9 @@ def files_with(paths: Sequence[str], ids: Sequence[bytes]) -> list[str]:
     return [path for path in paths if bucket_of_file(path) in wanted]
 
 
-def in_buckets(paths: Sequence[str]) -> dict[int, pa.Table]:
+def in_buckets(names: Sequence[str], files: FileSystem) -> dict[int, pa.Table]:
     """The events of files, by bucket, each in the order of chain, block and log."""
-    parts = [pq.read_table(path).select(_names(path)) for path in paths]
+    parts = [_known(pq.read_table(name, filesystem=files)) for name in names]
     events = pa.concat_tables(parts, promote_options="default").select(schemas.EVENTS.names).cast(schemas.EVENTS)
     first = pc.fill_null(pc.binary_slice(events["message_id"], 0, 1), b"\0")
     bytes_ = np.frombuffer(pa.concat_arrays(first.cast(pa.binary(1)).chunks).buffers()[1], np.uint8)
@@ -56,5 +57,5 @@ def in_buckets(paths: Sequence[str]) -> dict[int, pa.Table]:
     return found
 
 
-def _names(path: str) -> list[str]:
-    return [name for name in pq.read_schema(path).names if name in schemas.EVENTS.names]
+def _known(events: pa.Table) -> pa.Table:
+    return events.select([name for name in events.column_names if name in schemas.EVENTS.names])

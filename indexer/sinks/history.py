@@ -13,8 +13,13 @@ from indexer import schemas
 from indexer.divergences import MEANINGS
 from indexer.sinks import tables
 from indexer.sinks.lake import Lake
+from indexer.sinks.retention import has_pruned
 from indexer.sinks.store import events_between, position_of
 from indexer.sources.position import ChainPosition
+
+STORE_DIFFERS: Final = "STORE_DIFFERS_FROM_LAKE"
+_BLOCKS_AT_ONCE: Final = 50_000
+_IDS_AT_ONCE: Final = 500
 
 
 class History:
@@ -51,32 +56,69 @@ class History:
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
 
     def disagreements(self) -> Iterator[DivergenceRecord]:
-        """Chains of which store and lake hold different events, where both should hold the same.
-
-        The store may lack events of messages that it has let go of, and only of those.
-        """
-        with self._engine.connect() as connection:
-            kept = set(connection.scalars(select(tables.messages.c.message_id)))
-        meaning = MEANINGS["STORE_DIFFERS_FROM_LAKE"]
-        for chain, position in sorted(self.positions().items()):
-            last = min(self._lake.last_block(chain) or -1, position.block)
-            stored = places(events_between(self._engine, chain, 0, last, PLACE))
-            lasting = places(self._lake.events(chain, 0, last, PLACE))
-            message_id = PLACE.index("message_id")
-            missing = {place for place in lasting - stored if place[message_id] in kept or place[message_id] is None}
-            if missing or stored - lasting:
+        """Chains of which store and lake hold different events, where both should hold the same; see `differs`."""
+        meaning = MEANINGS[STORE_DIFFERS]
+        for chain in sorted(self.positions()):
+            _, evidence = self.differs(chain)
+            if evidence is not None:
                 yield DivergenceRecord(
-                    kind="STORE_DIFFERS_FROM_LAKE",
+                    kind=STORE_DIFFERS,
                     message_id=None,
                     source_chain=chain,
                     destination_chain=None,
-                    evidence=(
-                        f"up to block {last}: {len(missing)} events of the lake are not in the store, "
-                        f"{len(stored - lasting)} of the store not in the lake"
-                    ),
+                    evidence=evidence,
                     severity=meaning.severity.value,
                     next_action=meaning.next_action,
                 )
+
+    def differs(self, chain: int, first: int = 0, most: int | None = None) -> tuple[int, str | None]:
+        """Compares the events of a chain in store and lake, some blocks at a time.
+
+        The store may lack events of messages that it has let go of, and only of those; then the lake must have all that it
+        ever had.
+
+        Args:
+            chain: its id.
+            first: the block to begin with.
+            most: how many blocks to compare at most; all if not given.
+
+        Returns:
+            The last block compared, and what differs; None if nothing does.
+        """
+        with self._engine.connect() as connection:
+            row = connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().one()
+            pruned = has_pruned(connection)
+        in_lake = self._lake.last_block(chain)
+        there = -1 if in_lake is None else in_lake
+        if pruned and row["lake_block"] is not None and there < row["lake_block"]:
+            return there, f"the lake had blocks up to {row['lake_block']}, and now ends before block {there + 1}"
+        last = min(there, row["block"])
+        if most is not None:
+            last = min(last, first + most - 1)
+        missing = surplus = 0
+        for start in range(first, last + 1, _BLOCKS_AT_ONCE):
+            end = min(start + _BLOCKS_AT_ONCE - 1, last)
+            stored = places(events_between(self._engine, chain, start, end, PLACE))
+            lasting = places(self._lake.events(chain, start, end, PLACE))
+            missing += self._not_let_go_of(lasting - stored)
+            surplus += len(stored - lasting)
+        if not missing and not surplus:
+            return last, None
+        return last, (
+            f"up to block {last}: {missing} events of the lake are not in the store, {surplus} of the store not in the lake"
+        )
+
+    def _not_let_go_of(self, missing: set[tuple[object, ...]]) -> int:
+        """How many of these events, which the store lacks, are of messages that it has, or of none."""
+        ids = [place[PLACE.index("message_id")] for place in missing]
+        distinct = list({message_id for message_id in ids if message_id is not None})
+        kept: set[object] = {None}
+        message_id = tables.messages.c.message_id
+        with self._engine.connect() as connection:
+            for start in range(0, len(distinct), _IDS_AT_ONCE):
+                chosen = select(message_id).where(message_id.in_(distinct[start : start + _IDS_AT_ONCE]))
+                kept |= set(connection.scalars(chosen))
+        return sum(one in kept for one in ids)
 
 
 PLACE: Final = ("block_number", "log_index", "block_hash", "event", "message_id")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +13,13 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.dataset import dataset
+from pyarrow.fs import FileType
 
 from indexer import schemas
 from indexer.errors import LakeVersionError, RangeGapError
+from indexer.place import Place
 from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, prefix
+from indexer.sinks.files import explained, files_of
 from indexer.sinks.parquet import write_files
 
 
@@ -36,26 +39,29 @@ class Lake:
     comes with a range that leaves something out, changes nothing.
     """
 
-    def __init__(self, folder: Path, version: int | None = None) -> None:
-        """Opens the lake in that folder, and makes it if it is not there.
+    def __init__(self, place: Place | Path, version: int | None = None) -> None:
+        """Opens the lake in that place, and makes it if it is not there.
 
         Args:
-            folder: the lake's.
+            place: a folder or a bucket.
             version: read it as it was then; the newest one if not given.
 
         Attributes:
-            path: the lake's folder.
+            place: the lake's.
             folder: that of its table `events`.
 
         Raises:
             LakeVersionError: a newer Waybill wrote it.
+            LakeUnreachableError: its bucket is not there, refuses, or does not answer.
         """
-        self.path = folder
-        self.folder = folder / "events"
+        self.place = Place.of(place) if isinstance(place, Path) else place
+        self.folder = self.place / "events"
         self._version = version
-        if not DeltaTable.is_deltatable(str(self.folder)):
-            DeltaTable.create(self.folder, schema=schemas.EVENTS, mode="ignore", name="events")
-        _fit_schema(DeltaTable(self.folder))
+        root, options = self.folder.root, self.folder.options
+        with explained(self.folder):
+            if not DeltaTable.is_deltatable(root, options):
+                DeltaTable.create(root, schema=schemas.EVENTS, mode="ignore", name="events", storage_options=options)
+            fit_schema(DeltaTable(root, storage_options=options), schemas.EVENTS)
 
     def last_block(self, chain: int) -> int | None:
         """The block up to which the chain's events are in the lake, or None if none are."""
@@ -86,12 +92,13 @@ class Lake:
                     f"the lake has chain {chain} up to block {there}, and the blocks to add begin with {range_.first}"
                 )
         now = int(time.time() * 1000)
-        files: list[AddAction | RemoveAction] = [_added(manifest, now, data_change=True) for manifest in manifests]
+        files: list[AddAction | RemoveAction] = [added(manifest, now, data_change=True) for manifest in manifests]
         properties = CommitProperties(
             custom_metadata={f"hash-{chain}": range_.last_hash.hex() for chain, range_ in blocks.items()},
             app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
         )
-        table.create_write_transaction(files, mode="append", schema=schemas.EVENTS, commit_properties=properties)
+        with explained(self.folder):
+            table.create_write_transaction(files, mode="append", schema=schemas.EVENTS, commit_properties=properties)
 
     def append(self, events: pa.Table, blocks: Mapping[int, FinalBlocks]) -> None:
         """Writes events and commits them; see `commit`."""
@@ -109,23 +116,23 @@ class Lake:
         table = self._table()
         if not schemas.EVENTS.equals(events.schema):
             raise ValueError("events to replace others must have the columns of schemas.EVENTS")
-        write_deltalake(
-            table,
-            events,
-            mode="overwrite",
-            predicate=f"chain_id = {chain} AND block_number >= {first} AND block_number <= {last}",
-            commit_properties=CommitProperties(custom_metadata={"repair": reason}),
-        )
+        with explained(self.folder):
+            write_deltalake(
+                table,
+                events,
+                mode="overwrite",
+                predicate=f"chain_id = {chain} AND block_number >= {first} AND block_number <= {last}",
+                commit_properties=CommitProperties(custom_metadata={"repair": reason}),
+            )
 
     def take_back(self, chain: int, back_to: FinalBlocks, reason: str) -> None:
         """Deletes what the chain has no longer, in one commit that says why; the next append begins behind `back_to`."""
-        self._table().delete(
-            f"chain_id = {chain} AND block_number > {back_to.last}",
-            commit_properties=CommitProperties(
-                custom_metadata={"repair": reason, f"hash-{chain}": back_to.last_hash.hex()},
-                app_transactions=[Transaction(str(chain), back_to.last)],
-            ),
+        properties = CommitProperties(
+            custom_metadata={"repair": reason, f"hash-{chain}": back_to.last_hash.hex()},
+            app_transactions=[Transaction(str(chain), back_to.last)],
         )
+        with explained(self.folder):
+            self._table().delete(f"chain_id = {chain} AND block_number > {back_to.last}", commit_properties=properties)
 
     def events_of(self, ids: Sequence[bytes]) -> pa.Table:
         """All events of some messages, as `schemas.EVENTS`."""
@@ -133,7 +140,9 @@ class Lake:
         files = files_with(self.files(), ids)
         if not files:
             return schemas.EVENTS.empty_table()
-        found = dataset(files, schema=schemas.EVENTS, format="parquet").to_table(filter=wanted)
+        with explained(self.folder):
+            source = dataset(_names(files), schema=schemas.EVENTS, format="parquet", filesystem=files_of(self.folder))
+            found = source.to_table(filter=wanted)
         return found.sort_by([(name, "ascending") for name in ("chain_id", "block_number", "log_index")])
 
     def compact(self, least: int = 2) -> int:
@@ -146,28 +155,28 @@ class Lake:
             How many files were replaced. No row changes: whoever reads a pinned version reads the same.
         """
         table = self._table()
-        loose = [path for path in table.file_uris() if bucket_of_file(path) is None]
+        files = pa.table(table.get_add_actions())
+        sizes = dict(zip(files["path"].to_pylist(), files["size_bytes"].to_pylist(), strict=True))
+        loose = [name for name in sizes if bucket_of_file(name) is None]
         if len(loose) < least:
             return 0
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
-            _added(manifest, now, data_change=False)
-            for bucket, events in in_buckets(loose).items()
+            added(manifest, now, data_change=False)
+            for bucket, events in self._in_buckets(loose).items()
             for manifest in write_files(self.folder, events.combine_chunks().to_batches(), prefix(bucket))
         ]
         actions += [
-            RemoveAction(
-                path=Path(path).name, data_change=False, deletion_timestamp=now, size=Path(path).stat().st_size
-            )
-            for path in loose
+            RemoveAction(path=name, data_change=False, deletion_timestamp=now, size=sizes[name]) for name in loose
         ]
-        table.create_write_transaction(
-            actions,
-            mode="append",
-            schema=schemas.EVENTS,
-            commit_properties=CommitProperties(custom_metadata={"compacted": str(len(loose))}),
-        )
+        properties = CommitProperties(custom_metadata={"compacted": str(len(loose))})
+        with explained(self.folder):
+            table.create_write_transaction(actions, mode="append", schema=schemas.EVENTS, commit_properties=properties)
         return len(loose)
+
+    def _in_buckets(self, names: Sequence[str]) -> dict[int, pa.Table]:
+        with explained(self.folder):
+            return in_buckets(names, files_of(self.folder))
 
     def vacuum(self, keep_hours: int) -> list[str]:
         """Deletes files that no version of the last hours names: replaced ones, and those never committed.
@@ -176,8 +185,12 @@ class Lake:
             Their names. Older versions can't be read any more.
         """
         table = self._table()
+        with explained(self.folder):
+            return self._vacuumed(table, keep_hours)
+
+    def _vacuumed(self, table: DeltaTable, keep_hours: int) -> list[str]:
         named = table.vacuum(keep_hours, dry_run=True, enforce_retention_duration=False, full=True)
-        there = [name for name in named if (self.folder / name).exists()]
+        there = [found.path for found in files_of(self.folder).get_file_info(named) if found.type != FileType.NotFound]
         table.vacuum(keep_hours, dry_run=False, enforce_retention_duration=False, full=True)
         return there
 
@@ -188,7 +201,8 @@ class Lake:
         place = (
             (pc.field("chain_id") == chain) & (pc.field("block_number") >= first) & (pc.field("block_number") <= last)
         )
-        found = self._table().to_pyarrow_dataset().to_table(filter=place, columns=needed)
+        with explained(self.folder):
+            found = self._table().to_pyarrow_dataset().to_table(filter=place, columns=needed)
         fitting = found.cast(pa.schema([schemas.EVENTS.field(name) for name in needed]))
         return fitting.sort_by([("block_number", "ascending"), ("log_index", "ascending")]).select(names)
 
@@ -199,17 +213,23 @@ class Lake:
 
     def at(self, version: int) -> Lake:
         """The lake as it was at an earlier version."""
-        return Lake(self.path, version)
+        return Lake(self.place, version)
 
     def repairs(self) -> list[str]:
         """Why something other than an append was ever committed, the newest first."""
         return [commit["repair"] for commit in self._table().history() if "repair" in commit]
 
     def _table(self) -> DeltaTable:
-        return DeltaTable(self.folder, version=self._version)
+        with explained(self.folder):
+            return DeltaTable(self.folder.root, version=self._version, storage_options=self.folder.options)
 
 
-def _added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAction:
+def _names(files: Sequence[str]) -> list[str]:
+    return [PurePosixPath(path).name for path in files]
+
+
+def added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAction:
+    """The action of a commit that adds a file; `now` in Unix milliseconds."""
     return AddAction(
         path=manifest["path"],
         size=manifest["size"],
@@ -220,14 +240,14 @@ def _added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAc
     )
 
 
-def _fit_schema(table: DeltaTable) -> None:
+def fit_schema(table: DeltaTable, schema: pa.Schema) -> None:
     """Adds the columns that an older Waybill's lake lacks: its rows have nulls there."""
     there = {field.name: field for field in table.schema().fields}
-    if unknown := sorted(there.keys() - set(schemas.EVENTS.names)):
+    if unknown := sorted(there.keys() - set(schema.names)):
         raise LakeVersionError(
             f"the lake at {table.table_uri} has columns that this Waybill does not know ({', '.join(unknown)}): a newer one "
             "wrote it; use that one, or another folder"
         )
-    ours = Schema.from_arrow(schemas.EVENTS).fields
+    ours = Schema.from_arrow(schema).fields
     if missing := [field for field in ours if field.name not in there]:
         table.alter.add_columns(missing)

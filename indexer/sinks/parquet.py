@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,13 +12,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indexer import schemas
+from indexer.place import Place
+from indexer.sinks.files import new_file
 
 _ROWS_IN_A_FILE: Final = 1_000_000
 _STATISTICS_OF: Final = ("chain_id", "block_number")
 _REPETITIVE: Final = ("chain_id", "event", "source_chain", "destination_chain", "gmp", "gmps", "kind")
 
 
-def write_files(folder: Path, batches: Iterable[pa.RecordBatch], prefix: str = "part-") -> Iterator[dict[str, Any]]:
+def write_files(folder: Place, batches: Iterable[pa.RecordBatch], prefix: str = "part-") -> Iterator[dict[str, Any]]:
     """Writes rows to new files.
 
     Args:
@@ -29,7 +29,7 @@ def write_files(folder: Path, batches: Iterable[pa.RecordBatch], prefix: str = "
         prefix: how the files' names begin.
 
     Yields:
-        Per file, once its content is on disk: `path` in the folder, `size` in bytes, and `stats`, Delta's statistics as
+        Per file, once its content lasts: `path` in the folder, `size` in bytes, and `stats`, Delta's statistics as
         JSON. No file counts until a commit names it.
     """
     rows: list[pa.RecordBatch] = []
@@ -46,12 +46,11 @@ def write_files(folder: Path, batches: Iterable[pa.RecordBatch], prefix: str = "
         yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix)
 
 
-def _write(folder: Path, table: pa.Table, prefix: str) -> dict[str, Any]:
+def _write(folder: Place, table: pa.Table, prefix: str) -> dict[str, Any]:
     name = f"{prefix}{uuid.uuid4().hex}.parquet"
-    path = folder / name
-    pq.write_table(table, path, compression="zstd", use_dictionary=list(_REPETITIVE))
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    with new_file(folder, name) as file:
+        pq.write_table(table, file, compression="zstd", use_dictionary=list(_REPETITIVE))
+        size = file.tell()
     ranges = {column: pc.min_max(table[column]).as_py() for column in _STATISTICS_OF}
     stats = {
         "numRecords": table.num_rows,
@@ -59,4 +58,4 @@ def _write(folder: Path, table: pa.Table, prefix: str) -> dict[str, Any]:
         "maxValues": {column: range_["max"] for column, range_ in ranges.items()},
         "nullCount": dict.fromkeys(ranges, 0),
     }
-    return {"path": name, "size": path.stat().st_size, "stats": json.dumps(stats)}
+    return {"path": name, "size": size, "stats": json.dumps(stats)}

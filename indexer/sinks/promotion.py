@@ -16,6 +16,8 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     Parquet first, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself says
     up to which block it has each chain, and the store drops no event.
 
+    A chain of which the lake has lost blocks that the store no longer has whole is passed over; see `lost`.
+
     Args:
         store: where the events are.
         lake: where they go.
@@ -25,7 +27,10 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
         By chain, the block up to which its events are in the lake now; chains with nothing new are left out.
     """
     blocks: dict[int, FinalBlocks] = {}
+    missing = lost(store, lake, start_blocks)
     for chain, position in store.positions().items():
+        if chain in missing:
+            continue
         there = lake.last_block(chain)
         first = start_blocks[chain] if there is None else there + 1
         if position.final_hash and position.final_block >= first:
@@ -37,3 +42,25 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     reached = {chain: final.last for chain, final in blocks.items()}
     store.note_lake(reached)
     return reached
+
+
+def lost(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """The blocks that the lake once had and no longer has, and whose events the store may have let go of.
+
+    Args:
+        store: which noted how far the lake was.
+        lake: a folder or commit of which may have been deleted or taken back.
+        start_blocks: by chain, the first block that was read; others are left out.
+
+    Returns:
+        By chain, the first and the last of them. Empty as long as the store holds everything: then `promote` is enough.
+    """
+    if not store.has_pruned():
+        return {}
+    found: dict[int, tuple[int, int]] = {}
+    for chain, start in start_blocks.items():
+        there, noted = lake.last_block(chain), store.lake_block(chain)
+        first = start if there is None else there + 1
+        if noted is not None and first <= noted:
+            found[chain] = first, noted
+    return found

@@ -10,10 +10,13 @@ from sqlalchemy import Connection, RowMapping, select, text
 from indexer.analytics import Lane
 from indexer.health import NEWEST, UNKNOWN, Dispatch, GmpHealth, gmp_health
 from indexer.sinks import tables
+from indexer.sinks.shown import counts
 from indexer.sinks.tables import SEEN
 
 _REGISTRATIONS: Final = ("AdapterAdded", "AdapterReplaced", "AdapterRevoked")
 _OF_LANE: Final = "and source_chain = :source_chain and destination_chain = :destination_chain"
+
+_VOIDED: Final = text(f"select voided from ({counts('(select * from messages where message_id = :id)')}) c")
 
 
 def recent_dispatches(
@@ -61,7 +64,7 @@ class Ranking:
     def of(self, message: RowMapping) -> list[int]:
         """The numbers of the GMPs that may carry a message again, the best first.
 
-        Left out are those that have delivered it, that are paused or have no adapter on either chain, and whose receipts its
+        Left out are those whose receipt stands, that are paused or have no adapter on either chain, and whose receipts its
         recipient does not count.
 
         Args:
@@ -70,12 +73,17 @@ class Ranking:
         lane = message["source_chain"], message["destination_chain"]
         health = self._health_of(lane)
         tried = _numbers(message["dispatched"])
-        candidates = self._candidates(lane, health.keys() | tried) - _numbers(message["received"])
+        candidates = self._candidates(lane, health.keys() | tried) - _numbers(self.standing(message))
         if allowed := self._policy(message):
             candidates &= _numbers(allowed)
         return sorted(
             candidates, key=lambda gmp: (gmp in tried, *(health[gmp].rank if gmp in health else UNKNOWN), gmp)
         )
+
+    def standing(self, message: RowMapping) -> int:
+        """The set of GMPs that have delivered a message and whose receipts were not voided since."""
+        voided = self._connection.scalar(_VOIDED, {"id": message["message_id"]}) or 0
+        return int(message["received"] & ~voided)
 
     def _health_of(self, lane: Lane) -> dict[int, GmpHealth]:
         if lane not in self._health:

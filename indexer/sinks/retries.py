@@ -9,30 +9,57 @@ import structlog
 from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, text
 
 from bridge.protocol.gmps import gmps_from_bits
+from bridge.protocol.message import Kind
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.ranking import Ranking
-from indexer.sinks.shown import SHOWN_STATUS
+from indexer.sinks.shown import SHOWN_STATUS, shown_status
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 500  # requests written in one transaction
 
+_RETRIES: Final = (
+    f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_retries end"
+)
+
 # A request stands as long as its cause is still the message's last attempt and nothing has ever answered it: then no other
 # is written. If it was answered and the message is overdue at the same attempt all the same, a reorg took the answer back.
-_OVERDUE: Final = text(
-    f"""
+_OVERDUE: Final = f"""
     select o.*
     from ({SHOWN_STATUS}) o
-    where o.status in ('ROUTED', 'RECEIVED') and o.shown_status = 'STALLED' and o.retriable and o.attempts < :max_retries
+    where o.status in ('ROUTED', 'RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED') and o.shown_status = 'STALLED'
+      and o.retriable and o.attempts < {_RETRIES}
       and not exists (
         select 1 from retry_requests r
         where r.message_id = o.message_id and r.attempt = o.attempts + 1 and r.cause_chain = o.source_chain
           and r.cause_block = o.attempted_block and r.cause_hash = o.attempted_hash
           and r.sequence not in (select sequence from retry_closures)
       )
-    order by o.deadline, o.message_id
-    limit :at_once
+"""
+_ANY_OVERDUE: Final = text(f"select 1 from ({_OVERDUE}) o limit 1")
+
+# Every lane has its own turn and its own ceiling, so that none waits for another. The first of each lane comes along even
+# where the lane may have no more, for the warning.
+_CHOSEN: Final = "(select w.* from chosen k join messages w on w.message_id = k.message_id)"
+_BY_LANE: Final = text(
+    f"""
+    with waiting as (
+      select o.message_id, o.deadline, coalesce(l.lately, 0) as lately,
+        row_number() over (partition by o.source_chain, o.destination_chain order by o.deadline, o.message_id) as turn,
+        count(*) over (partition by o.source_chain, o.destination_chain) as lane_overdue
+      from ({_OVERDUE}) o
+      left join (
+        select source_chain, destination_chain, count(*) as lately from retry_requests
+        where requested_at > :minute_ago group by source_chain, destination_chain
+      ) l on l.source_chain = o.source_chain and l.destination_chain = o.destination_chain
+    ),
+    chosen as materialized (
+      select * from waiting where turn = 1 or turn <= :ceiling - lately order by turn, deadline, message_id limit :at_once
+    )
+    select o.*, c.lately, c.turn, c.lane_overdue
+    from ({shown_status(_CHOSEN)}) o join chosen c on c.message_id = o.message_id
+    order by c.turn, c.deadline, c.message_id
     """
 )
 
@@ -53,13 +80,13 @@ def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
         "max_lag": policy.max_lag,
         "max_retries": policy.max_retries,
         "now": int(now),
-        "at_once": _AT_ONCE,
-    }
+    } | {f"retries_{kind:d}": policy.retries_of(kind) for kind in Kind}
+    of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
     with engine.connect() as connection:
-        if connection.execute(_OVERDUE, arguments | {"at_once": 1}).first() is None:
+        if connection.execute(_ANY_OVERDUE, arguments).first() is None:
             return 0
     with engine.begin() as connection:
-        overdue = connection.execute(_OVERDUE, arguments).mappings().all()
+        overdue = connection.execute(_BY_LANE, arguments | of_lanes).mappings().all()
         return _write(connection, overdue, policy, now)
 
 
@@ -67,17 +94,20 @@ def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallP
     requests = tables.retry_requests
     sequence = _next_sequence(connection)
     ranking = Ranking(connection, policy.stall_after)
-    left: dict[tuple[int, int], int] = {}
     written = 0
     for message in overdue:
-        lane = message["source_chain"], message["destination_chain"]
-        if lane not in left:
-            left[lane] = policy.requests_per_lane_minute - _written_lately(connection, lane, now)
-        if left[lane] <= 0:
-            log.warning("retry requests of this lane have reached their ceiling for the minute", lane=lane)
+        left = policy.requests_per_lane_minute - message["lately"]
+        if message["turn"] == 1 and message["lane_overdue"] > left:
+            lane = message["source_chain"], message["destination_chain"]
+            waiting = message["lane_overdue"] - max(0, left)
+            log.warning(
+                "retry requests of this lane have reached their ceiling for the minute", lane=lane, waiting=waiting
+            )
+        if left <= 0:
             continue
-        left[lane] -= 1
-        connection.execute(insert(requests).values(sequence=sequence, **_request(connection, message, now)))
+        connection.execute(
+            insert(requests).values(sequence=sequence, **_request(connection, message, ranking.standing(message), now))
+        )
         ranked = [{"sequence": sequence, "rank": rank, "gmp": gmp} for rank, gmp in enumerate(ranking.of(message))]
         if ranked:
             connection.execute(insert(tables.retry_gmps), ranked)
@@ -96,21 +126,7 @@ def _next_sequence(connection: Connection) -> int:
     return int(first)
 
 
-def _written_lately(connection: Connection, lane: tuple[int, int], now: float) -> int:
-    request = tables.retry_requests.c
-    return (
-        connection.scalar(
-            select(func.count()).where(
-                request.source_chain == lane[0],
-                request.destination_chain == lane[1],
-                request.requested_at > now - 60,
-            )
-        )
-        or 0
-    )
-
-
-def _request(connection: Connection, message: RowMapping, now: float) -> dict[str, object]:
+def _request(connection: Connection, message: RowMapping, received: int, now: float) -> dict[str, object]:
     attempt = message["attempts"] + 1
     request = tables.retry_requests.c
     generation = connection.scalar(
@@ -118,7 +134,7 @@ def _request(connection: Connection, message: RowMapping, now: float) -> dict[st
             request.message_id == message["message_id"], request.attempt == attempt
         )
     )
-    missing = message["dispatched"] & ~message["received"]
+    missing = message["dispatched"] & ~received
     silent = ", ".join(sorted(gmp.label for gmp in gmps_from_bits(missing))) or "none"
     return {
         "message_id": message["message_id"],
@@ -127,9 +143,9 @@ def _request(connection: Connection, message: RowMapping, now: float) -> dict[st
         "source_chain": message["source_chain"],
         "destination_chain": message["destination_chain"],
         "missing_gmps": missing,
-        "received_gmps": message["received"],
+        "received_gmps": received,
         "reason": (
-            f"{message['receipts']} of {message['quorum']} receipts "
+            f"{message['counted']} of {message['needed']} receipts "
             f"{message['deadline'] - message['attempted_time']} s after attempt "
             f"{message['attempts']}; silent: {silent}"
         ),

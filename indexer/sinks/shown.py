@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from indexer.transforms.queries import query
+from indexer.transforms.queries import RULES, query
 
 
 def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
@@ -18,8 +18,31 @@ def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
     ), 0)"""
 
 
+_RULES: Final = f"""(
+      select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events where {RULES}
+    )"""
+
+_PERIODS: Final = query("periods", rules=_RULES)
+
+
+def counts(messages: str) -> str:
+    """What routers count of the receipts of messages: `counted`, `needed` and `voided`, by `message_id`.
+
+    Args:
+        messages: a selection of the table's rows in parentheses.
+    """
+    return query("counts", messages=messages, receipts="receipts", chains="chains", periods=_PERIODS)
+
+
+def _of_counts(column: str) -> str:
+    """A column of `counts` for the message `m`, null if it needs no more receipts; asked for only where it matters."""
+    itself = counts("(select one.* from messages one where one.message_id = m.message_id)")
+    return f"""(case when m.status in ('RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED')
+      then (select k.{column} from ({itself}) k) end)"""
+
+
 def shown_status(messages: str = "messages") -> str:
-    """Messages with `deadline` and `shown_status`; takes `:now`, `:stall_after` and `:max_lag`.
+    """Messages with `deadline`, `counted`, `needed` and `shown_status`; takes `:now`, `:stall_after` and `:max_lag`.
 
     Args:
         messages: the table, or a selection of its rows in parentheses.
@@ -31,6 +54,8 @@ def shown_status(messages: str = "messages") -> str:
         limits="stall_limits",
         lane_paused=_paused("lane", "m.attempted_time"),
         clock_paused=_paused("clock", "m.sent_at"),
+        counted=_of_counts("counted"),
+        needed=_of_counts("needed"),
     )
 
 
@@ -44,10 +69,10 @@ def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
         fan_outs=fan_outs,
         receipts=receipts,
         chains="chains",
-        adapters="""(
-      select chain_id, gmp, event, block_number, log_index from events
-      where message_id is null and event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked') and error is null
-    )""",
+        limits="stall_limits",
+        rules=_RULES,
+        periods=_PERIODS,
+        lane_paused=_paused("lane", "m.attempted_time"),
         pruned="""coalesce((
       select p.messages from pruned_lanes p
       where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain
@@ -70,6 +95,8 @@ select 'LANE_DIFFERS', null,
   'up to block ' || cast(block_number as varchar) || ' of chain ' || cast(chain_id as varchar) || ' the index has '
     || cast(indexed_count as varchar) || ' messages ' || direction || ', the router ' || cast(router_count as varchar) || '; ' || reason
 from lane_checks where verdict = 'different'
+union all
+select 'STORE_DIFFERS_FROM_LAKE', null, chain_id, null, evidence from lake_checks where evidence is not null
 """
 """Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""
 

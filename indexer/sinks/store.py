@@ -181,6 +181,11 @@ class Store:
             block: int | None = connection.scalar(chosen)
             return block
 
+    def has_pruned(self) -> bool:
+        """Whether the store has ever let go of a message, whose events then are in the lake alone."""
+        with self.engine.connect() as connection:
+            return has_pruned(connection)
+
     def note_lake(self, blocks: Mapping[int, int]) -> None:
         """Notes up to which block each chain's events are in the lake."""
         with self.engine.begin() as connection:

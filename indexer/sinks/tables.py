@@ -26,7 +26,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from bridge.protocol import retry_requests as format_
 from indexer import schemas
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 5
 
 
 class Uint64(TypeDecorator[int]):
@@ -87,7 +87,7 @@ messages: Final = _table(
     Index("messages_by_time", "source_time"),
     Index("messages_of_transaction", "source_chain", "source_transaction"),
 )
-_waiting = messages.c.status.in_(("ROUTED", "RECEIVED"))
+_waiting = messages.c.status.in_(("ROUTED", "RECEIVED", "EXECUTION_FAILED", "EXECUTION_DEFERRED"))
 Index("messages_waiting", messages.c.attempted_time, sqlite_where=_waiting, postgresql_where=_waiting)
 
 Index(
@@ -104,9 +104,10 @@ Index(
 _message = messages.c
 Index(
     "messages_executed",  # all that the check of quorums asks of them
-    *(_message[name] for name in ("message_id", "executions", "executed_block", "executed_log_index", "quorum")),
-    _message.source_chain,
-    _message.destination_chain,
+    *(
+        _message[name]
+        for name in ("message_id", "executions", "executed_block", "executed_log_index", "quorum", "asked_quorum")
+    ),
     sqlite_where=_message.executions > 0,
     postgresql_where=_message.executions > 0,
 )
@@ -168,6 +169,15 @@ lane_checks: Final = Table(
     Column("router_sum", LargeBinary),
     Column("verdict", String, nullable=False),
     Column("reason", String, nullable=False),
+    Column("checked_at", Float, nullable=False),
+)
+
+lake_checks: Final = Table(
+    "lake_checks",  # the last comparison of each chain's events here with those in the lake
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("equal_to", BigInteger, nullable=False),  # the block up to which they were equal
+    Column("evidence", String),  # what differs behind it; null: nothing
     Column("checked_at", Float, nullable=False),
 )
 

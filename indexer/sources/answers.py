@@ -2,10 +2,12 @@
 
 RpcError
 ├── TransientRpcError   no usable answer; the same request may succeed later
+│   └── RateLimitedError   the endpoint wants to be asked more slowly
 ├── RangeTooLargeError  ask for fewer blocks
 ├── StateUnavailableError  the endpoint has no state of that block any more
 ├── UnknownBlockError   the endpoint does not have that block (any more)
 ├── RefusedError        the endpoint will never answer this request
+├── NoAccessError       the endpoint answers nothing to us, such as without a key
 └── WrongChainError     the endpoint serves another chain
 """
 
@@ -13,19 +15,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import suppress
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, ClassVar, Final
 
 import orjson
 
+from bridge.protocol.node_errors import Meaning, meaning_of
 from indexer.errors import IndexerError
 
 
 class RpcError(IndexerError):
-    """An endpoint did not answer as asked."""
+    """An endpoint did not answer as asked.
+
+    Attributes:
+        blames_endpoint: whether it says something about the endpoint, rather than about the request.
+    """
+
+    blames_endpoint: ClassVar[bool] = False
 
 
 class TransientRpcError(RpcError):
-    """No usable answer: unreachable, overloaded, rate limited, truncated. The same request may succeed later."""
+    """No usable answer: unreachable, overloaded, truncated. The same request may succeed later."""
+
+    blames_endpoint: ClassVar[bool] = True
+
+
+class RateLimitedError(TransientRpcError):
+    """The endpoint wants to be asked more slowly.
+
+    Attributes:
+        retry_after: seconds for which it wants to be left alone, or None where it does not say.
+    """
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after = retry_after
 
 
 class RangeTooLargeError(RpcError):
@@ -52,27 +77,18 @@ class RefusedError(RpcError):
     """The endpoint will never answer this request, such as an unknown method."""
 
 
+class NoAccessError(RpcError):
+    """The endpoint answers nothing to us: it wants a key, or its URL is none."""
+
+    blames_endpoint: ClassVar[bool] = True
+
+
 class WrongChainError(RpcError):
     """The endpoint serves another chain than the deployment says."""
 
+    blames_endpoint: ClassVar[bool] = True
 
-# Every client and provider has words of its own. Order matters: a range complaint often comes with a rate limit's code.
-_RANGE: Final = re.compile(
-    r"range (is )?too (large|wide|big)|(block|log)s? range|too many (blocks|results|logs)|more than \d+ (results|logs)"
-    r"|response (size|is too)|query (timeout|returned)|limited to (a )?\d+|exceeds? (the )?(max|limit|range)"
-    r"|max(imum)? \w*\s?(block )?range|please limit|(?<!rate )limit exceeded",
-    re.IGNORECASE,
-)
-_UNKNOWN_BLOCK: Final = re.compile(
-    r"(unknown|missing) (block|header)|(block|header)( \w+)* not found|(block|header) for hash|beyond (current )?head",
-    re.IGNORECASE,
-)
-_NO_STATE: Final = re.compile(
-    r"missing trie node|(historical|required)? ?state .*(not|un)[ -]?available|no historical|state .*pruned|old data not"
-    r"|state does not exist|distance to target block exceeds",
-    re.IGNORECASE,
-)
-_REFUSED_CODES: Final = frozenset({-32601, -32600, -32700})
+
 _HEX_RANGE: Final = re.compile(r"\[?(0x[0-9a-f]+)\s*(?:,|-|to)\s*(0x[0-9a-f]+)\]?", re.IGNORECASE)
 _DECIMAL_RANGE: Final = re.compile(r"\b(\d{3,})\s*(?:-|to)\s*(\d{3,})\b")
 _BLOCK_COUNT: Final = re.compile(
@@ -121,6 +137,35 @@ def parsed_result(body: bytes, request_id: int, where: str) -> Any:
     return result_of(answers_of(body, where), request_id, where)
 
 
+def two_answers(body: bytes, ids: tuple[int, int], where: str) -> tuple[Any, bytes]:
+    """The answers in the body of a response to a batch of two requests.
+
+    Args:
+        body: of which the second answer may be long, and is left as it is.
+        ids: of the requests.
+        where: endpoint and method, for errors.
+
+    Returns:
+        The first answer, as JSON, and the bytes of the second.
+
+    Raises:
+        RpcError: there are not two answers.
+    """
+    text = body.strip()
+    if text.startswith(b"[") and text.endswith(b"]"):
+        with suppress(JSONDecodeError):
+            first, end = JSONDecoder().raw_decode(text.decode("latin-1"), 1)  # which leaves every byte in its place
+            rest = text[end:-1].lstrip()
+            if isinstance(first, dict) and first.get("id") == ids[0] and rest.startswith(b","):
+                return first, rest[1:]
+    answers = answers_of(body, where)
+    if not isinstance(answers, list):
+        result_of(answers, -1, where)  # an error for the whole batch
+        raise TransientRpcError(f"{where}: a batch of 2 requests got one answer")
+    by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
+    return by_id.get(ids[0]), orjson.dumps(by_id.get(ids[1]))
+
+
 def error_of(error: Any, where: str) -> RpcError:
     """The exception for a JSON-RPC error object."""
     details = error if isinstance(error, Mapping) else {"message": str(error)}
@@ -129,15 +174,19 @@ def error_of(error: Any, where: str) -> RpcError:
     if isinstance(details.get("data"), str):
         message += f" {details['data']}"
     text = f"{where}: {message} (code {code})"
-    if _NO_STATE.search(message):
-        return StateUnavailableError(text)
-    if _UNKNOWN_BLOCK.search(message):
-        return UnknownBlockError(text)
-    if _RANGE.search(message):
-        return RangeTooLargeError(text, range_hint(message))
-    if code in _REFUSED_CODES:
-        return RefusedError(text)
-    return TransientRpcError(text)
+    match meaning_of(code if isinstance(code, int) else 0, message):
+        case Meaning.TOO_MUCH_ASKED | Meaning.LIMITED:
+            return RangeTooLargeError(text, range_hint(message))
+        case Meaning.RATE_LIMITED:
+            return RateLimitedError(text)
+        case Meaning.NO_STATE:
+            return StateUnavailableError(text)
+        case Meaning.NO_SUCH_BLOCK:
+            return UnknownBlockError(text)
+        case Meaning.MALFORMED | Meaning.REVERTED:
+            return RefusedError(text)
+        case _:
+            return TransientRpcError(text)
 
 
 def range_hint(message: str) -> int | None:

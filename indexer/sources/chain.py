@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 import httpx
 import pyarrow as pa
 
+from bridge.protocol.events import MessageReceived, topic_of
 from indexer import schemas
 from indexer.costs import TransactionCost
 from indexer.decode.events import Emitters
 from indexer.decode.hexadecimal import HexError, quantity
 from indexer.errors import FinalityViolatedError
-from indexer.settings import SourceLimits
+from indexer.settings import EndpointLimits, SourceLimits
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.headers import Headers
 from indexer.sources.logs import EventReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
-from indexer.sources.rpc import ChainRpc
+from indexer.sources.rpc import Block, ChainRpc
+
+_RECEIVED: Final = "0x" + topic_of(MessageReceived).hex()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class ChainConfig:
     urls: tuple[str, ...]
     start_block: int
     emitters: Emitters
+    endpoints: EndpointLimits = field(default_factory=EndpointLimits)
 
     def with_adapters(self, adapters: Iterable[bytes]) -> ChainConfig:
         """The same chain with adapters that its router has taken since it was deployed."""
@@ -70,7 +74,15 @@ class ChainReader:
         self.config = config
         self._limits = limits
         self._clock = clock
-        self._rpc = ChainRpc(config.chain_id, config.urls, limits.rpc_timeout, transport)
+        self._rpc = ChainRpc(
+            config.chain_id,
+            config.urls,
+            limits.rpc_timeout,
+            transport,
+            limits=config.endpoints,
+            patience=limits.failover_patience,
+            clock=clock,
+        )
         self._headers = Headers(self._rpc, limits.finality_depth)
         self._events = EventReader(self._rpc, self._headers, config.emitters)
         self._lower_head_since: float | None = None
@@ -95,7 +107,14 @@ class ChainReader:
 
     def final(self) -> Header | None:
         """The last block that the chain calls final, or None if there is none."""
-        return self._headers.final(self._headers.head())
+        final = self._headers.final(self._headers.head())
+        if final is not None:
+            self.follow((final.number, final.hash))
+        return final
+
+    def follow(self, final: tuple[int, bytes]) -> None:
+        """Asks only endpoints that have that final block, number and hash; the one that is asked at present is taken to."""
+        self._rpc.must_have(final, final)
 
     def header(self, number: int) -> Header:
         """The block at that height on the chain as it is now.
@@ -145,14 +164,19 @@ class ChainReader:
                     gas=quantity(receipt["gasUsed"]),
                     gas_paid=quantity(receipt["gasUsed"]) * quantity(receipt["effectiveGasPrice"]),
                     value=int(body["value"], 16),
+                    deliveries=sum(self._is_delivery(log) for log in receipt["logs"]),
                 )
                 for transaction, receipt, body in zip(transactions, receipts, bodies, strict=True)
                 if receipt is not None and body is not None
             }
-        except (HexError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, HexError, KeyError, TypeError, ValueError) as error:
             raise TransientRpcError(
                 f"chain {self.config.chain_id}: a transaction or receipt has a missing or wrong field: {error}"
             ) from error
+
+    def _is_delivery(self, log: Mapping[str, Any]) -> bool:
+        router = "0x" + self.config.emitters.router.hex()
+        return bool(log["address"].lower() == router and log["topics"] and log["topics"][0] == _RECEIVED)
 
     @property
     def waits(self) -> bool:
@@ -170,6 +194,7 @@ class ChainReader:
             RpcError: no usable answer, or the chain changed while it was read: try again.
             FinalityViolatedError: the chain no longer has a block that it had called final.
         """
+        self._rpc.must_have(*_ours(position))
         head = self._headers.head()
         if self._lags(position, head):
             return None
@@ -186,7 +211,7 @@ class ChainReader:
         Raises:
             RpcError: no usable answer.
         """
-        for _, events in self._events.read(first, last, []):
+        for _, events in self._events.read(first, last, [], final=True):
             yield events
 
     def adapters(self, first: int, last: int) -> frozenset[bytes]:
@@ -205,15 +230,20 @@ class ChainReader:
         if head.number >= position.block:
             self._lower_head_since = None
             return False
+        lags = TransientRpcError(
+            f"chain {self.config.chain_id}: the endpoint's newest block is {head.number}, below block {position.block} "
+            "that was read: it lags behind"
+        )
         if position.final_hash and head.number < position.final_block:
-            raise TransientRpcError(
-                f"chain {self.config.chain_id}: the endpoint's newest block is {head.number}, below block "
-                f"{position.final_block} that the chain had called final: it lags behind"
-            )
+            self._rpc.gives_way((position.final_block, position.final_hash), lags)
+            raise lags
         now = self._clock()
         if self._lower_head_since is None:
             self._lower_head_since = now
-        return now - self._lower_head_since < self._limits.rollback_patience
+        if now - self._lower_head_since < self._limits.rollback_patience:
+            return True
+        last, _ = _ours(position)
+        return last is not None and self._rpc.gives_way(last, lags)
 
     def _fork(self, position: ChainPosition, head: Header) -> int:
         """The last block of ours that the chain still has."""
@@ -239,11 +269,15 @@ class ChainReader:
             return number
         if number <= head.number and self._headers.at(number).hash == position.final_hash:
             return number
-        raise FinalityViolatedError(
+        text = (
             f"chain {self.config.chain_id} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
             "had called final: it was rewritten, or the endpoint now serves another chain with the same id. See `waybill index "
             "divergence`, then `waybill index repair`. If this is a devnet that was started anew, delete the index's folder"
         )
+        forked = TransientRpcError(f"{text}. Another endpoint has it")
+        if self._rpc.gives_way((number, position.final_hash), forked):
+            raise forked
+        raise FinalityViolatedError(text)
 
     def _read(self, base: ChainPosition, last: int, head: Header) -> Advance:
         first = base.block + 1
@@ -295,3 +329,10 @@ class ChainReader:
         if position.hash_at(reached.number) not in (None, reached.hash[:HASH_PREFIX]):
             raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
         return replace(position, final_block=reached.number, final_hash=reached.hash)
+
+
+def _ours(position: ChainPosition) -> tuple[Block | None, Block | None]:
+    """The last block read, and the last final one, with what is remembered of their hashes."""
+    last = position.hash_at(position.block)
+    final = (position.final_block, position.final_hash) if position.final_hash else None
+    return (position.block, last) if last else final, final

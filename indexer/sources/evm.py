@@ -7,6 +7,7 @@ reorganises, hangs or fails while it is read simply does not move on. As a batch
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -115,6 +116,10 @@ class EvmRanges(DataSourceReader):
         assert isinstance(partition, BlockRange)
         chains = {chain.chain_id: chain for chain in options.decode_chains(self._told[options.CHAINS])}
         limits = options.decode_limits(self._told[options.LIMITS])
-        with ChainReader(chains[partition.chain_id], limits) as reader:
+        chain = chains[partition.chain_id]
+        shared = replace(
+            chain, endpoints=chain.endpoints.shared_by(len(self.partitions()))
+        )  # all of them may run at once
+        with ChainReader(shared, limits) as reader:
             for events in reader.read_final(partition.first, partition.last):
                 yield from schemas.as_source(events).to_batches()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from indexer.decode.hexadecimal import HexError, fixed_width, quantity
-from indexer.sources.answers import RefusedError, TransientRpcError, UnknownBlockError
+from indexer.sources.answers import RefusedError, TransientRpcError, UnknownBlockError, parsed_result
 from indexer.sources.position import Header
 from indexer.sources.rpc import ChainRpc
 
@@ -27,15 +27,21 @@ class Headers:
         Raises:
             RpcError: no endpoint says which it is.
         """
-        return _header(self._rpc.call("eth_getBlockByNumber", "latest", False))
+        return self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", "latest", False)
 
-    def at(self, number: int) -> Header:
+    def at(self, number: int, *, final: bool = False) -> Header:
         """The block at that height on the chain as it is now.
+
+        Args:
+            number: its height.
+            final: whether it is known to be final, so that a node that does not have it lags behind.
 
         Raises:
             UnknownBlockError: there is none.
         """
-        return self.of([number])[0]
+        return _expected(
+            number, self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", hex(number), False, final=final)
+        )
 
     def between(self, first: int, last: int) -> list[Header]:
         """Blocks `first`…`last` on the chain as it is now.
@@ -56,23 +62,29 @@ class Headers:
             UnknownBlockError: one of them is not there.
         """
         blocks = self._rpc.batch("eth_getBlockByNumber", [[hex(number), False] for number in numbers])
-        headers = [_header(block) for block in blocks]
-        for number, header in zip(numbers, headers, strict=True):
-            if header.number != number:
-                raise TransientRpcError(f"asked for block {number} and got block {header.number}")
-        return headers
+        return [_expected(number, _header(block)) for number, block in zip(numbers, blocks, strict=True)]
 
     def final(self, head: Header) -> Header | None:
         """The last block that the chain calls final, or None if there is none."""
         if self._knows_finalized:
             try:
-                return _header(self._rpc.call("eth_getBlockByNumber", "finalized", False))
+                return self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", "finalized", False)
             except UnknownBlockError:
                 return None
-            except RefusedError:
+            except RefusedError:  # in the words and with the code of a wrong method, tag or argument
                 self._knows_finalized = False
         number = head.number - self._finality_depth
         return self.at(number) if number >= 0 else None
+
+
+def _expected(number: int, header: Header) -> Header:
+    if header.number != number:
+        raise TransientRpcError(f"asked for block {number} and got block {header.number}")
+    return header
+
+
+def _read_header(body: bytes, request_id: int, where: str) -> Header:
+    return _header(parsed_result(body, request_id, where))
 
 
 def _header(block: Any) -> Header:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +19,24 @@ from indexer.sources.ranges import AdaptiveRanges
 from indexer.sources.rpc import ChainRpc
 
 _TAIL: Final = 8
-"""Newest blocks of a range whose logs are asked for by block hash: an endpoint whose other half lags behind answers a range
-of numbers with the logs it has, but refuses a hash that it does not know."""
+"""Newest blocks of a range whose logs are asked for by block hash, one by one: there a node lags behind most often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Blocks whose logs are asked for.
+
+    Attributes:
+        first: the first.
+        last: the last, included.
+        header: of the last.
+        final: whether they are final.
+    """
+
+    first: int
+    last: int
+    header: Header
+    final: bool
 
 
 class EventReader:
@@ -33,13 +49,16 @@ class EventReader:
         self._emitters = emitters
         self._ranges = AdaptiveRanges()
 
-    def read(self, first: int, last: int, headers: Sequence[Header]) -> Iterator[tuple[int, pa.Table]]:
+    def read(
+        self, first: int, last: int, headers: Sequence[Header], *, final: bool = False
+    ) -> Iterator[tuple[int, pa.Table]]:
         """The events of blocks `first`…`last`.
 
         Args:
             first: the first block.
             last: the last block, included.
             headers: of the newest blocks of the range, up to `last`; logs of other blocks of that height are refused.
+            final: whether all of them are final.
 
         Yields:
             Up to which block has been read, and the events since the last pair.
@@ -51,13 +70,17 @@ class EventReader:
         by_number = {header.number: header for header in headers}
         by_hash = headers[-_TAIL:]
         last_in_ranges = by_hash[0].number - 1 if by_hash else last
-        for end, logs in self._ranges.read(first, last_in_ranges, self._logs_between):
+
+        def read(start: int, end: int) -> RawLogs:
+            return self._logs(_Blocks(start, end, by_number.get(end) or self._headers.at(end, final=final), final))
+
+        for end, logs in self._ranges.read(first, last_in_ranges, read):
             known = by_number.get(end)
             if known is not None and self._headers.at(end).hash != known.hash:
                 raise self._changed(end)
             yield end, self._events(logs, by_number)
         for header in by_hash:
-            logs = self._logs({"blockHash": "0x" + header.hash.hex()}, header.number, header.number)
+            logs = self._logs(_Blocks(header.number, header.number, header, final))
             yield header.number, self._events(logs, by_number)
 
     def adapters(self, first: int, last: int) -> frozenset[bytes]:
@@ -70,21 +93,20 @@ class EventReader:
             "address": "0x" + self._emitters.router.hex(),
             "topics": [["0x" + topic.hex() for topic in REGISTRATIONS]],
         }
+
+        def read(start: int, end: int) -> RawLogs:
+            return self._answer(query, _Blocks(start, end, self._headers.at(end, final=True), final=True))
+
         found: set[bytes] = set()
-        for _, logs in AdaptiveRanges().read(
-            first, last, lambda start, end: self._answer(_between(start, end) | query, start, end)
-        ):
+        for _, logs in AdaptiveRanges().read(first, last, read):
             found |= registered_adapters(logs, self._emitters.router).keys()
         return frozenset(found)
 
     def _changed(self, number: int) -> UnknownBlockError:
         return UnknownBlockError(f"chain {self._emitters.chain_id} changed at block {number} while it was read")
 
-    def _logs_between(self, first: int, last: int) -> RawLogs:
-        return self._logs(_between(first, last), first, last)
-
-    def _logs(self, blocks: Mapping[str, str], first: int, last: int) -> RawLogs:
-        raw = self._asked(blocks, first, last)
+    def _logs(self, blocks: _Blocks) -> RawLogs:
+        raw = self._asked(blocks)
         taken = registered_adapters(raw, self._emitters.router)
         new = {adapter: block for adapter, block in taken.items() if adapter not in self._emitters.adapters}
         if not new:
@@ -92,23 +114,47 @@ class EventReader:
         # What a new adapter has emitted is not in this answer; what it emitted before it was taken is none of ours, however
         # the range happens to be cut.
         self._emitters = self._emitters.with_adapters(new)
-        raw = self._asked(blocks, first, last)
+        raw = self._asked(blocks)
         ours = np.ones(len(raw), bool)
         for adapter, block in new.items():
             ours &= ~raw.emitted_by(adapter) | (raw.block_number >= block)
         return raw.only(ours)
 
-    def _asked(self, blocks: Mapping[str, str], first: int, last: int) -> RawLogs:
-        addresses = ["0x" + address.hex() for address in self._emitters.addresses]
-        return self._answer({**blocks, "address": addresses}, first, last)
+    def _asked(self, blocks: _Blocks) -> RawLogs:
+        return self._answer({"address": ["0x" + address.hex() for address in self._emitters.addresses]}, blocks)
 
-    def _answer(self, query: Mapping[str, Any], first: int, last: int) -> RawLogs:
-        where = f"chain {self._emitters.chain_id}: eth_getLogs {first}…{last}"
-        logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", query)
+    def _answer(self, query: Mapping[str, Any], blocks: _Blocks) -> RawLogs:
+        """The logs of some blocks, from a node that has the last of them.
+
+        A node that lags behind answers a range with the logs that it has, but refuses a hash that it does not know. Both
+        are asked in one HTTP request, which no load balancer takes apart, and have to say the same about the last block.
+        """
+        by_hash = {**query, "blockHash": "0x" + blocks.header.hash.hex()}
+        if blocks.first == blocks.last:
+            logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", by_hash, final=blocks.final)
+            return self._checked(logs, blocks.last, blocks.last)
+        ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
+        of_last, logs = self._rpc.call_two(_scanned_or_parsed, "eth_getLogs", [by_hash], [ranged], final=blocks.final)
+        last, raw = self._checked(of_last, blocks.last, blocks.last), self._checked(logs, blocks.first, blocks.last)
+        there = raw.block_number == blocks.last
+        if (raw.block_hash[there] != np.frombuffer(blocks.header.hash, np.uint8)).any():
+            raise self._changed(blocks.last)
+        if not np.array_equal(np.sort(raw.log_index[there]), np.sort(last.log_index)):
+            raise TransientRpcError(
+                f"{self._where(blocks.first, blocks.last)}: the result has {int(there.sum())} logs of block {blocks.last}, "
+                f"which has {len(last)}: whoever answers for ranges lags behind"
+            )
+        return raw
+
+    def _checked(self, logs: Any, first: int, last: int) -> RawLogs:
+        where = self._where(first, last)
         raw = logs if isinstance(logs, RawLogs) else self._parsed(logs, last, where)
         if wrong := self._not_asked_for(raw, first, last):
             raise TransientRpcError(f"{where}: the result holds {wrong}")
         return raw
+
+    def _where(self, first: int, last: int) -> str:
+        return f"chain {self._emitters.chain_id}: eth_getLogs {first}…{last}"
 
     def _parsed(self, logs: Any, last: int, where: str) -> RawLogs:
         if not isinstance(logs, list) or not all(isinstance(log, dict) for log in logs):
@@ -161,7 +207,3 @@ def _scanned_or_parsed(body: bytes, request_id: int, where: str) -> Any:
     if scanned is not None and parsed_result(scanned.rest, request_id, where) == []:
         return scanned.logs
     return parsed_result(body, request_id, where)
-
-
-def _between(first: int, last: int) -> dict[str, Any]:
-    return {"fromBlock": hex(first), "toBlock": hex(last)}

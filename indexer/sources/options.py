@@ -10,7 +10,7 @@ import orjson
 
 from bridge.protocol.deployment import ChainDeployment
 from indexer.decode.events import Emitters
-from indexer.settings import SourceLimits
+from indexer.settings import EndpointLimits, SourceLimits
 from indexer.sources.chain import ChainConfig
 from indexer.sources.position import ChainPosition
 
@@ -23,8 +23,8 @@ Ranges = Sequence[tuple[int, int, int]]
 """Chain, first block, last block."""
 
 
-def chain_config(chain: ChainDeployment) -> ChainConfig:
-    """What the source needs to know of a chain of the deployment."""
+def chain_config(chain: ChainDeployment, endpoints: EndpointLimits | None = None) -> ChainConfig:
+    """What the source needs to know of a chain of the deployment; without `endpoints`, they are asked as much as it takes."""
     return ChainConfig(
         chain_id=chain.chain_id,
         urls=chain.rpc_urls,
@@ -34,6 +34,7 @@ def chain_config(chain: ChainDeployment) -> ChainConfig:
             router=bytes.fromhex(chain.router[2:]),
             adapters=frozenset(bytes.fromhex(address[2:]) for address in chain.adapters.values()),
         ),
+        endpoints=endpoints or EndpointLimits(),
     )
 
 
@@ -46,6 +47,7 @@ def encode_chains(chains: Sequence[ChainConfig]) -> str:
             "startBlock": chain.start_block,
             "router": chain.emitters.router.hex(),
             "adapters": sorted(address.hex() for address in chain.emitters.adapters),
+            "endpoints": asdict(chain.endpoints),
         }
         for chain in chains
     ]
@@ -64,6 +66,7 @@ def decode_chains(text: str) -> list[ChainConfig]:
                 router=bytes.fromhex(document["router"]),
                 adapters=frozenset(map(bytes.fromhex, document["adapters"])),
             ),
+            endpoints=EndpointLimits(**document.get("endpoints", {})),
         )
         for document in orjson.loads(text)
     ]

@@ -1,42 +1,55 @@
-"""One chain behind its JSON-RPC endpoints, with retries of single requests and failover in order."""
+"""One chain behind its JSON-RPC endpoints: retries of single requests, and failover to who has the blocks that we have."""
 
 from __future__ import annotations
 
-import itertools
-import re
+import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.request import getproxies
 
 import httpx
-import orjson
 import stamina
 
-from indexer.decode.hexadecimal import HexError, quantity
+from indexer.settings import EndpointLimits
 from indexer.sources.answers import (
-    RefusedError,
+    RangeTooLargeError,
+    RateLimitedError,
+    RpcError,
     TransientRpcError,
-    WrongChainError,
-    answers_of,
+    UnknownBlockError,
     parsed_result,
-    result_of,
 )
 from indexer.sources.connections import PooledTransport
+from indexer.sources.endpoint import Endpoint, Read, in_order
+
+# stamina would log every repetition of every request. That an endpoint fails, and that it is back, is logged once.
+stamina.instrumentation.set_on_retry_hooks([])
 
 _ATTEMPTS: Final = 4
 _LONGEST_WAIT: Final = 2.0  # seconds between two attempts
-_MAX_BATCH: Final = 50  # requests in one HTTP request
+_LONGEST_REST: Final = 30.0  # seconds that one attempt waits for an endpoint that wants to be left alone
+
+_UNLIMITED: Final = EndpointLimits()
 
 Result = TypeVar("Result")
+Block = tuple[int, bytes]
+"""A block that we have: its number, and its hash or the beginning of it."""
 
 
 class ChainRpc:
     """JSON-RPC to one chain. Use it as a context manager, from one thread at a time."""
 
     def __init__(
-        self, chain_id: int, urls: Sequence[str], timeout: float, transport: httpx.BaseTransport | None = None
+        self,
+        chain_id: int,
+        urls: Sequence[str],
+        timeout: float,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        limits: EndpointLimits = _UNLIMITED,
+        patience: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Connects lazily.
 
@@ -45,15 +58,20 @@ class ChainRpc:
             urls: endpoints in order of preference.
             timeout: seconds for one request.
             transport: what stands in for the network.
+            limits: what each endpoint may be asked.
+            patience: seconds for which nobody may know our last block before an endpoint is gone over to that has another
+                one in its place.
+            clock: measures that, in seconds.
         """
-        self._chain_id = chain_id
-        self._urls = tuple(urls)
-        self._current = 0
-        self._verified: set[str] = set()
-        self._ids = itertools.count(1)
         if transport is None and not getproxies():  # through a proxy, httpx's own connections know the way
             transport = PooledTransport()
         self._http = httpx.Client(timeout=timeout, headers={"content-type": "application/json"}, transport=transport)
+        self._endpoints = [Endpoint(url, chain_id, limits, self._http) for url in urls]
+        self._current = self._endpoints[0]
+        self._last: Block | None = None
+        self._final: Block | None = None
+        self._patience = patience
+        self._clock = clock
 
     def __enter__(self) -> Self:
         return self
@@ -67,103 +85,166 @@ class ChainRpc:
         """Closes the connections."""
         self._http.close()
 
+    def must_have(self, last: Block | None, final: Block | None) -> None:
+        """From now on another endpoint than the current one counts only if it has these blocks too.
+
+        Args:
+            last: the last one read.
+            final: the last one read that the chain calls final.
+        """
+        self._last, self._final = last, final
+
     def call(self, method: str, *params: Any) -> Any:
         """The result of one request.
 
         Raises:
             RpcError: no endpoint gave one; see `indexer.sources.answers`.
         """
-        return self.call_and_read(parsed_result, method, *params)
+        return self._with_failover(lambda endpoint: endpoint.call(parsed_result, method, params))
 
-    def call_and_read(self, read: Callable[[bytes, int, str], Result], method: str, *params: Any) -> Result:
+    def call_two(
+        self, read: Read[Result], method: str, first: Sequence[Any], second: Sequence[Any], *, final: bool
+    ) -> tuple[Any, Result]:
+        """The results of two requests that the same node answers; see `Endpoint.call_two`.
+
+        Args:
+            read: makes something of the second answer alone.
+            method: of both.
+            first: parameters of the first.
+            second: parameters of the second.
+            final: whether they are about final blocks, which only a node that lags behind does not have.
+
+        Raises:
+            RpcError: no endpoint gave them.
+        """
+        return self._with_failover(lambda endpoint: endpoint.call_two(read, method, first, second), final=final)
+
+    def call_and_read(self, read: Read[Result], method: str, *params: Any, final: bool = False) -> Result:
         """What `read` makes of the answer to one request.
 
         Args:
             read: as `answers.parsed_result`, which it stands for where parsing would take too long.
             method: of the request.
             params: the same.
+            final: whether it is about final blocks, which only a node that lags behind does not have.
 
         Raises:
             RpcError: no endpoint gave an answer that `read` takes.
         """
-        return self._with_failover(partial(self._one, method=method, params=params, read=read))
+        return self._with_failover(lambda endpoint: endpoint.call(read, method, params), final=final)
 
     def batch(self, method: str, params: Sequence[Sequence[Any]]) -> list[Any]:
-        """The results of many requests of one method, in order.
+        """The results of many requests of one method, in order, from one endpoint.
 
         Raises:
             RpcError: one of them has none.
         """
-        results: list[Any] = []
-        for start in range(0, len(params), _MAX_BATCH):
-            part = params[start : start + _MAX_BATCH]
-            results += self._with_failover(partial(self._many, method=method, params=part))
-        return results
+        return self._with_failover(lambda endpoint: endpoint.call_many(method, params))
 
-    def _with_failover(self, request: Callable[[str], Result]) -> Result:
+    def gives_way(self, block: Block, reason: RpcError) -> bool:
+        """Leaves the current endpoint for one that has a block of ours, and returns whether there is one.
+
+        Args:
+            block: which the current one does not have.
+            reason: what is wrong with the current one, then.
+        """
+        for endpoint in self._endpoints:
+            if endpoint is self._current:
+                continue
+            try:
+                if not _has(endpoint, block):
+                    continue
+            except RpcError as error:
+                endpoint.put_aside(error)
+                continue
+            self._current.put_aside(reason)
+            self._current = endpoint
+            return True
+        return False
+
+    def _with_failover(self, request: Callable[[Endpoint], Result], *, final: bool = False) -> Result:
+        def pause_after(error: Exception) -> bool | float:
+            if isinstance(error, RateLimitedError) and error.retry_after is not None:
+                return min(error.retry_after, _LONGEST_REST)
+            return isinstance(error, (TransientRpcError, UnknownBlockError) if final else TransientRpcError)
+
         for attempt in stamina.retry_context(
-            on=TransientRpcError, attempts=_ATTEMPTS, wait_initial=0.1, wait_max=_LONGEST_WAIT, timeout=None
+            on=pause_after, attempts=_ATTEMPTS, wait_initial=0.1, wait_max=_LONGEST_WAIT, timeout=None
         ):
             with attempt:
-                url = self._urls[self._current]
-                try:
-                    self._verify(url)
-                    return request(url)
-                except TransientRpcError:
-                    self._current = (self._current + 1) % len(self._urls)
-                    raise
+                return self._ask_each(request)
         raise AssertionError("the retries end with a result or an error")
 
-    def _verify(self, url: str) -> None:
-        if url in self._verified:
+    def _ask_each(self, request: Callable[[Endpoint], Result]) -> Result:
+        errors: list[RpcError] = []
+        for endpoint in in_order(self._endpoints, self._current):
+            if endpoint.rests and not all(error.blames_endpoint for error in errors):
+                break  # one that answers has said that it does not have what we ask for
+            try:
+                if endpoint is not self._current:
+                    self._must_have_ours(endpoint)
+                result = request(endpoint)
+            except RangeTooLargeError:
+                raise
+            except RpcError as error:
+                errors.append(error)
+                if error.blames_endpoint:
+                    endpoint.put_aside(error)
+            else:
+                if self._current.rests:
+                    self._current = endpoint
+                endpoint.take_back()
+                return result
+        raise _nobody(errors)
+
+    def _must_have_ours(self, endpoint: Endpoint) -> None:
+        """One that lags behind would look like a reorg, one of another fork like worse.
+
+        Raises:
+            TransientRpcError: it lacks a block that we have.
+        """
+        if self._last is None or _has(endpoint, self._last):
             return
-        answer = self._one(url, "eth_chainId", (), parsed_result)
-        try:
-            found = quantity(answer)
-        except HexError as error:
-            raise TransientRpcError(f"{shown(url)}: eth_chainId: {error}") from error
-        if found != self._chain_id:
-            raise WrongChainError(
-                f"{shown(url)} serves chain {found}, but the deployment says chain {self._chain_id}; "
-                "correct rpcUrls in the deployments file"
-            )
-        self._verified.add(url)
-
-    def _one(self, url: str, method: str, params: Sequence[Any], read: Callable[[bytes, int, str], Result]) -> Result:
-        request_id = next(self._ids)
-        where = f"{shown(url)}: {method}"
-        body = self._post(url, {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}, where)
-        return read(body, request_id, where)
-
-    def _many(self, url: str, method: str, params: Sequence[Sequence[Any]]) -> list[Any]:
-        if len(params) == 1:
-            return [self._one(url, method, params[0], parsed_result)]
-        where = f"{shown(url)}: {method}"
-        requests = [
-            {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": arguments} for arguments in params
-        ]
-        answers = answers_of(self._post(url, requests, where), where)
-        if not isinstance(answers, list):
-            result_of(answers, -1, where)  # an error for the whole batch
-            raise TransientRpcError(f"{where}: a batch of {len(requests)} requests got one answer")
-        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
-        return [result_of(by_id.get(request["id"]), int(str(request["id"])), where) for request in requests]
-
-    def _post(self, url: str, document: Any, where: str) -> bytes:
-        try:
-            response = self._http.post(url, content=orjson.dumps(document))
-        except httpx.HTTPError as error:
-            raise TransientRpcError(f"{where}: {type(error).__name__} {error}".rstrip()) from error
-        except (httpx.InvalidURL, ValueError) as error:
-            raise RefusedError(f"{where}: {error}") from error
-        if response.status_code in (401, 403):
-            raise RefusedError(f"{where}: the endpoint wants a key (HTTP {response.status_code})")
-        # Some providers put their JSON-RPC error into an HTTP error; a proxy's error page is no JSON.
-        if response.status_code != httpx.codes.OK and not response.content.lstrip().startswith((b"{", b"[")):
-            raise TransientRpcError(f"{where}: HTTP {response.status_code}")
-        return response.content
+        number = self._last[0]
+        if self._final is not None and (self._final[0] == number or not _has(endpoint, self._final)):
+            number = self._final[0]
+        else:
+            # A reorg, or a fork that will not last: while somebody may come back who knows better, that is waited for.
+            if endpoint.differs_since is None:
+                endpoint.differs_since = self._clock()
+            if self._clock() - endpoint.differs_since >= self._patience:
+                return
+        raise TransientRpcError(
+            f"{endpoint.name} is not gone over to: it has another block {number} than the one that was read"
+        )
 
 
-def shown(url: str) -> str:
-    """A URL for people: providers put keys into path, query and user."""
-    return re.sub(r"(://)[^@/]*@", r"\1…@", re.sub(r"(://[^/]+/)[^/].*$", r"\1…", url))
+def _has(endpoint: Endpoint, block: Block) -> bool:
+    """Whether an endpoint has that block.
+
+    Raises:
+        RpcError: it does not say, or has no block of that height yet.
+    """
+    number, prefix = block
+    found = endpoint.call(parsed_result, "eth_getBlockByNumber", (hex(number), False))
+    if found is None:
+        raise TransientRpcError(f"{endpoint.name} is not gone over to: it is behind, and has no block {number} yet")
+    try:
+        return bytes.fromhex(found["hash"].removeprefix("0x")).startswith(prefix)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TransientRpcError(f"{endpoint.name}: block {number} has no hash: {error!r}") from error
+
+
+def _nobody(errors: Sequence[RpcError]) -> RpcError:
+    """What is wrong, if nobody has an answer: what an endpoint that answers said goes before what others failed with."""
+    if len(errors) == 1:
+        return errors[0]
+    told = [error for error in errors if not error.blames_endpoint]
+    passing = [error for error in errors if isinstance(error, TransientRpcError)]
+    text = "; ".join(str(error) for error in errors)
+    if told or not passing:
+        return type((told or errors)[0])(text)
+    waits = [error.retry_after for error in passing if isinstance(error, RateLimitedError)]
+    if len(waits) == len(passing) and None not in waits:
+        return RateLimitedError(text, min(wait for wait in waits if wait is not None))
+    return TransientRpcError(text)

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from indexer import schemas
 from indexer.settings import StallPolicy
 from indexer.spark_types import spark_schema
-from indexer.transforms.queries import query
-from indexer.transforms.stalled import with_pauses
+from indexer.transforms.queries import RULES, query
+from indexer.transforms.stalled import or_none, with_pauses
 
 
 def divergences(
@@ -19,6 +19,7 @@ def divergences(
     policy: StallPolicy,
     *,
     pauses: DataFrame | None = None,
+    limits: DataFrame | None = None,
 ) -> DataFrame:
     """What contradicts, as `schemas.DIVERGENCES`.
 
@@ -26,10 +27,11 @@ def divergences(
         messages: `schemas.MESSAGES`.
         receipts: `schemas.RECEIPTS`.
         chains: `chain_id`, and `block_time` and `final_block` of the last blocks read, in Unix seconds and as a number.
-        events: `schemas.EVENTS`, of which those about adapters count.
+        events: `schemas.EVENTS`, of which those about GMPs, recipients and lanes count.
         policy: `max_lag` is how much later than a receipt the source must have been read to, `silence_after` how long a
             message may be without any receipt.
         pauses: `schemas.PAUSES`; none if not given.
+        limits: `schemas.LIMITS`: a lane and kind is silent no sooner than it is stalled.
     """
     text = query(
         "divergences",
@@ -37,13 +39,13 @@ def divergences(
         fan_outs="{messages}",
         receipts="{receipts}",
         chains="{chains}",
-        adapters="{adapters}",
+        limits="{limits}",
+        rules="{rules}",
+        periods=query("periods", rules="{rules}"),
+        lane_paused="m.lane_paused",
         executed_paused="m.executed_paused",
         pruned="0",
         text="string",
-    )
-    registrations = (
-        "message_id is null and error is null and event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked')"
     )
     found = messages.sparkSession.sql(
         text,
@@ -51,6 +53,7 @@ def divergences(
         messages=with_pauses(messages, chains, pauses),
         receipts=receipts,
         chains=chains,
-        adapters=events.where(registrations),
+        limits=or_none(messages.sparkSession, limits, schemas.LIMITS),
+        rules=events.where(RULES),
     )
     return found.to(spark_schema(schemas.DIVERGENCES))

@@ -16,9 +16,8 @@ _COLUMNS: Final = {
     "received_bits": " + ".join(
         f"max(case when stage = 'received' and gmp = {gmp} then {1 << (gmp - 1)} else 0 end)" for gmp in _GMPS
     ),
-    "received_count": " + ".join(
-        f"max(case when stage = 'received' and gmp = {gmp} then 1 else 0 end)" for gmp in _GMPS
-    ),
+    # A lane that has not carried the last attempt in time gets twice as long for the next, up to eight times.
+    "patience": "case when m.attempts >= 3 then 8 when m.attempts = 2 then 4 when m.attempts = 1 then 2 else 1 end",
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
 }
 """Sets of GMPs are bits, which are put together by what every engine has."""
@@ -26,9 +25,15 @@ _COLUMNS: Final = {
 WITH_BIT_OR: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then 1 << (gmp - 1) end), 0)",
-    "received_count": "bit_count(coalesce(bit_or(case when stage = 'received' then 1 << (gmp - 1) end), 0))",
 }
-"""The same for DuckDB: three aggregates instead of 48, which the store, being asked for few messages, can afford."""
+"""The same for DuckDB: two aggregates instead of 32, which the store, being asked for few messages, can afford."""
+
+
+RULES: Final = (
+    "message_id is null and error is null and event in "
+    "('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked', 'GmpPauseSet', 'PolicySet', 'FloorSet')"
+)
+"""Events in which routers tell of GMPs, recipients and lanes."""
 
 
 @cache

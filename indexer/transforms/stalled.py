@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from indexer import schemas
 from indexer.settings import StallPolicy
 from indexer.spark_types import spark_schema
-from indexer.transforms.queries import query
+from indexer.transforms.queries import RULES, query
 
 _WITH_PAUSES: Final = """
 select m.*,
@@ -30,8 +31,7 @@ group by all
 def with_pauses(messages: DataFrame, chains: DataFrame, pauses: DataFrame | None) -> DataFrame:
     """Messages with the seconds for which pauses held them up: since the last attempt, since the sending, until execution."""
     spark = messages.sparkSession
-    if pauses is None:
-        pauses = spark.createDataFrame([], spark_schema(schemas.PAUSES))
+    pauses = or_none(spark, pauses, schemas.PAUSES)
     return spark.sql(_WITH_PAUSES, messages=messages, chains=chains, pauses=pauses)
 
 
@@ -43,8 +43,10 @@ def with_shown_status(
     *,
     pauses: DataFrame | None = None,
     limits: DataFrame | None = None,
+    receipts: DataFrame | None = None,
+    events: DataFrame | None = None,
 ) -> DataFrame:
-    """Messages with `deadline` and `shown_status`, which adds what time tells: STALLED, EXPIRED, UNKNOWN.
+    """Messages with `deadline`, `counted`, `needed` and `shown_status`, which adds what time tells: STALLED, EXPIRED, UNKNOWN.
 
     Args:
         messages: `schemas.MESSAGES`.
@@ -53,6 +55,8 @@ def with_shown_status(
         now: Unix seconds.
         pauses: `schemas.PAUSES`; none if not given.
         limits: `schemas.LIMITS`, where a lane and kind has a limit other than the policy's.
+        receipts: `schemas.RECEIPTS`, of which those count that the routers count now; all that ever did if not given.
+        events: `schemas.EVENTS`, of which those about GMPs and recipients count.
     """
     spark = messages.sparkSession
     arguments = {"stall_after": policy.stall_after, "max_lag": policy.max_lag, "now": now}
@@ -63,14 +67,37 @@ def with_shown_status(
         limits="{limits}",
         lane_paused="m.lane_paused",
         clock_paused="m.clock_paused",
+        counted="m.counted_now",
+        needed="m.needed_now",
     )
     return spark.sql(
         text,
         args=arguments,
-        messages=with_pauses(messages, chains, pauses),
+        messages=_with_counts(with_pauses(messages, chains, pauses), chains, receipts, events),
         chains=chains,
-        limits=spark.createDataFrame([], spark_schema(schemas.LIMITS)) if limits is None else limits,
-    ).drop("lane_paused", "clock_paused", "executed_paused")
+        limits=or_none(spark, limits, schemas.LIMITS),
+    ).drop("lane_paused", "clock_paused", "executed_paused", "counted_now", "needed_now")
+
+
+def or_none(spark: SparkSession, rows: DataFrame | None, schema: pa.Schema) -> DataFrame:
+    """The rows, or none of that schema if they are not given."""
+    return spark.createDataFrame([], spark_schema(schema)) if rows is None else rows
+
+
+def _with_counts(
+    messages: DataFrame, chains: DataFrame, receipts: DataFrame | None, events: DataFrame | None
+) -> DataFrame:
+    spark = messages.sparkSession
+    periods = query("periods", rules="{rules}")
+    counts = query("counts", messages="{messages}", receipts="{receipts}", chains="{chains}", periods=periods)
+    return spark.sql(
+        f"select m.*, k.counted as counted_now, k.needed as needed_now from {{messages}} m "  # noqa: S608  our own texts
+        f"left join ({counts}) k on k.message_id = m.message_id",
+        messages=messages,
+        chains=chains,
+        receipts=or_none(spark, receipts, schemas.RECEIPTS),
+        rules=or_none(spark, events, schemas.EVENTS).where(RULES),
+    )
 
 
 def stalled(messages: DataFrame, chains: DataFrame, policy: StallPolicy, now: int, **facts: DataFrame) -> DataFrame:

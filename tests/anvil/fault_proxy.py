@@ -35,9 +35,11 @@ class FaultProxy:
         self.held = 0  # answers that are kept back now
         self._answers = asyncio.Event()
         self._answers.set()
+        self._held_method = b""
 
-    def hold(self) -> None:
-        """From now on requests are carried out, and their answers kept back until `release`."""
+    def hold(self, method: str = "") -> None:
+        """From now on requests of a method, or all, are carried out, and their answers kept back until `release`."""
+        self._held_method = method.encode()
         self._answers.clear()
 
     def release(self) -> None:
@@ -52,9 +54,10 @@ class FaultProxy:
         fault = self._dice.choice(FAULTS) if self._dice.random() < self.share else None
         if fault is None:
             answer_in_time = web.json_response(await self._forward(body))
-            self.held += 1
-            await self._answers.wait()
-            self.held -= 1
+            if self._held_method in body:
+                self.held += 1
+                await self._answers.wait()
+                self.held -= 1
             return answer_in_time
         self.faults[fault.__name__] += 1
         answer = await fault(self, body)

@@ -75,6 +75,9 @@ class Process:
     def log(self) -> str:
         return self._log.read_bytes()[self._begins_at :].decode()
 
+    def says(self, text: str) -> bool:
+        return text in self.log
+
     @property
     def lines(self) -> list[dict[str, object]]:
         """What it has logged; a line of which a part is missing yet is left out."""

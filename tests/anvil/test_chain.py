@@ -63,6 +63,12 @@ async def test_blocks_are_linked_and_there_is_none_above_the_head(alpha: ChainDe
     assert await chain.block(head.number + 1) is None
 
 
+async def test_the_chain_itself_says_what_is_final(alpha: ChainDeployment, chain: EvmChain) -> None:
+    rpc(url_of(alpha), "anvil_mine", hex(3))
+    head = (await chain.head()).number
+    assert await chain.height_of("finalized") <= await chain.height_of("safe") < head
+
+
 async def test_a_call_reads_the_state_of_the_block_asked_for(alpha: ChainDeployment, chain: EvmChain) -> None:
     # The relayer's own retrier: unlike the dApp's, the devnet appoints none.
     call = Call(to=alpha.router, data=ROUTER.encode("retrierOf", RELAYER.address))

@@ -8,7 +8,15 @@ import pytest
 
 from bridge.chains import open_chains
 from bridge.chains.evm import EvmChain
-from bridge.client import BlockingClient, Client, FeeCapError, RefusedError, RouteRequest, UnknownMessageError
+from bridge.client import (
+    BlockingClient,
+    Client,
+    FeeCapError,
+    RefusedError,
+    RouteRequest,
+    TtlTooShortError,
+    UnknownMessageError,
+)
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
 from bridge.protocol.gmps import Gmp
@@ -57,6 +65,9 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
         assert recipes.follow(client, sent.message)
         with pytest.raises(RefusedError, match="AlreadyExecuted"):
             client.execute(sent.message)
+        short = RouteRequest(destination="beta", recipient=inbox, payload=b"late", gmps=gmps, ttl=5)
+        with pytest.raises(TtlTooShortError, match=r"a TTL of 5 s is less than it takes to arrive: \d+ s until alpha"):
+            client.route("alpha", short)
     with pytest.raises(RuntimeError, match="context manager"):
         client.progress(sent.message)
 

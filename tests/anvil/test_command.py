@@ -9,6 +9,10 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS
+from indexer import schemas
+from indexer.sinks.blocks import BlockRange
+from indexer.sinks.store import Store
+from indexer.sources.position import ChainPosition
 from tests.anvil.command import Waybill, new_home
 
 FAILED, UNKNOWN_ID, PENDING = 1, 3, 4
@@ -128,3 +132,20 @@ def test_watching_says_what_changes_and_ends_with_pending_when_the_time_is_up(wa
     assert "ROUTED  0 of 1 GMPs have delivered" in ended.out
     assert ended.out.count("ROUTED") == 1
     assert "next" in ended.err
+
+
+def test_an_index_that_is_behind_is_not_believed_without_saying_how_far_behind_it_is(
+    waybill: Waybill, devnet: Devnet
+) -> None:
+    sent = waybill.json("send", "--payload", "hello", "--gmps", "axelar")
+    store = Store(f"sqlite:///{waybill.home / '.waybill' / 'devnet' / 'index.db'}")
+    for chain_id in (chain.chain_id for chain in devnet.deployment.chains):
+        range_ = BlockRange(
+            first=0, position=ChainPosition.before(1), block_hash=bytes(32), block_time=1_000_000, head_block=0
+        )
+        store.apply(schemas.EVENTS.empty_table(), {chain_id: range_})
+    store.close()
+    behind = waybill.json("message", "show", sent["messageId"])["indexBehind"]
+    assert len(behind) == 2
+    assert all(one["blocks"] > 0 and one["seconds"] > 1_000_000 for one in behind)
+    assert "behind on alpha" in waybill("message", "explain", sent["messageId"]).out

@@ -16,7 +16,7 @@ from bridge.chains import EvmChain
 from bridge.devnet import Devnet
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import OutboxState
-from tests.anvil.command import new_home
+from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
 from tests.anvil.test_relayer import Traffic, blocks
@@ -87,10 +87,7 @@ async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_i
             status: dict[str, Any] = (await http.get("/v1/status")).json()
             assert [row["state"] for row in status["lanes"]] == ["PAUSED"]
             await http.post("/v1/lanes/alpha/beta/resume", json={"reason": "test"}, headers=AUTHORIZED)
-            reopened = await http.post(
-                f"/v1/deliveries/{dead}/axelar/0/replay", json={"reason": "the gateway is back"}, headers=AUTHORIZED
-            )
-            assert reopened.json()["state"] == OutboxState.PENDING
+            await _is_requeued_by_an_operator_alone(home, http, f"{dead}/axelar/0")
 
         async with served(home, *RELAYER) as http:
 
@@ -101,6 +98,26 @@ async def test_a_relayer_is_scraped_steered_and_killed_and_its_numbers_outlive_i
             await until(all_are_delivered, "what was opened again and retried is delivered")
             explained = (await http.get(f"/v1/messages/{silent}")).json()
             assert explained["status"] == "EXECUTED"
+
+
+async def _is_requeued_by_an_operator_alone(home: Path, http: httpx.AsyncClient, event_id: str) -> None:
+    """The API's token is no operator's signature."""
+    assert (await scraped(http))["dead_letters"] == 1
+    refused = await http.post(
+        f"/v1/deliveries/{event_id}/replay", json={"reason": "the gateway is back"}, headers=AUTHORIZED
+    )
+    assert refused.status_code == 409
+    assert refused.json()["error"]["next"].startswith(f"waybill dlq requeue {event_id}")
+    assert (await http.get(f"/v1/deliveries/{event_id}")).json()["state"] == OutboxState.DEAD
+    why = ("--rationale", "the gateway is back")
+    (decided,) = await asyncio.to_thread(Waybill(home).json, "dlq", "requeue", event_id, *why)
+    assert decided["document"]["decisionType"] == "REQUEUE"
+    assert (await http.get(f"/v1/deliveries/{event_id}")).json()["state"] == OutboxState.PENDING
+
+    async def none_waits() -> bool:
+        return (await scraped(http))["dead_letters"] == 0
+
+    await until(none_waits, "the letter that was decided counts no more")
 
 
 async def _is_seen(http: httpx.AsyncClient, delivered: str, silent: str, dead: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ import pytest
 
 from indexer.sources import tail
 from tests.anvil.index_follower import Follower
+from tests.commit import seeded_by_commit
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import FACTS, World
 from tests.unit.index_world import contents
@@ -142,8 +141,7 @@ def check_against_a_new_index(world: World, index: Follower) -> None:
 
 def sample() -> list[tuple[str, int]]:
     """Other ways and depths with every commit, the same ones for the same commit."""
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    dice = random.Random(f"reorg {git.stdout.strip()}")
+    dice = seeded_by_commit("reorg")
     return [(way, dice.randint(1, DEEPEST)) for way in dice.sample(sorted(WAYS), 3)]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from bridge.devnet import anvil
 from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kill_at
 from tests.anvil.rpc import free_ports
 from tests.builders import BETA
+from tests.commit import seeded_by_commit
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = 8
@@ -37,8 +36,7 @@ def rpc_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def sample() -> list[Point]:
     """Other points with every commit, the same ones for the same commit."""
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    dice = random.Random(f"kill {git.stdout.strip()}")
+    dice = seeded_by_commit("kill")
     calls = [dice.choice(sorted(LATEST)) for _ in range(SAMPLE)]
     return [
         Point(dice.choice(STRATEGIES), SHARES[number % 2], call, dice.randint(1, LATEST[call]))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,9 +15,8 @@ from bridge.chains import EvmChain
 from bridge.client import Client, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, RELAYER_KEY, account
-from bridge.protocol.gmps import Gmp, bits_from_gmps
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.protocol.retry_requests import COLUMNS
 from bridge.records import Store
 from bridge.records.errors import StoreMismatchError
 from bridge.records.outbox import OutboxState
@@ -30,6 +27,7 @@ from bridge.store import SqlStore
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.traffic import RELAYER, World
+from tests.asking_index import asking_index
 from tests.builders import retry_request
 
 GMPS = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
@@ -157,42 +155,6 @@ def clean_home(devnet: Devnet) -> Iterator[Path]:
     forget()
 
 
-@pytest.mark.requirement("OBXS-5", "OBX-12", "OBX-70", "SF-90", "OIP-1")
-async def test_killed_again_and_again_in_the_middle_of_its_work_it_loses_nothing_and_wastes_no_nonce(
-    devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
-) -> None:
-    traffic, dice, log = Traffic(devnet, chains), random.Random(1), tmp_path / "relayer.log"
-    async with blocks(devnet):
-        for _ in range(10):
-            for lane in (("alpha", "beta"), ("beta", "alpha"), ("alpha", "beta")):
-                await traffic.send(*GMPS, quorum=dice.randint(1, 3), source=lane[0], destination=lane[1])
-            with process(clean_home, log) as running:
-                await running.is_at_work()
-                await asyncio.sleep(dice.uniform(0, 0.8))
-                running.kill()
-        with process(clean_home, log) as running:
-            await running.is_at_work()
-            await traffic.all_executed()
-            await traffic.all_received()
-            store = SqlStore(f"sqlite:///{clean_home}/.waybill/devnet/bridge.db")
-            await until(
-                lambda: {one.state for one in store.outbox.listed(limit=1000)} == {OutboxState.DELIVERED},
-                "every entry is delivered",
-            )
-            await until(
-                lambda: (
-                    not any(
-                        store.transactions.open_slots(chain.chain_id, RELAYER.address)
-                        for chain in devnet.deployment.chains
-                    )
-                ),
-                "every nonce is used",
-            )
-            assert running.terminate() == 0, running.log[-2000:]
-        nonces_are_all_used(store, devnet)
-        store.close()
-
-
 async def test_asked_to_stop_it_gives_its_work_back_and_ends_without_an_error(
     devnet: Devnet, chains: dict[int, EvmChain], clean_home: Path, tmp_path: Path
 ) -> None:
@@ -287,7 +249,7 @@ async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over
     changes = {"paused_gmps": "hyperlane", "retry_keys": DAPP_KEY, "index_store": f"sqlite:///{index}"}
     async with blocks(devnet), relaying(devnet, tmp_path, **changes) as bridge:
         message = await traffic.send(Gmp.HYPERLANE)
-        _request(index, message)
+        asking_index(index, retry_request(1, message)).close()
         await traffic.all_executed()
         progress = await Client(devnet.deployment, chains).progress(message)
         assert progress.receipts == {Gmp.AXELAR}
@@ -295,21 +257,6 @@ async def test_a_request_of_the_index_is_carried_out_as_the_messages_sender_over
     async with blocks(devnet), relaying(devnet, tmp_path):  # Hyperlane is resumed, and late
         traffic.sent[0] = replace(traffic.sent[0], gmps=frozenset({Gmp.AXELAR, Gmp.HYPERLANE}))
         await traffic.all_received()
-
-
-def _request(index: Path, message: Message) -> None:
-    connection = sqlite3.connect(index)
-    request = retry_request(1, message)
-    values = {name: getattr(request, name) for name in COLUMNS}
-    values["missing_gmps"] = bits_from_gmps(request.missing_gmps)
-    values["received_gmps"] = 0
-    connection.execute(f"CREATE TABLE retry_requests ({', '.join(COLUMNS)})")
-    connection.execute(
-        f"INSERT INTO retry_requests VALUES ({', '.join(f':{name}' for name in COLUMNS)})",
-        values,
-    )
-    connection.commit()
-    connection.close()
 
 
 async def test_a_store_of_a_devnet_that_is_gone_is_refused(devnet: Devnet, tmp_path: Path) -> None:

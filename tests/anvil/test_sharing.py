@@ -15,11 +15,14 @@ from bridge.chains import EvmChain
 from bridge.devnet import Devnet
 from bridge.ports import Adapter, Call, Dispatch
 from bridge.protocol.gmps import Gmp
+from bridge.records.finality import ObservedFinality
 from bridge.records.outbox import OutboxState
 from bridge.sending import LocalSigner, Sender, SendingSettings
 from bridge.service import SystemClock
 from bridge.store import SqlStore
 from bridge.supervision import keep_doing
+from indexer.jobs.costs import costs_of
+from indexer.sources.options import chain_config
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 from tests.anvil.traffic import RELAYER, World
@@ -37,7 +40,7 @@ async def sending(chain: EvmChain, multicall: str | None, store: SqlStore) -> As
         LocalSigner(RELAYER),
         store.transactions,
         SystemClock(),
-        final_height=lambda: -1,
+        finality=ObservedFinality(store.observations, chain.chain_id),
         settings=SendingSettings(poll=0.1, share=SHARE),
         multicall=multicall,
     )
@@ -63,7 +66,7 @@ async def test_every_gmp_that_lets_anyone_deliver_takes_deliveries_of_several_in
     assert not call.by_anyone
     dispatches = [dispatch for gmp in BY_ANYONE for dispatch in await world.dispatches(gmp)]
     attestations = [await world.adapter(one.gmp).attest(one) for one in dispatches]
-    store, sizes = SqlStore(f"sqlite:///{tmp_path}/bridge.db"), []
+    store, sizes, shared = SqlStore(f"sqlite:///{tmp_path}/bridge.db"), [], []
     async with sending(chains[beta.chain_id], beta.multicall, store) as sender:
         while True:
             pairs = zip(dispatches, attestations, strict=True)
@@ -81,9 +84,12 @@ async def test_every_gmp_that_lets_anyone_deliver_takes_deliveries_of_several_in
             )
             assert {receipt.succeeded for receipt in receipts} == {True}
             sizes.append((len(receipts), len({receipt.transaction_hash for receipt in receipts})))
+            shared.append(receipts[0].transaction_hash)
     store.close()
     assert sizes == [(8, 1), (2, 1)]  # Axelar approves first, and is executed then
     assert [await world.executed(dispatch) for dispatch in dispatches] == [True] * 8
+    costs = costs_of([chain_config(beta)], {beta.chain_id: shared})
+    assert [costs[beta.chain_id, transaction].deliveries for transaction in shared] == [6, 2]
 
 
 class Spoiling:

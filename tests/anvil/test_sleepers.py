@@ -39,6 +39,11 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield server.new_url()
 
 
+# What a relayer waits for as it falls asleep: whether the router has the delivery, or, just before it takes a nonce, the fees.
+# From the first it wakes up to find its lease lost; in the second only the store keeps it from sending.
+ROUTER, FEES = "eth_call", "eth_maxPriorityFeePerGas"
+
+
 async def put_to_sleep(relayer: Process, url: str) -> None:
     """Stops a relayer, though not where it has the whole of a SQLite file locked: nobody could go on then, and nobody should."""
     while True:
@@ -76,9 +81,10 @@ def nothing_was_wasted(store: Store, devnet: Devnet, *, reverted: int = 0) -> No
     assert failed <= reverted
 
 
+@pytest.mark.parametrize("waits_for", [ROUTER, FEES])
 @pytest.mark.requirement("OBXS-4", "OBXS-5", "OBX-14", "SF-94")
 async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_that_another_one_has_taken(
-    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, store_url: str, waits_for: str
 ) -> None:
     home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)
     beta = FaultProxy(devnet.deployment.chain("beta").rpc_urls[0], seed=0, share=0)
@@ -89,7 +95,7 @@ async def test_a_relayer_that_wakes_up_in_mid_delivery_does_not_act_on_a_lease_t
             store = SqlStore(store_url)
             await traffic.send(Gmp.HYPERLANE)
             await until(lambda: states(store) == {OutboxState.DELIVERED}, "the first one works")
-            beta.hold()
+            beta.hold(waits_for)
             message = await traffic.send(Gmp.HYPERLANE)
             await until(lambda: OutboxState.CLAIMED in states(store), "the first one delivers")
             (claimed,) = store.outbox.entries(message.id)

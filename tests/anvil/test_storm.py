@@ -28,7 +28,6 @@ from tests.anvil.traffic import RELAYER, World
 SHARE_OF_FAULTS = 0.1
 DEPTHS = (1, 2, 5, 16, 64)  # blocks
 MESSAGES_BETWEEN_REORGS = 12
-PATIENCE = 120  # seconds in which something must happen
 
 EXPLAINED = {
     "step failed, will be repeated": "a node did not answer, or not sensibly",
@@ -62,23 +61,29 @@ class Storm:
         self.reorgs: list[int] = []
 
     async def blow(self, messages: int) -> None:
-        """Sends so many messages, with a reorg now and then."""
+        """Sends messages, with a reorg now and then, and what reorgs took once more, until so many stand."""
         for chain in self._devnet.deployment.chains:
             self._lowest[chain.name] = (await self._chains[chain.chain_id].head()).number
             mine(chain.rpc_urls[0], self._deepest + 1)
         for number in range(messages):
             if self._deepest and number % MESSAGES_BETWEEN_REORGS == MESSAGES_BETWEEN_REORGS - 1:
                 await self._reorganise()
-            lane = self._dice.choice([("alpha", "beta"), ("beta", "alpha")])
-            gmps = self._dice.sample(sorted(Gmp), self._dice.randint(1, len(Gmp)))
-            with suppress(TimeoutError):  # a reorg took the transaction, and the dApp knows that it has sent nothing
-                await self._world.send(
-                    *gmps,
-                    source=lane[0],
-                    destination=lane[1],
-                    quorum=self._dice.randint(1, len(gmps)),
-                    payload=b"%d" % number,
-                )
+            await self._send(number)
+        while (standing := (await audit(self._devnet.deployment, self._chains)).messages) < messages:
+            for number in range(standing, messages):
+                await self._send(number)
+
+    async def _send(self, number: int) -> None:
+        lane = self._dice.choice([("alpha", "beta"), ("beta", "alpha")])
+        gmps = self._dice.sample(sorted(Gmp), self._dice.randint(1, len(Gmp)))
+        with suppress(TimeoutError):  # a reorg took the transaction, and the dApp knows that it has sent nothing
+            await self._world.send(
+                *gmps,
+                source=lane[0],
+                destination=lane[1],
+                quorum=self._dice.randint(1, len(gmps)),
+                payload=b"%d" % number,
+            )
 
     async def _reorganise(self) -> None:
         chain = self._dice.choice(self._devnet.deployment.chains)
@@ -89,23 +94,22 @@ class Storm:
         await asyncio.to_thread(rpc, chain.rpc_urls[0], "anvil_reorg", depth, [])
         self.reorgs.append(depth)
 
-    async def settled(self, store: Store) -> Audit:
+    async def settled(self, store: Store, patience: float) -> Audit:
         """What the chains' own logs say once the relayer has nothing left to do, and every message was executed.
 
-        Fails when nothing more happens, however long all takes.
+        Fails after `patience` seconds, and names what is left.
         """
-        fewest, since = None, time.monotonic()
+        deadline = time.monotonic() + patience
         while True:  # neither databases nor chains tell anybody
-            left = _unfinished(store)
-            if not left and not (seen := await audit(self._devnet.deployment, self._chains)).lost:
+            left, seen = _unfinished(store), await audit(self._devnet.deployment, self._chains)
+            if not left and not seen.lost:
                 return seen
-            if fewest is None or len(left) < fewest:
-                fewest, since = len(left), time.monotonic()
-            if time.monotonic() - since > PATIENCE:
+            if time.monotonic() > deadline:
                 agree_with_themselves(self._devnet)
-                lost = (await audit(self._devnet.deployment, self._chains)).lost
-                raise AssertionError(f"{lost} messages are lost, {len(left)} deliveries are not final: {left[:20]}")
-            await asyncio.sleep(2)
+                raise AssertionError(
+                    f"{seen.lost} messages are lost, {len(left)} deliveries are not final: {left[:20]}"
+                )
+            await asyncio.sleep(1)
 
 
 def _unfinished(store: Store) -> list[str]:
@@ -151,8 +155,8 @@ async def weather(
             await storm.blow(messages)
             for proxy in proxies:
                 proxy.share = 0
-            seen = await storm.settled(bridge.store)
-            async with asyncio.timeout(PATIENCE):
+            seen = await storm.settled(bridge.store, patience=60 + messages / 2)
+            async with asyncio.timeout(60):
                 while any(  # a database tells nobody
                     bridge.store.transactions.open_slots(chain.chain_id, RELAYER.address)
                     for chain in devnet.deployment.chains
@@ -162,7 +166,7 @@ async def weather(
             agree_with_themselves(devnet)
             nonces_are_all_used(bridge.store, devnet)
     assert (seen.executed, seen.executed_twice, seen.lost) == (seen.messages, 0, 0)
-    assert seen.messages > messages / 4, "the reorgs took nearly everything"  # most on a machine that fills its blocks
+    assert seen.messages >= messages
     assert len(storm.reorgs) == (messages // MESSAGES_BETWEEN_REORGS if deepest else 0)
     assert max(storm.reorgs, default=0) == deepest
     assert all(proxy.faults for proxy in proxies)
@@ -199,7 +203,7 @@ async def test_with_nodes_that_fail_and_lie_every_message_is_executed_once(
 
 @pytest.mark.sweep
 @pytest.mark.requirement("OIP-1", "OIP-7", "OBX-7", "OBX-70", "SF-90")
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "messages", "deepest"), [(0, 60, 16), (1, 500, 64), (2, 500, 64), (3, 500, 64)])
 async def test_in_bad_weather_with_reorgs_every_message_that_stands_is_executed_once(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, *, seed: int, messages: int, deepest: int

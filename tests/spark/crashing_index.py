@@ -44,11 +44,11 @@ def arm(point: str, call: int) -> None:
     if point == POINTS[0]:
         store._save_position = dying_at(call, store._save_position)
     elif point == POINTS[1]:
-        stream.request_retries = dying_at(call, stream.request_retries)  # type: ignore[attr-defined]
+        stream.request_retries = dying_at(call, stream.request_retries)  # type: ignore[attr-defined]  # dies in it
     elif point == POINTS[2]:
-        Lake.commit = dying_at(call, Lake.commit)  # type: ignore[method-assign]
+        Lake.commit = dying_at(call, Lake.commit)  # type: ignore[method-assign]  # dies in it
     elif point == POINTS[3]:
-        store.Store.note_lake = dying_at(call, store.Store.note_lake)  # type: ignore[method-assign]
+        store.Store.note_lake = dying_at(call, store.Store.note_lake)  # type: ignore[method-assign]  # dies in it
     else:
         raise ValueError(point)
 

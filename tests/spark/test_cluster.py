@@ -1,18 +1,25 @@
-"""The same index on a Spark cluster, with PostgreSQL as its store and the lake in a folder that all share."""
+"""The same index on a Spark cluster, with PostgreSQL as its store and the lake in a folder or a bucket that all share."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from sqlalchemy import create_engine
 
+from indexer.jobs.reconcile import messages_of_lake
+from indexer.place import Place
+from indexer.settings import IndexFolder
+from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from tests.postgresql import Server, running_postgresql
+from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.chain import AnvilChain
 from tests.spark.cluster import standalone_cluster
 from tests.spark.story import World
@@ -26,6 +33,14 @@ BLOCKS = 4_200  # of history: several tasks of each chain, for two executors
 @pytest.fixture
 def server() -> Iterator[Server]:
     with running_postgresql() as started:
+        yield started
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with running_s3(tmp_path / "s3.log") as started:
         yield started
 
 
@@ -59,8 +74,14 @@ def run_once(home: Path, deployment: str, environment: dict[str, str]) -> None:
     assert ended.returncode == 0, ended.stderr[-4_000:]
 
 
+@pytest.fixture(params=["folder", "bucket"])
+def lake(request: pytest.FixtureRequest, s3: S3, tmp_path: Path) -> str:
+    """What an operator would set."""
+    return s3.new_lake() if request.param == "bucket" else str(tmp_path / "shared")
+
+
 def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_sqlite_has(
-    alpha: AnvilChain, beta: AnvilChain, server: Server, tmp_path: Path
+    alpha: AnvilChain, beta: AnvilChain, server: Server, lake: str, tmp_path: Path
 ) -> None:
     clustered = World(alpha, beta, tmp_path / "clustered" / ".waybill" / "cluster", store=server.new_url())
     for _ in range(3):
@@ -75,7 +96,7 @@ def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_s
         environment = {
             "WAYBILL_SPARK_MASTER": cluster.master,
             "WAYBILL_INDEX_STORE": clustered.store,
-            "WAYBILL_INDEX_LAKE": str(tmp_path / "shared"),
+            "WAYBILL_INDEX_LAKE": lake,
             "PYSPARK_SUBMIT_ARGS": "--conf spark.driver.host=127.0.0.1 --conf spark.executor.memory=512m pyspark-shell",
         }
         run_once(tmp_path / "clustered", deployment, environment)
@@ -86,13 +107,43 @@ def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_s
     alone = World(alpha, beta, tmp_path / "alone" / ".waybill" / "cluster")
     run_once(tmp_path / "alone", deployment, {})
     assert clustered.contents() == alone.contents()
-    lakes = [Lake(tmp_path / "shared"), Lake(alone.settings().folder.lake)]
+    lakes = [Lake(Place.of(lake)), Lake(alone.settings().folder.lake)]
     for chain in (alpha, beta):
         events = [lake.events(chain.chain_id, 0, 10 * BLOCKS) for lake in lakes]
         assert events[0] == events[1]
         assert len(events[0]) > 10
         assert len({lake.last_block(chain.chain_id) for lake in lakes}) == 1
     assert len(lakes[0].files()) > 2  # several tasks wrote
+
+
+def test_a_stream_outlives_a_time_in_which_its_bucket_refuses_it(
+    spark: SparkSession, alpha: AnvilChain, beta: AnvilChain, s3: S3, tmp_path: Path
+) -> None:
+    place = Place.of(s3.new_lake())
+    world = World(alpha, beta, tmp_path / "index")
+    folder = IndexFolder(path=world.folder, shared_lake=place)
+
+    def in_bucket() -> int:
+        return len(Lake(place).events(alpha.chain_id, 0, 10**9))
+
+    with world.indexing(spark, folder=folder, lake_interval=0.5):
+        world.tell_a_story()
+        alpha.mine(100)
+        world.until(lambda: in_bucket() > 0, "final events are in the bucket", seconds=60)
+        before = in_bucket()
+        with s3.refusing():
+            world.tell_a_story()
+            alpha.mine(100)
+            world.until(world.equals_chains, "the store goes on without the bucket", seconds=60)
+            time.sleep(2)
+            alpha.mine(1)
+            time.sleep(2)
+        alpha.mine(1)
+        world.until(lambda: in_bucket() > before, "the bucket has caught up", seconds=60)
+    final = int(alpha.head()["number"], 16) - 64
+    assert len({row["message_id"] for row in messages_of_lake(spark, Lake(place)).collect()}) == 12
+    assert list(History(create_engine(folder.store_url), Lake(place)).disagreements()) == []
+    assert (Lake(place).last_block(alpha.chain_id) or 0) <= final
 
 
 def test_a_stream_outlives_a_restart_of_its_postgresql(

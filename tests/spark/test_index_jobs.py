@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from bridge.protocol.status import Status
@@ -16,6 +17,7 @@ from indexer.errors import FinalityViolatedError, IndexerError
 from indexer.jobs.index import check_chains
 from indexer.jobs.reconcile import messages_of_lake
 from indexer.jobs.repair import find_violation, repair
+from indexer.jobs.tables import write_tables
 from indexer.settings import SourceLimits, StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.compaction import BUCKETS
@@ -27,10 +29,9 @@ from indexer.sources.answers import WrongChainError
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
 from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
-from indexer.transforms.bucketed import write_lifecycles
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
-from tests.unit.index_world import executed, lane_pause_set, retried, routed, unfunded
+from tests.unit.index_world import executed, lane_pause_set, policy_set, received, retried, routed, unfunded
 
 
 def frame(spark: SparkSession, world: World, table: Any, schema: Any) -> DataFrame:
@@ -70,8 +71,10 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
 def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, world: World) -> None:
     sent = world.tell_a_story(7)
     world.beta.emit(log_of(executed(sent[0])))
-    paused = world.new_message()
-    world.alpha.emit(log_of(unfunded(world.new_message())), log_of(routed(paused)))
+    paused, ignored = world.new_message(), world.new_message()
+    world.alpha.emit(log_of(unfunded(world.new_message())), log_of(routed(paused)), log_of(routed(ignored)))
+    world.beta.emit(log_of(received(ignored, 1)))
+    world.beta.emit(log_of(policy_set(ignored.recipient, world.alpha.chain_id, 0b110, quorum=1)))
     world.beta.emit(log_of(lane_pause_set(world.alpha.chain_id, world.beta.time() + 1_000)))
     world.alpha.let_pass(100)
     world.beta.let_pass(100)
@@ -95,8 +98,13 @@ def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, w
     pauses = frame(spark, world, tables.pauses, schemas.PAUSES)
     found_stalled = stalled.stalled(messages, chains, policy, now, pauses=pauses).select("message_id").collect()
     assert {bytes(row.message_id) for row in found_stalled} == expected_stalled == set()
-    unpaused = stalled.stalled(messages, chains, policy, now).select("message_id").collect()
-    assert {bytes(row.message_id) for row in unpaused} == {sent[4].id, sent[5].id, paused.id}
+    unpaused = stalled.stalled(messages, chains, policy, now, receipts=receipts, events=events)
+    counts = {bytes(row.message_id): (row.counted, row.needed) for row in unpaused.collect()}
+    assert counts.keys() == {sent[4].id, sent[5].id, paused.id, ignored.id}
+    with world.reader() as reader:
+        shown = [reader.message(message_id) for message_id in counts]
+    assert list(counts.values()) == [(one.receipts, one.quorum) for one in shown if one]
+    assert counts[ignored.id] == (0, 1)
     found_divergences = divergence.divergences(messages, receipts, chains, events, policy, pauses=pauses).collect()
     assert [(row.kind, bytes(row.message_id)) for row in found_divergences] == expected_divergences
     assert expected_divergences == [("EXECUTED_TWICE", sent[0].id)]
@@ -136,7 +144,9 @@ def test_after_a_chain_went_back_to_a_lower_head_the_index_follows(spark: SparkS
                 chain.rpc("evm_revert", snapshot)
             world.until(world.equals_chains, f"index and chains agree {depth} blocks lower")
             with world.reader() as reader:
-                assert {reader.message(one.id).status for one in sent} == {Status.ORPHANED}  # type: ignore[union-attr]
+                found = [reader.message(one.id) for one in sent]
+                assert {one.status for one in found if one} == {Status.ORPHANED}
+                assert None not in found
             world.send(world.new_message())
             world.until(world.equals_chains, "index and chains agree after a new block")
 
@@ -189,7 +199,7 @@ def test_a_stalled_message_gets_one_request_from_the_running_stream_and_none_aga
         chain.let_pass(30)
     with world.indexing(spark):
         for chain in (world.alpha, world.beta):
-            chain.let_pass(40)
+            chain.let_pass(100)
         world.until(lambda: len(requested()) == 2, "a second request after the retry's own deadline")
     assert requested() == [(overdue.id, 1), (overdue.id, 2)]
 
@@ -222,9 +232,10 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     of_lake = rows(messages_of_lake(spark, lake))
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
-    written = write_lifecycles(spark, lake.files(), world.folder / "lifecycles")
-    assert len(written) == BUCKETS
-    assert rows(spark.read.parquet(*written)) == of_lake
+    (written, _) = write_tables(lake, spark)
+    files = DeltaTable(written.folder).file_uris()
+    assert len(files) == BUCKETS
+    assert rows(spark.read.parquet(*files)) == of_lake
     ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
     as_rows = (
         spark.read.format(evm.FORMAT)

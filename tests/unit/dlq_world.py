@@ -14,7 +14,8 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog, Draft, LogRecord, RecordKind, Sealer
-from bridge.records.outbox import Failure, FailureKind, OutboxEntry, Outcome
+from bridge.records.failures import Failure, FailureKind
+from bridge.records.outbox import OutboxEntry, Outcome
 from bridge.store import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from tests.builders import BETA, block, message, observed_range

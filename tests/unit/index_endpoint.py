@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 from eth_abi.abi import decode, encode
 
 from bridge.protocol.contracts import ROUTER
-from indexer.settings import SourceLimits
+from indexer.settings import EndpointLimits, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.index_logs import ALPHA, BETA, EMITTERS
-from tests.unit.index_world import SimulatedChain
+from tests.unit.index_world import SimulatedChain, routed, sent_message
 
 URL = "http://simulated"
+UNLIMITED = EndpointLimits()
 Misbehaviour = Callable[[str, Any], httpx.Response | None]
 
 
@@ -38,6 +39,11 @@ class Endpoint:
         max_range: blocks in one `eth_getLogs`; more is an error.
         final: the block that is final.
         timestamps: whether logs carry their block's time.
+        answers_ranges: the chain of another node, which answers instead when logs of a range are asked for, and whether it
+            answers the whole HTTP request then.
+        batches: whether requests may travel together.
+        faults: code and text of the error that a method, or a first parameter such as a block's tag, always gets.
+        call_result: what `eth_call` answers.
     """
 
     chain: SimulatedChain
@@ -47,24 +53,44 @@ class Endpoint:
     max_range: int = 1_000_000
     final: int | None = None
     timestamps: bool = True
+    answers_ranges: tuple[SimulatedChain, bool] | None = None
+    batches: bool = True
+    faults: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    call_result: str = "0x"
     calls: list[str] = field(default_factory=list)
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         document = json.loads(request.content)
         if isinstance(document, list):
-            return httpx.Response(200, json=[self._answer(item) for item in document])
+            if not self.batches:
+                return httpx.Response(400, text="one at a time")
+            others = [answer for item in document if (answer := self.misbehave(item["method"], item["params"]))]
+            lagging = self.answers_ranges is not None and self.answers_ranges[1] and any(map(_of_range, document))
+            return (others or [httpx.Response(200, json=[self._answer(item, lagging=lagging) for item in document])])[0]
         answer = self.misbehave(document["method"], document["params"])
         response = answer or httpx.Response(200, json=self._answer(document))
         self.afterwards(document["method"], document["params"])
         return response
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any], *, lagging: bool = False) -> dict[str, Any]:
         self.calls.append(request["method"])
+        node = self
+        if self.answers_ranges is not None and (lagging or _of_range(request)):
+            node = replace(self, chain=self.answers_ranges[0], answers_ranges=None)
         try:
-            result = getattr(self, "_" + request["method"])(*request["params"])
+            result = node._result(request["method"], request["params"])
         except RpcFaultError as error:
             return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": error.code, "message": str(error)}}
         return {"jsonrpc": "2.0", "id": request["id"], "result": result}
+
+    def _result(self, method: str, params: list[Any]) -> Any:
+        for asked in (method, *map(str, params[:1])):
+            if asked in self.faults:
+                raise RpcFaultError(*self.faults[asked])
+        return getattr(self, "_" + method)(*params)
+
+    def _eth_call(self, _call: dict[str, str], _block: dict[str, Any]) -> str:
+        return self.call_result
 
     def _eth_chainId(self) -> str:
         return hex(self.chain_id or self.chain.chain_id)
@@ -117,6 +143,12 @@ class WithRouter(Endpoint):
     pruned_below: int = 0
     asked: list[int] = field(default_factory=list)
 
+    def _result(self, method: str, params: list[Any]) -> Any:
+        for asked in (method, *map(str, params[:1])):
+            if asked in self.faults:
+                raise RpcFaultError(*self.faults[asked])
+        return getattr(self, "_" + method)(*params)
+
     def _eth_call(self, call: dict[str, str], block: dict[str, Any]) -> str:
         hashes = ["0x" + known.hash.hex() for known in self.chain.blocks]
         if block["blockHash"] not in hashes or not block["requireCanonical"]:
@@ -139,12 +171,45 @@ class WithRouter(Endpoint):
         return "0x" + encode(["uint64", "uint192"], [len(ids) * at_this_lane, total]).hex()
 
 
+def _of_range(request: dict[str, Any]) -> bool:
+    return request["method"] == "eth_getLogs" and "fromBlock" in request["params"][0]
+
+
+def chain_of(blocks: int, *, every: int = 1) -> SimulatedChain:
+    """A chain with a routed message in every so many blocks."""
+    chain = SimulatedChain(ALPHA)
+    for number in range(1, blocks + 1):
+        chain.mine(*([routed(sent_message(number))] if number % every == 0 else []))
+    return chain
+
+
+def chain_copy(chain: SimulatedChain, last: int, *, branch: int = 0) -> SimulatedChain:
+    """The chain up to a block, as a node sees it that goes its own way from there."""
+    copy = SimulatedChain(ALPHA, branch=branch)
+    copy.blocks = chain.blocks[: last + 1]
+    return copy
+
+
+def truth(chain: SimulatedChain) -> list[tuple[int, bytes]]:
+    """Block and block hash of each event of a chain."""
+    return [(number, block.hash) for number, block in enumerate(chain.blocks) for _ in block.events]
+
+
 def reader_of(
-    endpoint: Endpoint | dict[str, Endpoint], limits: SourceLimits, clock: Callable[[], float] = lambda: 0.0
+    endpoint: Endpoint | dict[str, Endpoint],
+    limits: SourceLimits,
+    clock: Callable[[], float] = lambda: 0.0,
+    endpoints: EndpointLimits = UNLIMITED,
 ) -> ChainReader:
     """A reader that talks to one endpoint, or to several by URL."""
     by_url = endpoint if isinstance(endpoint, dict) else {URL: endpoint}
     chain = next(iter(by_url.values())).chain
-    config = ChainConfig(chain_id=chain.chain_id, urls=tuple(by_url), start_block=0, emitters=EMITTERS[chain.chain_id])
+    config = ChainConfig(
+        chain_id=chain.chain_id,
+        urls=tuple(by_url),
+        start_block=0,
+        emitters=EMITTERS[chain.chain_id],
+        endpoints=endpoints,
+    )
     transport = httpx.MockTransport(lambda request: by_url[str(request.url).rstrip("/")].handle(request))
     return ChainReader(config, limits, clock=clock, transport=transport)

@@ -1,11 +1,13 @@
 """Kills a process that fills store and lake, at chosen system calls, and looks whether the next one finishes the work.
 
-`python -m tests.unit.index_sink_sweep FOLDER POINT…` prints, as JSON, per point, such as `fsync:3`, whether the process was killed
-before the third `fsync` of one of its threads, and what is wrong afterwards: an empty text if nothing is.
+`python -m tests.unit.index_sink_sweep [--lake URL] FOLDER POINT…` prints, as JSON, per point, such as `fsync:3`, whether the process was killed
+before the third `fsync` of one of its threads, and what is wrong afterwards: an empty text if nothing is. At every second point the store
+forgets what has ended at once; at the others it keeps all, so that all of it can be compared.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from indexer.jobs.maintain import maintain
+from indexer.place import Place
 from indexer.settings import IndexFolder, IndexSettings
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
@@ -46,11 +49,14 @@ def story() -> tuple[SimulatedChain, SimulatedChain]:
     return alpha, beta
 
 
-def work(folder: Path) -> None:
+FORGETS, KEEPS = 0, 10**9  # seconds that the store keeps a message after it has ended
+
+
+def work(folder: Path, place: Place, keep_ended: int = FORGETS) -> None:
     """Reads what is missing, in rounds, with everything that a running index does to its files."""
-    lake = Lake(folder / "lake")
+    lake = Lake(place)
     store = Store(f"sqlite:///{folder / 'index.db'}", archive=lake.events_of)
-    settings = IndexSettings(folder=IndexFolder(path=folder), keep_ended=0, keep_versions=0)
+    settings = IndexSettings(folder=IndexFolder(path=folder), keep_ended=keep_ended, keep_versions=0)
     for head in (5, 9, 12):
         for chain in story():
             position = store.positions().get(chain.chain_id)
@@ -62,9 +68,9 @@ def work(folder: Path) -> None:
     store.close()
 
 
-def wrong(folder: Path) -> str:
+def wrong(folder: Path, place: Place, keep_ended: int = FORGETS) -> str:
     """What store and lake have that the chains have not, or lack."""
-    lake = Lake(folder / "lake")
+    lake = Lake(place)
     store = Store(f"sqlite:///{folder / 'index.db'}")
     fresh = Store("sqlite://")
     try:
@@ -77,10 +83,10 @@ def wrong(folder: Path) -> str:
                 return f"chain {chain_id}: the events are not the chain's"
             if lake.last_block(chain_id) != 10:
                 return f"chain {chain_id}: the lake ends with block {lake.last_block(chain_id)}"
-        whole = {row[0]: row for row in contents(fresh)["messages"]}
-        kept = {row[0]: row for row in contents(store)["messages"]}
-        if any(whole[one] != row for one, row in kept.items()):
-            return "a message is not what its events say"
+        for table in ("messages", "receipts"):
+            whole, kept = contents(fresh)[table], contents(store)[table]
+            if set(kept) - set(whole) or (keep_ended == KEEPS and kept != whole):
+                return f"{table} are not what the events say"
         if found := [item.evidence for item in History(store.engine, lake).disagreements()]:
             return f"store and lake disagree: {found}"
         return ""
@@ -122,28 +128,33 @@ def wait_until_traced() -> None:
         time.sleep(0.005)
 
 
-def try_point(folder: Path, point: str) -> dict[str, object]:
-    ended = in_child(lambda: work(folder), point)
+def try_point(folder: Path, place: Place, point: str, keep_ended: int) -> dict[str, object]:
+    ended = in_child(lambda: work(folder, place, keep_ended), point)
     killed = ended == -signal.SIGKILL
-    again = in_child(lambda: work(folder))
+    again = in_child(lambda: work(folder, place, keep_ended))
     if again:
         return {"point": point, "killed": killed, "wrong": f"the next run ended with {again}"}
     answer = folder / "wrong"
 
     def look() -> None:
-        answer.write_text(wrong(folder))
+        answer.write_text(wrong(folder, place, keep_ended))
 
     ended = in_child(look)
     return {"point": point, "killed": killed, "wrong": f"looking ended with {ended}" if ended else answer.read_text()}
 
 
 def main() -> None:
-    root = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lake", help="an S3 bucket's URL, instead of a folder")
+    parser.add_argument("root", type=Path)
+    parser.add_argument("points", nargs="+")
+    told = parser.parse_args()
     found = []
-    for position, point in enumerate(sys.argv[2:]):
-        folder = root / str(position)
+    for position, point in enumerate(told.points):
+        folder = told.root / str(position)
         folder.mkdir()
-        found.append(try_point(folder, point))
+        lake = Place.of(told.lake) / str(position) if told.lake else Place.of(folder / "lake")
+        found.append(try_point(folder, lake, point, (FORGETS, KEEPS)[position % 2]))
         sys.stderr.write(f"{found[-1]}\n")
     print(json.dumps(found))
 

@@ -43,13 +43,13 @@ def retried(sent: Message, attempt: int, gmps: int = 0b1) -> Event:
     }
 
 
-def received(sent: Message, gmp: int, receipts: int = 1) -> Event:
+def received(sent: Message, gmp: int, receipts: int = 1, quorum: int | None = None) -> Event:
     return "MessageReceived", {
         "message_id": sent.id,
         "source_chain": sent.source_chain,
         "gmp": gmp,
         "receipts": receipts,
-        "quorum": sent.quorum,
+        "quorum": sent.quorum if quorum is None else quorum,
         "payload_hash": keccak(sent.payload),
     }
 
@@ -139,6 +139,10 @@ def gmp_pause_set(gmp: int, until: int) -> Event:
 
 def policy_set(recipient: bytes, chain: int, gmps: int, quorum: int = 1) -> Event:
     return "PolicySet", {"recipient": "0x" + recipient[12:].hex(), "chain": chain, "quorum": quorum, "gmps": gmps}
+
+
+def floor_set(chain: int, floor: int) -> Event:
+    return "FloorSet", {"chain": chain, "floor": floor}
 
 
 def absorbed(sent: Message, gmp: int, **changes: Any) -> Event:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bridge.chains.answers import Meaning, RpcError, meaning_of, revert_data
+from bridge.chains.answers import RpcError, revert_data
+from bridge.protocol.node_errors import Meaning
 
 SELECTOR = "0xdeadbeef"
 
@@ -13,7 +14,7 @@ CORPUS = tomllib.loads((Path(__file__).resolve().parents[1] / "golden" / "node_a
 
 @pytest.mark.parametrize("said", CORPUS, ids=[f"{said['client']}: {said['text'][:50]}" for said in CORPUS])
 def test_a_clients_words_have_their_meaning(said: dict[str, Any]) -> None:
-    assert meaning_of(RpcError("eth_any", said["code"], said["text"])) is Meaning[said["meaning"]]
+    assert RpcError("eth_any", said["code"], said["text"]).meaning is Meaning[said["meaning"]]
 
 
 def test_the_corpus_holds_every_client_and_every_meaning() -> None:
@@ -26,8 +27,8 @@ def test_the_corpus_holds_every_client_and_every_meaning() -> None:
     "reason", ["nonce too low", "insufficient funds", "already known", "rate limit", "block range"]
 )
 def test_what_a_contract_writes_into_its_reason_does_not_change_that_it_reverted(reason: str) -> None:
-    assert meaning_of(RpcError("eth_call", 3, reason)) is Meaning.REVERTED
-    assert meaning_of(RpcError("eth_call", -32000, f"execution reverted: {reason}")) is Meaning.REVERTED
+    assert RpcError("eth_call", 3, reason).meaning is Meaning.REVERTED
+    assert RpcError("eth_call", -32000, f"execution reverted: {reason}").meaning is Meaning.REVERTED
 
 
 @pytest.mark.parametrize(
@@ -51,4 +52,4 @@ def test_a_revert_without_data_has_none(data: object) -> None:
 
 @pytest.mark.parametrize("body", ["text", None, [], {"message": None}, {"code": "x"}])
 def test_an_error_of_no_known_form_is_kept_as_text(body: object) -> None:
-    assert isinstance(meaning_of(RpcError.from_json("eth_call", body)), Meaning)
+    assert isinstance(RpcError.from_json("eth_call", body).meaning, Meaning)

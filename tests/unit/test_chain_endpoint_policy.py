@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 from bridge.chains import EndpointPolicy, EvmChain
-from bridge.ports import TransientError
-from tests.unit.rpc_server import Answer, Behaviour, RpcServer
+from bridge.ports import Call, TransientError
+from tests.unit.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
 ADDRESS = "0x" + "ab" * 20
@@ -41,7 +41,7 @@ def chain_up_to(head: int, branch: int = 1, logs: list[dict[str, Any]] | None = 
         if method == "eth_getLogs":
             return {"result": logs or []}
         if method != "eth_getBlockByNumber":
-            return {"result": hex(branch)}
+            return {"result": f"0x{branch:02x}"}
         number = head if params[0] == "latest" else int(params[0], 16)
         block = {"number": hex(number), "hash": f"0x{branch:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}
         return {"result": block if number <= head else None}
@@ -83,6 +83,56 @@ async def test_one_lying_endpoint_of_three_is_outvoted_on_blocks_and_logs(serve:
         assert block is not None
         assert block.hash == (1).to_bytes(32)
         assert [log.data for log in await chain.logs(5, 5, [ADDRESS], [TOPIC])] == [b""]
+
+
+async def test_one_lying_endpoint_of_three_makes_no_delivery_received_and_can_not_spoil_the_answer_with_an_error(
+    serve: Serve,
+) -> None:
+    liar, *honest = [await serve(chain_up_to(9, branch)) for branch in (2, 1, 1)]
+    call = Call(to=ADDRESS, data=b"hasReceived")
+    async with await EvmChain.connect(ALPHA, [liar.url, *(one.url for one in honest)], agreement=2) as chain:
+        assert await chain.call(call) == bytes.fromhex("02"), "which is why it is asked of several"
+        assert await chain.call(call, agreed=True) == bytes.fromhex("01")
+        liar.behaviour = lambda *_: error(3, "execution reverted")
+        assert await chain.call(call, agreed=True) == bytes.fromhex("01")
+
+
+def finalized_at(height: int) -> Behaviour:
+    return lambda _method, params: {
+        "result": {
+            "number": hex(height if params == ["finalized", False] else 99),
+            "hash": "0x" + "01" * 32,
+            "parentHash": "0x" + "00" * 32,
+            "timestamp": "0x1",
+        }
+    }
+
+
+@pytest.mark.parametrize(("agreement", "height"), [(1, 90), (2, 64), (3, 32)])
+async def test_final_is_what_as_many_endpoints_call_so_as_have_to_agree(
+    serve: Serve, agreement: int, height: int
+) -> None:
+    urls = [(await serve(finalized_at(number))).url for number in (90, 32, 64)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
+        assert await chain.height_of("finalized") == height
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+async def test_a_chain_without_the_tag_is_told_from_one_that_is_not_there(serve: Serve, agreement: int) -> None:
+    urls = [(await serve(lambda *_: error(-32602, "invalid argument 0: hex string without 0x prefix"))).url] * 2
+    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
+        with pytest.raises(
+            TransientError, match=r"'safe'.* needs a deployments file without finality, and confirmations"
+        ):
+            await chain.height_of("safe")
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+async def test_a_young_chain_has_no_final_block_yet(serve: Serve, agreement: int) -> None:
+    urls = [(await serve(lambda *_: {"result": None})).url for _ in range(2)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
+        with pytest.raises(TransientError, match="has no finalized block yet"):
+            await chain.height_of("finalized")
 
 
 async def test_endpoints_that_do_not_agree_give_no_answer(serve: Serve) -> None:
@@ -141,6 +191,40 @@ async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> N
             await chain.head()
         behind.behaviour = chain_up_to(10)
         assert (await chain.head()).number == 10
+
+
+async def test_an_endpoint_on_another_branch_is_not_gone_over_to_until_no_other_has_answered_for_a_while(
+    serve: Serve,
+) -> None:
+    preferred, forked = await serve(chain_up_to(9, 1)), await serve(chain_up_to(12, 2))
+    urls = [preferred.url, forked.url]
+    async with await EvmChain.connect(ALPHA, urls, retry_seconds=0.3, branch_seconds=1) as chain:
+        ours = await chain.head()
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        with pytest.raises(TransientError, match=r"it is on another branch: its block 9 is 0x0+2, and ours 0x0+1"):
+            await chain.head()
+        preferred.behaviour = chain_up_to(9, 1)
+        assert await chain.head() == ours, "and while ours answers, no time counts"
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        began = time.monotonic()
+        while True:
+            try:
+                head = await chain.head()
+                break
+            except TransientError:
+                assert time.monotonic() - began < 30
+        assert time.monotonic() - began >= 1
+        assert (head.number, head.hash) == (12, (2).to_bytes(32, "big"))
+
+
+async def test_a_reorg_of_the_endpoint_that_answers_is_followed_and_so_is_its_branch(serve: Serve) -> None:
+    preferred, other = await serve(chain_up_to(9, 1)), await serve(chain_up_to(9, 2))
+    async with await EvmChain.connect(ALPHA, [preferred.url, other.url], retry_seconds=0.3) as chain:
+        await chain.head()
+        preferred.behaviour = chain_up_to(9, 2)
+        await chain.head()
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        assert (await chain.head()).hash == (2).to_bytes(32, "big")
 
 
 async def test_requests_to_an_endpoint_keep_their_distance(serve: Serve) -> None:

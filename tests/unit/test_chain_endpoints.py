@@ -10,7 +10,14 @@ import pytest
 from aiohttp import web
 
 from bridge.chains import EvmChain, WrongChainIdError
-from bridge.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
+from bridge.ports import (
+    Call,
+    CallRevertedError,
+    FeesTooHighError,
+    InsufficientFundsError,
+    TerminalError,
+    TransientError,
+)
 from tests.unit.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
@@ -284,7 +291,11 @@ async def test_fees_outlast_a_rising_base_fee_and_always_offer_a_tip(serve: Serv
     )
     async with await EvmChain.connect(ALPHA, [server.url]) as chain:
         fees = await chain.fees()
+        limited = await chain.fees(150)
+        with pytest.raises(FeesTooHighError, match="wants 101 wei per gas, more than the limit of 100"):
+            await chain.fees(100)
     assert (fees.max_fee, fees.priority_fee) == (201, 1)
+    assert (limited.max_fee, limited.priority_fee) == (150, 1)
 
 
 async def test_a_closed_chain_opens_no_connection_behind_its_owners_back(serve: Serve) -> None:

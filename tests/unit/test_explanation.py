@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.explanation import Explanation, IndexView, Stage, explain
-from bridge.ports import Dispatch
+from bridge.explanation import Explanation, IndexView, Stage, explain, lag_of
+from bridge.ports import Block, Dispatch
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.records.outbox import Failure, FailureKind, OutboxEntry
+from bridge.records.failures import Failure, FailureKind
+from bridge.records.outbox import OutboxEntry
 
 NOW = 1_000.0
 MESSAGE = Message(
@@ -177,3 +179,30 @@ def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to
     assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
     assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED
     assert explained(given_up(Gmp.AXELAR), executed=True).status is Status.EXECUTED
+
+
+@pytest.mark.parametrize(
+    ("head", "time", "halted", "said"),
+    [
+        (100, 1_000, None, None),
+        (101, 1_012, None, None),  # a block that the index is about to read
+        (220, 1_240, None, "120 blocks (240 s) behind"),
+        (100, 1_000, "it took back block 90", "0 blocks (0 s) behind, halted: it took back block 90"),
+    ],
+)
+def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
+    head: int, time: int, halted: str | None, said: str | None
+) -> None:
+    record = ChainRecord(
+        chain_id=1,
+        block=100,
+        block_time=1_000,
+        head_block=100,
+        final_block=90,
+        lake_block=None,
+        lag_seconds=0,
+        quarantined=0,
+        halted=halted,
+    )
+    lag = lag_of(record, Block(head, bytes(32), bytes(32), time))
+    assert (lag.text if lag else None) == said

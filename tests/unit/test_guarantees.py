@@ -162,21 +162,12 @@ def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> N
         reliable(Reliability(source_finality=780))
 
 
-@pytest.mark.requirement("OIP-51", "X-3")
-def test_a_capacity_that_evicts_what_could_come_again_is_refused_naming_both() -> None:
-    reliable(Reliability(dedup_capacity=100_000, messages_per_second=100_000 / (30 * 86_400)))
-    with pytest.raises(
-        PolicyError, match=r"dedup capacity is 100000 ids, fewer than the .* that come in the dedup window"
-    ):
-        reliable(Reliability(dedup_capacity=100_000))
-
-
 @pytest.mark.requirement("SF-51", "SF-79")
 def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
     with pytest.raises(SettingsError) as refused:
-        Settings.load(retention=700, reliability={"lock_ttl": 10, "dedup_capacity": 1})
+        Settings.load(retention=700, reliability={"lock_ttl": 10})
     text = str(refused.value)
-    for words in ("dedup window is 700 s", "lock TTL is 10 s", "dedup capacity is 1 ids"):
+    for words in ("dedup window is 700 s", "lock TTL is 10 s"):
         assert re.search(re.escape(words), text), text
 
 

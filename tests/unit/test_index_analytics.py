@@ -105,6 +105,11 @@ def test_deliveries_of_one_transaction_share_its_cost_and_those_of_an_unknown_on
     assert [(cost.gmp, cost.deliveries) for cost in gmp_costs(together, costs)] == [(1, 1), (3, 1)]
 
 
+def test_a_delivery_pays_its_part_of_a_transaction_though_others_in_it_are_too_old_to_be_counted() -> None:
+    costs = {(BETA, THREE[0].transaction): TransactionCost(gas=2_000, gas_paid=4_000, value=0, deliveries=20)}
+    assert paid_for([THREE[0]], costs) == {(THREE[0].message_id, 1): (100, 200)}
+
+
 def test_fees_are_per_set_of_gmps_and_leave_out_messages_that_were_retried() -> None:
     others = [
         replace(delivery(4, 1, 10, dispatched=frozenset({1})), source_transaction=b"\x02" * 32),

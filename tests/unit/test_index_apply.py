@@ -22,6 +22,7 @@ from tests.unit.index_world import (
     Event,
     SimulatedChain,
     absorbed,
+    adapter_revoked,
     apply,
     arrived_after_end,
     cancellation_requested,
@@ -32,9 +33,11 @@ from tests.unit.index_world import (
     executed,
     expired,
     failed,
+    floor_set,
     gmp_pause_set,
     lane_pause_set,
     new_world,
+    policy_set,
     received,
     reported,
     retried,
@@ -83,7 +86,7 @@ def destination_events(draw: st.DrawFn) -> Event:
     return draw(
         st.sampled_from(
             [
-                received(sent, gmp),
+                received(sent, gmp, draw(st.integers(0, 3)), quorum=draw(st.integers(1, 3))),
                 executed(sent),
                 failed(sent),
                 failed(sent, b"other"),
@@ -93,6 +96,9 @@ def destination_events(draw: st.DrawFn) -> Event:
                 arrived_after_end(sent, gmp),
                 lane_pause_set(ALPHA, START + draw(st.integers(0, 20))),
                 gmp_pause_set(gmp, START + draw(st.integers(0, 20))),
+                adapter_revoked(gmp, bytes(20)),
+                policy_set(sent.recipient, ALPHA, draw(st.integers(0, 0b111)), draw(st.integers(0, 3))),
+                floor_set(ALPHA, draw(st.integers(0, 3))),
             ]
         )
     )

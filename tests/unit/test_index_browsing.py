@@ -138,7 +138,7 @@ def test_no_page_sorts_or_scans_a_whole_table(browser: IndexBrowser, ask: Callab
     try:
         ask(browser)
     finally:
-        browser._rows = rows  # type: ignore[method-assign]
+        browser._rows = rows  # type: ignore[method-assign]  # as it was
     assert plans
     on_tables = [step for step in plans if re.search(r" (messages|events|receipts)\b", step)]
     assert all("USING" in step for step in on_tables), plans

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import stamina
 
-from indexer.sources.answers import RefusedError, TransientRpcError
+from indexer.sources.answers import NoAccessError, TransientRpcError
 from indexer.sources.rpc import ChainRpc
 
 LONG = "0x" + "ab" * 1_000_000
@@ -78,7 +78,7 @@ def test_a_connection_that_the_server_has_closed_is_made_anew(rpc: ChainRpc) -> 
 
 
 def test_a_server_that_wants_a_key_is_asked_no_more(rpc: ChainRpc) -> None:
-    with pytest.raises(RefusedError, match="wants a key"):
+    with pytest.raises(NoAccessError, match="wants a key"):
         rpc.call("forbidden")
 
 

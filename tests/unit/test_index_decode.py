@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pytest
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from bridge.protocol.events import EventDecodingError, decode_event
 from bridge.protocol.message import Kind
 from indexer import schemas
+from indexer.decode import abi
 from indexer.decode.events import events_table
 from indexer.decode.logs import MalformedLogsError, raw_logs
 from tests.unit.index_logs import (
@@ -94,6 +98,7 @@ def as_columns(event: Any) -> dict[str, Any]:
     }
 
 
+@settings(deadline=None)
 @given(logs=st.lists(genuine_logs(), max_size=12))
 def test_columns_equal_what_eth_abi_decodes_log_by_log(logs: list[tuple[str, list[bytes], bytes]]) -> None:
     book = LogBook()
@@ -157,6 +162,59 @@ def test_what_eth_abi_refuses_is_quarantined_with_its_reason_and_the_log_as_it_w
         assert row["topics"] == b"".join(topics)
         assert row["data"] == data
         assert row["message_id"] is None
+
+
+def decoded_by_columns(kinds: list[str], blobs: list[bytes]) -> tuple[list[list[Any]], list[str]]:
+    """Per parameter its values in all rows, and per row its error."""
+    lengths = np.array([len(blob) for blob in blobs], np.int64)
+    flat = np.frombuffer(b"".join(blobs), np.uint8)
+    rows = abi.Rows(flat, np.cumsum(lengths) - lengths, lengths)
+    columns: list[list[Any]] = []
+    for position, kind in enumerate(kinds):
+        words = rows.words(np.full(len(blobs), 32 * position, np.int64))
+        if kind == "bytes":
+            starts, sizes = abi.dynamic_bytes(rows, words, 32 * len(kinds), "it")
+            columns.append(abi.binary_column(flat, starts, sizes).to_pylist())
+        elif kind == "bool":
+            columns.append(abi.boolean(rows, words, "it").tolist())
+        elif kind == "address":
+            columns.append(["0x" + word[12:].tobytes().hex() for word in abi.address(rows, words, "it")])
+        elif kind == "bytes32":
+            columns.append([word.tobytes() for word in words])
+        else:
+            columns.append(abi.unsigned(rows, words, int(kind.removeprefix("uint")), "it").tolist())
+    return columns, rows.errors.tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kinds=st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=8),
+    data=st.data(),
+    damage=st.lists(
+        st.tuples(st.integers(0, 10_000), st.integers(0, 255), st.integers(-40, 40)) | st.none(), max_size=4
+    ),
+)
+def test_data_of_any_signature_is_decoded_and_refused_as_eth_abi_does(
+    kinds: list[str], data: st.DataObject, damage: list[tuple[int, int, int] | None]
+) -> None:
+    blobs = []
+    for harm in (None, *damage):
+        blob = bytearray(encode(kinds, [data.draw(VALUES[kind]) for kind in kinds]))
+        if harm is not None:
+            position, value, cut = harm
+            blob[position % len(blob)] = value
+            blob = blob[:cut] if cut < 0 else blob + bytearray(cut)
+        blobs.append(bytes(blob))
+    columns, errors = decoded_by_columns(kinds, blobs)
+    assert not errors[0]
+    for row, encoded in enumerate(blobs):
+        try:
+            expected = list(decode(kinds, encoded))
+        except (DecodingError, OverflowError):  # the latter of a size that no memory has
+            assert errors[row]
+        else:
+            if not errors[row]:
+                assert [column[row] for column in columns] == expected
 
 
 def test_an_unknown_event_is_kept_raw_and_is_no_error() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from indexer.divergences import MEANINGS
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.reading import IndexReader
 from indexer.settings import StallPolicy
+from indexer.sinks.limits import set_limits
 from indexer.sinks.store import Store
 from indexer.transforms.lanes import Direction, LaneTotal
 from tests.unit.index_logs import ADAPTERS, ALPHA, BETA
@@ -30,9 +31,11 @@ from tests.unit.index_world import (
     executed,
     expired,
     failed,
+    floor_set,
     gmp_pause_set,
     lane_pause_set,
     new_world,
+    policy_set,
     received,
     reported,
     retried,
@@ -87,6 +90,31 @@ def executed_without_quorum(world: World) -> None:
     world.beta.mine(executed(SENT), received(SENT, 1))
 
 
+def executed_over_a_voided_receipt(world: World) -> None:
+    sent = sent_message(quorum=2)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(adapter_added(1, ADAPTERS[BETA]), adapter_added(2, ADAPTERS[BETA]))
+    world.beta.mine(received(sent, 1), adapter_revoked(1, ADAPTERS[BETA]), received(sent, 2, 1), executed(sent))
+
+
+def executed_over_a_gmp_that_its_recipient_does_not_allow(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(policy_set(SENT.recipient, ALPHA, 0b110, quorum=1))
+    world.beta.mine(received(SENT, 1, 0), executed(SENT))
+
+
+def executed_with_less_than_its_recipient_demands(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(policy_set(SENT.recipient, ALPHA, 0b111, quorum=2))
+    world.beta.mine(received(SENT, 1, 1, quorum=2), executed(SENT))
+
+
+def executed_with_less_than_its_sender_asked_for(world: World) -> None:
+    sent = sent_message(quorum=2)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1, 1, quorum=1), executed(sent))
+
+
 def executed_after_expiry(world: World) -> None:
     world.alpha.mine(routed(SENT))
     world.beta.mine(lane_pause_set(ALPHA, START + 110), time=START + 10)
@@ -134,6 +162,10 @@ OF_A_MESSAGE: dict[Callable[[World], None], str] = {
     executed_twice: "EXECUTED_TWICE",
     payload_differs: "PAYLOAD_DIFFERS",
     executed_without_quorum: "EXECUTED_WITHOUT_QUORUM",
+    executed_over_a_voided_receipt: "EXECUTED_WITHOUT_QUORUM",
+    executed_over_a_gmp_that_its_recipient_does_not_allow: "EXECUTED_WITHOUT_QUORUM",
+    executed_with_less_than_its_recipient_demands: "EXECUTED_WITHOUT_QUORUM",
+    executed_with_less_than_its_sender_asked_for: "EXECUTED_WITHOUT_QUORUM",
     executed_after_expiry: "EXECUTED_AFTER_EXPIRY",
     receipt_without_creation: "RECEIPT_WITHOUT_CREATION",
     receipt_over_unused_gmp: "RECEIPT_OVER_UNUSED_GMP",
@@ -148,7 +180,7 @@ OF_A_MESSAGE: dict[Callable[[World], None], str] = {
 @pytest.mark.parametrize("fault", OF_A_MESSAGE, ids=lambda fault: fault.__name__)
 def test_a_seeded_fault_is_found_and_nothing_else(world: World, fault: Callable[[World], None]) -> None:
     fault(world)
-    ids = {sent_message(quorum=1).id, SENT.id}
+    ids = {sent_message(quorum=1).id, sent_message(quorum=2).id, SENT.id}
     ((kind, message_id),) = world.found()
     assert kind == OF_A_MESSAGE[fault]
     assert message_id in ids
@@ -211,9 +243,50 @@ def test_a_world_without_faults_has_no_divergence(world: World) -> None:
     assert world.found() == []
 
 
+def test_a_quorum_that_was_lowered_raised_or_taken_back_meanwhile_is_no_divergence(world: World) -> None:
+    recipient = SENT.recipient
+    sent = [sent_message(nonce, quorum=1) for nonce in range(1, 6)]
+    world.alpha.mine(*[routed(one) for one in sent])
+    world.beta.mine(policy_set(recipient, ALPHA, 0b111, quorum=3), *[received(one, 1, 1, quorum=3) for one in sent])
+    world.beta.mine(policy_set(recipient, ALPHA, 0b011, quorum=2))
+    world.beta.mine(received(sent[0], 2, 2, quorum=2), executed(sent[0]))
+    world.beta.mine(received(sent[1], 3, 1, quorum=2))  # of a GMP that is no longer allowed
+    world.beta.mine(policy_set(recipient, ALPHA, 0b101, quorum=1), executed(sent[1]))
+    world.beta.mine(policy_set(recipient, ALPHA, 0, quorum=0), floor_set(ALPHA, 2))
+    world.beta.mine(received(sent[2], 3, 2, quorum=2), executed(sent[2]))
+    world.beta.mine(floor_set(ALPHA, 1), executed(sent[3]))
+    world.beta.mine(policy_set(recipient, ALPHA, 0b1111, quorum=4), received(sent[4], 2, 2, quorum=3))
+    world.beta.mine(received(sent[4], 3, 3, quorum=3), executed(sent[4]))  # a raise does not apply to it
+    assert world.found() == []
+
+
+def test_a_gmp_that_delivers_again_after_its_revocation_counts_for_the_execution_after_that(world: World) -> None:
+    sent = [sent_message(nonce, quorum=2) for nonce in range(1, 3)]
+    world.alpha.mine(*[routed(one) for one in sent])
+    world.beta.mine(adapter_added(1, ADAPTERS[BETA]), adapter_added(2, ADAPTERS[BETA]))
+    world.beta.mine(*[received(one, 1) for one in sent], received(sent[1], 2, 2), executed(sent[1]))
+    world.beta.mine(adapter_revoked(1, ADAPTERS[BETA]), received(sent[0], 2, 1), adapter_added(1, ADAPTERS[BETA]))
+    world.beta.mine(received(sent[0], 1, 2), executed(sent[0]), received(sent[1], 1, 2))
+    assert world.found() == []
+
+
+def test_a_lane_that_was_paused_or_may_take_longer_is_not_silent(world: World) -> None:
+    paused, patient = sent_message(1, quorum=1), sent_message(2, quorum=1, kind=Kind.STATE_SYNC, ttl=5_000)
+    world.alpha.mine(routed(paused), routed(patient))
+    world.beta.mine(lane_pause_set(ALPHA, START + 1_500), time=START + 2)
+    set_limits(world.store.engine, replace(POLICY, by_kind={Kind.STATE_SYNC: 1_200}))
+    world.beta.mine(time=START + 2_400)
+    assert world.found() == []
+    set_limits(world.store.engine, replace(POLICY, by_kind={Kind.STATE_SYNC: 1_200}))
+    world.beta.mine(time=START + 2_500)
+    assert world.found() == [("SILENT", paused.id)]
+    world.beta.mine(time=START + 2_700)
+    assert sorted(world.found()) == sorted([("SILENT", paused.id), ("SILENT", patient.id)])
+
+
 def test_every_kind_that_a_test_seeds_has_a_meaning_and_every_meaning_a_test() -> None:
     seeded = set(OF_A_MESSAGE.values()) | {"NONCE_GAP", "FAN_OUT_DIFFERS", "LANE_DIFFERS"}
-    elsewhere = {"STORE_DIFFERS_FROM_LAKE", "FINALITY_VIOLATED"}  # test_index_repair
+    elsewhere = {"STORE_DIFFERS_FROM_LAKE", "FINALITY_VIOLATED"}  # test_index_restore, test_index_repair
     assert seeded | elsewhere == MEANINGS.keys()
 
 

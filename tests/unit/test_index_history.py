@@ -80,13 +80,25 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_the_messages_of_the_lake_alone_are_those_that_are_served(world: World) -> None:
     found = from_lake(world.store.engine, world.lake)
     assert found.is_equal
-    assert (found.messages, found.too_new, found.let_go) == (3, 3, 0)
+    assert (found.messages, found.receipts, found.too_new, found.let_go) == (3, 9, 3, 0)
     assert found.events == 4 + 3 + 8
 
 
 def test_a_store_that_is_wrong_about_a_message_differs_from_the_lake_and_from_the_chains(world: World) -> None:
     with world.store.engine.begin() as connection:
         connection.execute(update(tables.messages).where(tables.messages.c.message_id == SENT[0].id).values(attempts=7))
+    assert from_lake(world.store.engine, world.lake).different == (SENT[0].id,)
+    assert world.rebuilt_from_chains() == (False, 1, 0)
+
+
+@pytest.mark.parametrize("wrong", ["changed", "lost"])
+def test_a_store_that_is_wrong_about_a_receipt_differs_from_the_lake_and_from_the_chains(
+    world: World, wrong: str
+) -> None:
+    its = tables.receipts.c.message_id == SENT[0].id
+    with world.store.engine.begin() as connection:
+        change = update(tables.receipts).where(its).values(duplicates=7) if wrong == "changed" else None
+        connection.execute(delete(tables.receipts).where(its) if change is None else change)
     assert from_lake(world.store.engine, world.lake).different == (SENT[0].id,)
     assert world.rebuilt_from_chains() == (False, 1, 0)
 

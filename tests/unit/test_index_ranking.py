@@ -10,6 +10,7 @@ import pytest
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.store.index_requests import IndexRequests
+from tests.unit.index_clock import World
 from tests.unit.index_world import (
     Event,
     adapter_added,
@@ -21,7 +22,6 @@ from tests.unit.index_world import (
     routed,
     sent_message,
 )
-from tests.unit.test_index_retries import World
 
 H, A, W, L, C = Gmp
 ALL = 0b11111

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from sqlalchemy import select
 
 from bridge.protocol.status import Status
 from indexer.jobs.repair import find_violation, mark, repair
+from indexer.jobs.stream import Stream
 from indexer.reading import IndexReader
-from indexer.settings import SourceLimits
+from indexer.settings import IndexFolder, IndexSettings, SourceLimits
+from indexer.sinks import tables
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
-from indexer.sources.chain import ChainReader
+from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.index_endpoint import Endpoint, reader_of
-from tests.unit.index_logs import ALPHA, BETA
+from tests.unit.index_logs import ALPHA, BETA, EMITTERS
 from tests.unit.index_world import (
     START,
     SimulatedChain,
@@ -150,3 +154,19 @@ def test_a_repair_cut_off_after_any_step_is_finished_by_the_next(
     promote(world.store, world.lake, STARTS)
     assert world.lake.events(BETA, 0, 9) == world.beta.events(0, world.beta.head)
     assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.EXECUTED, Status.ROUTED]
+
+
+def test_a_chain_that_halts_and_then_does_not_answer_ends_no_other(world: World) -> None:
+    class Unused:
+        """No query is started."""
+
+    chains = [
+        ChainConfig(chain_id=chain, urls=("http://127.0.0.1:1",), start_block=0, emitters=EMITTERS[chain])
+        for chain in (ALPHA, BETA)
+    ]
+    settings = IndexSettings(folder=IndexFolder(path=world.folder))
+    stream = Stream(cast("Any", Unused()), chains, settings, store=world.store, lake=world.lake, clock=lambda: START)
+    stream._note_halts({BETA: "beta took back block 3"})
+    with world.store.engine.connect() as connection:
+        halted = {row.chain_id: row.halted for row in connection.execute(select(tables.chains))}
+    assert halted == {ALPHA: None, BETA: "beta took back block 3"}

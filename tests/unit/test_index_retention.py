@@ -175,7 +175,7 @@ def test_the_state_of_an_earlier_version_can_still_be_asked_for(world: World) ->
 
 
 def test_files_that_no_commit_names_are_swept_and_those_of_the_version_stay(world: World) -> None:
-    orphan = world.lake.folder / "part-orphan.parquet"
+    orphan = Path(world.lake.folder.root) / "part-orphan.parquet"
     orphan.write_bytes(b"left by a crash")
     world.lake.vacuum(0)
     assert not orphan.exists()

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
-from bridge.protocol.retry_requests import RetryRequest
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.reading import IndexReader
-from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.limits import set_limits
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
+from tests.unit.index_clock import POLICY, World, indexed_world
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     START,
-    SimulatedChain,
     apply,
     cancellation_requested,
     contents,
@@ -30,7 +27,6 @@ from tests.unit.index_world import (
     failed,
     gmp_pause_set,
     lane_pause_set,
-    new_world,
     received,
     retried,
     routed,
@@ -38,65 +34,11 @@ from tests.unit.index_world import (
     unfunded,
 )
 
-POLICY = StallPolicy(stall_after=100, max_lag=30, max_retries=3, requests_per_lane_minute=5)
-
-
-class World:
-    """Two chains, their index, and a clock."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.store = Store(url)
-        self.alpha, self.beta = new_world()
-        self.now = START
-
-    def let_pass(self, seconds: int, *chains: SimulatedChain) -> None:
-        """Time passes; only `chains` (all if none is named) have a block at its end."""
-        self.now += seconds
-        for chain in chains or (self.alpha, self.beta):
-            chain.mine(time=self.now)
-            self.read(chain)
-
-    def send(self, sent: Message, **options: Any) -> Message:
-        self.alpha.mine(routed(sent, **options), time=self.now)
-        self.read(self.alpha)
-        return sent
-
-    def happens(self, chain: SimulatedChain, *events: Any) -> None:
-        chain.mine(*events, time=self.now)
-        self.read(chain)
-
-    def read(self, chain: SimulatedChain) -> None:
-        known = self.store.positions().get(chain.chain_id)
-        first = 0 if known is None else min(known.block, chain.head) + 1
-        while known and first and known.hash_at(first - 1) != chain.blocks[first - 1].hash[:16]:
-            first -= 1
-        apply(self.store, chain, first)
-
-    def ask(self, policy: StallPolicy = POLICY) -> int:
-        return request_retries(self.store.engine, policy, self.now)
-
-    def requests(self) -> list[RetryRequest]:
-        with self.reader() as reader:
-            return reader.retry_requests()
-
-    def status(self, sent: Message) -> Status:
-        with self.reader() as reader:
-            found = reader.message(sent.id)
-        assert found is not None
-        return found.status
-
-    def reader(self) -> IndexReader:
-        return IndexReader(self.url, POLICY, clock=lambda: self.now)
-
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(f"sqlite:///{tmp_path / 'index.db'}")
-    for chain in (made.alpha, made.beta):
-        made.read(chain)
-    yield made
-    made.store.close()
+    with indexed_world(tmp_path) as made:
+        yield made
 
 
 def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
@@ -137,7 +79,7 @@ def test_a_retry_closes_the_request_and_its_own_deadline_opens_the_next(world: W
     world.let_pass(100)
     assert world.ask() == 1
     world.happens(world.alpha, retried(sent, 1))
-    world.let_pass(99)
+    world.let_pass(199)
     assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
     world.let_pass(1)
     assert world.ask() == 1
@@ -324,25 +266,33 @@ def test_a_lane_that_has_carried_enough_teaches_its_limit_within_bounds(world: W
     assert {row[-1] for row in contents(world.store, tables.stall_limits)["stall_limits"]} == {limit}
 
 
-def test_attempts_end_at_their_limit(world: World) -> None:
+def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_last_up_to_eight_times(
+    world: World,
+) -> None:
     sent = world.send(sent_message())
-    for attempt in range(1, 6):
-        world.let_pass(100)
-        world.ask()
+    policy = replace(POLICY, max_retries=5)
+    for attempt, factor in enumerate((1, 2, 4, 8, 8), start=1):
+        world.let_pass(100 * factor - 1)
+        assert (world.status(sent), world.ask(policy)) == (Status.ROUTED, 0)
+        world.let_pass(1)
+        assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 1)
         world.happens(world.alpha, retried(sent, attempt))
-    assert [request.attempt for request in world.requests()] == [1, 2, 3]
+    world.let_pass(5_000)
+    assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 0)
 
 
-def test_a_lane_gets_no_more_requests_in_a_minute_than_its_ceiling(world: World) -> None:
-    for nonce in range(1, 13):
-        world.send(sent_message(nonce))
+def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_none(world: World) -> None:
+    query, heartbeat = sent_message(1, kind=Kind.QUERY), sent_message(2, kind=Kind.HEARTBEAT)
+    for sent in (query, heartbeat):
+        world.send(sent)
+    policy = replace(POLICY, retries_by_kind={Kind.HEARTBEAT: 0, Kind.QUERY: 1})
     world.let_pass(100)
-    assert [world.ask(), world.ask()] == [5, 0]
-    world.let_pass(60)
-    assert world.ask() == 5
-    world.let_pass(60)
-    assert world.ask() == 2
-    assert len({request.message_id for request in world.requests()}) == 12
+    assert (world.status(heartbeat), world.ask(policy)) == (Status.STALLED, 1)
+    world.happens(world.alpha, retried(query, 1))
+    world.let_pass(200)
+    assert (world.status(query), world.ask(policy)) == (Status.STALLED, 0)
+    assert {request.message_id for request in world.requests()} == {query.id}
+    assert POLICY.retries_of(Kind.HEARTBEAT) == 0
 
 
 def test_a_reorg_that_takes_the_retry_back_opens_a_new_generation(world: World) -> None:

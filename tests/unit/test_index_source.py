@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -10,19 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.errors import FinalityViolatedError, IndexerError
+from indexer.errors import FinalityViolatedError
 from indexer.settings import SourceLimits
 from indexer.sources.answers import (
     RangeTooLargeError,
     RpcError,
     TransientRpcError,
     UnknownBlockError,
-    WrongChainError,
 )
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
 from indexer.sources.ranges import AdaptiveRanges
-from tests.unit.index_endpoint import Endpoint, reader_of
+from tests.unit.index_endpoint import Endpoint, chain_copy, chain_of, reader_of, truth
 from tests.unit.index_logs import ADAPTERS, ALPHA
 from tests.unit.index_world import SimulatedChain, absorbed, adapter_replaced, retried, routed, sent_message
 
@@ -34,13 +34,6 @@ def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
 
 
-def chain_of(blocks: int, *, every: int = 1) -> SimulatedChain:
-    chain = SimulatedChain(ALPHA)
-    for number in range(1, blocks + 1):
-        chain.mine(*([routed(sent_message(number))] if number % every == 0 else []))
-    return chain
-
-
 def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:
     """Everything that is new: block and block hash of each event."""
     found: list[tuple[int, bytes]] = []
@@ -50,10 +43,6 @@ def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition,
         found = [row for row in found if row[0] < advance.first]
         found += [(row["block_number"], row["block_hash"]) for row in rows]
     return position, found
-
-
-def truth(chain: SimulatedChain) -> list[tuple[int, bytes]]:
-    return [(number, block.hash) for number, block in enumerate(chain.blocks) for _ in block.events]
 
 
 @given(first=st.integers(0, 50), size=st.integers(1, 400), limit=st.integers(1, 60), hint=st.integers(0, 500))
@@ -263,6 +252,28 @@ FAULTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("behind", [1, 20, 250])
+@pytest.mark.parametrize("whole", [True, False], ids=["whole HTTP requests", "ranges alone"])
+def test_a_url_whose_range_queries_reach_a_node_that_lags_behind_gives_no_half_of_them(
+    behind: int, *, whole: bool
+) -> None:
+    chain = chain_of(400)
+    endpoint = Endpoint(chain, max_range=50)
+    lagging = chain_copy(chain, 400 - behind)
+    endpoint.answers_ranges = (lagging, whole)
+    position = ChainPosition.before(0)
+    with reader_of(endpoint, LIMITS) as reader:
+        for _ in range(3):
+            with suppress(RpcError):
+                position, found = follow(reader, position)
+        assert position.block in (-1, 400)
+        with suppress(RpcError):
+            assert sum(len(table) for table in reader.read_final(0, 400)) == 400
+        endpoint.answers_ranges = None
+        _, found = follow(reader, ChainPosition.before(0))
+    assert found == truth(chain)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_bad_answer_is_taken_for_no_logs(fault: str) -> None:
     chain = chain_of(30)
@@ -314,41 +325,3 @@ def test_logs_that_were_not_asked_for_condemn_the_answer(change: Any, wrong: str
     endpoint = Lying(chain)
     with reader_of(endpoint, LIMITS) as reader, pytest.raises(TransientRpcError, match=wrong):
         reader.advance(ChainPosition.before(0))
-
-
-def test_a_wrong_chain_behind_a_url_is_refused_and_both_ids_are_named() -> None:
-    with (
-        reader_of(Endpoint(chain_of(1), chain_id=5), LIMITS) as reader,
-        pytest.raises(WrongChainError, match=f"http://simulated serves chain 5, but the deployment says chain {ALPHA}"),
-    ):
-        reader.head()
-
-
-def test_an_endpoint_that_fails_gives_way_to_the_next() -> None:
-    chain = chain_of(5)
-    broken = Endpoint(chain, misbehave=lambda _method, _params: httpx.Response(503))
-    with reader_of({"http://broken": broken, "http://sound": Endpoint(chain)}, LIMITS) as reader:
-        _, found = follow(reader, ChainPosition.before(0))
-    assert found == truth(chain)
-
-
-def test_the_second_endpoint_is_checked_for_its_chain_too() -> None:
-    chain = chain_of(5)
-    broken = Endpoint(chain, misbehave=lambda _method, _params: httpx.Response(503))
-    with (
-        reader_of({"http://broken": broken, "http://other": Endpoint(chain, chain_id=5)}, LIMITS) as reader,
-        pytest.raises(WrongChainError, match="http://other serves chain 5"),
-    ):
-        reader.head()
-
-
-def test_an_unreachable_endpoint_is_an_error_that_names_it() -> None:
-    def refuse(_method: str, _params: Any) -> httpx.Response:
-        raise httpx.ConnectError("connection refused")
-
-    endpoint = Endpoint(chain_of(1), misbehave=refuse)
-    with (
-        reader_of(endpoint, LIMITS) as reader,
-        pytest.raises(IndexerError, match=r"http://simulated.*connection refused"),
-    ):
-        reader.head()

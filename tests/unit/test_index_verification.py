@@ -167,7 +167,7 @@ def test_a_router_that_counts_otherwise_than_it_emits_is_told_from_a_lost_block(
     hidden.blocks[2] = type(hidden.blocks[2])(
         hash=hidden.blocks[2].hash, time=hidden.blocks[2].time, events=(*hidden.blocks[2].events, (name, values))
     )
-    world.lake = Lake(world.lake.path / "none")
+    world.lake = Lake(world.lake.place / "none")
     world.store.correct(BETA, 2, 2, hidden.events(2, 2))
     endpoint = WithRouter(world.beta)
     with reader_of(WithRouter(world.alpha), SourceLimits()) as alpha, reader_of(endpoint, SourceLimits()) as beta:

@@ -63,6 +63,7 @@ def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_pa
         (("chains", 1, "gmps"), {"ccip": CCIP | {"selector": 2**64}}, "ccip.selector"),
         (("chains", 1, "gmps"), {"ccip": CCIP | {"selector": 0}}, "ccip.selector"),
         (("chains", 1, "confirmations"), -1, "confirmations"),
+        (("chains", 1, "finality"), "latest", "finality"),
         (("surprise",), 1, "surprise"),
     ],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else None,

@@ -19,7 +19,7 @@ from bridge.policies import (
 )
 from bridge.ports import CallRevertedError, TerminalError, TransientError
 from bridge.protocol.message import Kind
-from bridge.records.outbox import FailureKind
+from bridge.records.failures import FailureKind
 
 TABLE = [
     (Kind.REGULATORY_ACTION_CRITICAL, None, 0.5, 5, False),

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.policies import DEFAULT_POLICIES
+from bridge.policies import DEFAULT_POLICIES, Spent, becomes_dead_letter, retry_delay
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.records.failures import FailureKind
 from bridge.settings import PROFILES, Settings, SettingsError
 
 KEY = "0x" + "11" * 32
@@ -221,3 +222,54 @@ def test_what_is_allowed_and_denied_at_once_is_refused() -> None:
 def test_a_signer_is_exactly_one_of_three(signer: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="signers"):
         Settings.load(signers=[signer])
+
+
+def test_values_that_contradict_each_other_are_listed_beside_those_that_can_not_be_used() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(
+            in_flight="many",
+            speed=9,
+            lease=1,
+            breaker_cooldown=90,
+            allow_chains="alpha",
+            deny_chains="alpha",
+            commit="auto",
+            retention=60,
+            guarantees={"0x12": {}, "0x34": {}},
+        )
+    for expected in (
+        "in_flight is 'many'",
+        "speed (argument, or WAYBILL_SPEED): there is no such setting",
+        "lease is 1 s, less than two polls of 1 s",
+        "breaker_cooldown is 90 s, more than breaker_cooldown_cap of 60 s",
+        "chains: alpha is allowed and denied",
+        "commit is 'auto'",
+        "dedup window is 60 s",
+        "0x12",
+        "0x34",
+    ):
+        assert expected in str(caught.value), expected
+
+
+def test_nothing_is_compared_with_a_value_that_can_not_be_used() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(poll=-1, lease=0.1, policies={"telegram": {}, "plain": {"base": 9, "cap": 1}}, retention=60)
+    text = str(caught.value)
+    assert "two polls" not in text
+    assert "dedup window" not in text
+    assert "'telegram' is no kind of message" in text
+    assert "cap is 1.0 s, less than base 9.0 s" in text
+
+
+def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
+    policy = Settings.load(policies={"plain": {"jitter": 0, "dead_letter": False}}).retry_policies()[Kind.PLAIN]
+    waits = {
+        retry_delay(policy, 2, FailureKind.TRANSIENT, now=0, expires_at=None, random=draw)
+        for draw in (lambda: 0.0, lambda: 0.9)
+    }
+    assert waits == {10}
+    assert not becomes_dead_letter(policy, Spent.MAX_RETRIES_EXCEEDED)
+    with pytest.raises(SettingsError, match="jitter"):
+        Settings.load(policies={"plain": {"jitter": 1}})
+    with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*never becomes a dead letter"):
+        Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})

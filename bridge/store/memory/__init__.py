@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.store.memory.dead_letters import MemoryHead
 from bridge.store.memory.figures import MemoryFigures
 from bridge.store.memory.lanes import MemoryLanes
 from bridge.store.memory.observations import MemoryObservations
@@ -24,6 +25,7 @@ class MemoryStore:
         self.observations = MemoryObservations(outbox, transactions)
         self.retries = MemoryRetryJobs()
         self.pending_sync = MemoryPendingSyncs(self.observations)
+        self.letter_head = MemoryHead()
         self.figures = MemoryFigures(outbox, transactions)
 
     def close(self) -> None:

@@ -11,10 +11,26 @@ from bridge.records.dead_letters import (
     DeadLetter,
     Draft,
     LetterStatus,
+    LettersWaiting,
+    LogHead,
     LogRecord,
     RecordKind,
     Sealer,
 )
+
+
+class MemoryHead:
+    """See `bridge.records.dead_letters.HeadMemory`."""
+
+    def __init__(self) -> None:
+        self._head = LogHead()
+
+    def noted(self) -> LogHead:
+        return self._head
+
+    def note(self, head: LogHead) -> None:
+        if head.sequence > self._head.sequence:
+            self._head = head
 
 
 class MemoryDeadLetterLog:
@@ -64,6 +80,16 @@ class MemoryDeadLetterLog:
 
     def counts(self) -> dict[LetterStatus, int]:
         return dict(Counter(letter.status for letter in self._letters.values()))
+
+    def waiting(self) -> list[LettersWaiting]:
+        found: dict[tuple[int, int, str], int] = {}
+        for letter in self._letters.values():
+            key = (letter.source_chain, letter.destination_chain, letter.gmp)
+            found[key] = found.get(key, 0) + (letter.status is LetterStatus.PENDING_REVIEW)
+        return [
+            LettersWaiting(source_chain=source, destination_chain=destination, gmp=gmp, count=count)
+            for (source, destination, gmp), count in sorted(found.items())
+        ]
 
     def archive(self, event_ids: frozenset[str]) -> int:
         taken = 0

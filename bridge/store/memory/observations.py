@@ -102,6 +102,14 @@ class MemoryObservations:
         cursor = self._cursors.get(chain_id)
         return cursor.position.number if cursor else -1
 
+    def final_block(self, chain_id: int) -> BlockRef | None:
+        cursor = self._cursors.get(chain_id)
+        return cursor.position if cursor else None
+
+    def has_passed(self, chain_id: int, block: BlockRef) -> bool:
+        cursor = self._cursors.get(chain_id)
+        return cursor is not None and block in (cursor.position, *cursor.ancestors)
+
     def message(self, message_id: bytes) -> ObservedMessage | None:
         return self._messages.get(message_id)
 

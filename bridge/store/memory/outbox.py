@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
+from bridge.records.failures import RecordedFailure
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
@@ -17,7 +18,6 @@ from bridge.records.outbox import (
     OutboxState,
     Outcome,
     QueueCount,
-    RecordedFailure,
     apply_outcome,
     lease_expired,
 )
@@ -98,6 +98,10 @@ class MemoryOutbox:
             if entry.dispatch.destination_chain == destination_chain and is_delivered and entry.delivery is not None:
                 by_block[entry.delivery.block].append(entry.event_id)
         return {block: by_block[block] for block in sorted(by_block, key=lambda block: block.number)}
+
+    def without_transaction(self, event_ids: Collection[str]) -> set[str]:
+        deliveries = ((key, self._entries[key].delivery) for key in event_ids if key in self._entries)
+        return {key for key, delivery in deliveries if delivery is None or delivery.transaction_hash is None}
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         self._change_delivered(event_ids, lambda entry: replace(entry, confirmed_at=now))

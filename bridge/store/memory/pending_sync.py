@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bridge.protocol.message import Kind
@@ -76,6 +77,12 @@ class MemoryPendingSyncs:
             waiting = [one.record.final_at for one in group if one.state in UNRESOLVED]
             lag = max(0.0, now - min(waiting)) if waiting else 0.0
             found[lane] = SyncProgress(primary_final=len(group), applied=len(group) - len(waiting), lag_seconds=lag)
+        return found
+
+    def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
+        found: dict[Lane, Counter[SyncState]] = {}
+        for one in self._all.values():
+            found.setdefault(one.record.lane, Counter())[one.state] += 1
         return found
 
     def beat(self, heartbeat: Heartbeat) -> bool:

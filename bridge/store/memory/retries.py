@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.records.retries import RetryJob, RetryState
+from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryState
 
 _UNFINISHED = (RetryState.OPEN, RetryState.SENDING)
 
@@ -17,6 +17,7 @@ class MemoryRetryJobs:
     def __init__(self) -> None:
         self._cursor = 0
         self._jobs: dict[tuple[bytes, int, int], RetryJob] = {}  # in the order of their arrival
+        self._payments: dict[tuple[bytes, int], RetryPayment] = {}
 
     def cursor(self) -> int:
         return self._cursor
@@ -51,3 +52,19 @@ class MemoryRetryJobs:
 
     def counts(self) -> dict[RetryState, int]:
         return dict(Counter(job.state for job in self._jobs.values()))
+
+    def commit(self, payment: RetryPayment, limits: RetryLimits) -> str | None:
+        key = (payment.message_id, payment.attempt)
+        others = [one for other, one in self._payments.items() if other != key]
+        lane = (payment.source_chain, payment.destination_chain)
+        of_message = [one.wei for one in others if one.message_id == payment.message_id]
+        of_lane = [
+            one.wei for one in others if (one.source_chain, one.destination_chain) == lane and one.at >= payment.day
+        ]
+        exceeded = limits.exceeded_by(payment, of_message, of_lane)
+        if exceeded is None:
+            self._payments[key] = payment
+        return exceeded
+
+    def withdraw(self, message_id: bytes, attempt: int) -> None:
+        self._payments.pop((message_id, attempt), None)

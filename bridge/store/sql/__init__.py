@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.store.sql.database import Database
+from bridge.store.sql.dead_letters import SqlHead
 from bridge.store.sql.figures import SqlFigures
 from bridge.store.sql.lanes import SqlLanes
 from bridge.store.sql.observations import SqlObservations
@@ -29,6 +30,7 @@ class SqlStore:
         self.retries = SqlRetryJobs(self._database)
         self.lanes = SqlLanes(self._database)
         self.figures = SqlFigures(self._database)
+        self.letter_head = SqlHead(self._database)
         self.pending_sync = SqlPendingSyncs(self._database)
 
     def close(self) -> None:

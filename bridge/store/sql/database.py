@@ -37,14 +37,22 @@ Migration = Callable[[Connection], None]
 
 
 def _index_the_order(connection: Connection) -> None:
-    connection.execute(text("CREATE INDEX ix_outbox_ordering_key_sequence ON outbox (ordering_key, sequence)"))
+    if inspect(connection).has_table("outbox"):  # a database of dead letters alone has none
+        connection.execute(text("CREATE INDEX ix_outbox_ordering_key_sequence ON outbox (ordering_key, sequence)"))
 
 
 def _let_purposes_share_slots(_connection: Connection) -> None:
     """Nothing but a new table, made below. An older Waybill would not look into it, and send for a purpose twice."""
 
 
-MIGRATIONS: Final[Sequence[Migration]] = (_index_the_order, _let_purposes_share_slots)
+def _keep_slips_of_failures(connection: Connection) -> None:
+    found = inspect(connection)
+    table = "outbox_failures"
+    if found.has_table(table) and "slip" not in {column["name"] for column in found.get_columns(table)}:
+        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN slip TEXT"))
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_index_the_order, _let_purposes_share_slots, _keep_slips_of_failures)
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 
 _BUSY_SECONDS = 5

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, func, insert, select, update
 
 from bridge.records.dead_letters import (
     NO_RECORD,
@@ -15,6 +15,8 @@ from bridge.records.dead_letters import (
     DeadLetter,
     Draft,
     LetterStatus,
+    LettersWaiting,
+    LogHead,
     LogRecord,
     RecordKind,
     Sealer,
@@ -27,6 +29,7 @@ from bridge.store.sql.dead_letter_tables import (
     dead_letter_readers,
     dead_letters,
 )
+from bridge.store.sql.tables import dead_letter_head
 
 
 class SqlDeadLetterLog:
@@ -88,6 +91,13 @@ class SqlDeadLetterLog:
         with self._database.reading() as connection:
             return {LetterStatus(status): count for status, count in connection.execute(query)}
 
+    def waiting(self) -> list[LettersWaiting]:
+        key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
+        waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
+        query = select(*key, func.count().filter(waits).label("count")).group_by(*key).order_by(*key)
+        with self._database.reading() as connection:
+            return [LettersWaiting(**row) for row in connection.execute(query).mappings()]
+
     def archive(self, event_ids: frozenset[str]) -> int:
         open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
         old = (
@@ -124,6 +134,28 @@ class SqlDeadLetterLog:
     def _records(self, query: Any) -> list[LogRecord]:
         with self._database.reading() as connection:
             return [_record_from(row) for row in connection.execute(query).mappings()]
+
+
+class SqlHead:
+    """See `bridge.records.dead_letters.HeadMemory`. One row in the store's own database."""
+
+    def __init__(self, database: Database) -> None:
+        self._store = database
+
+    def noted(self) -> LogHead:
+        with self._store.reading() as connection:
+            return _noted(connection)
+
+    def note(self, head: LogHead) -> None:
+        with self._store.transaction(exclusive="head of dead letters") as connection:
+            if _noted(connection).sequence < head.sequence:
+                connection.execute(delete(dead_letter_head))
+                connection.execute(insert(dead_letter_head).values(sequence=head.sequence, hash=head.hash))
+
+
+def _noted(connection: Connection) -> LogHead:
+    row = connection.execute(select(dead_letter_head)).first()
+    return LogHead() if row is None else LogHead(row.sequence, row.hash)
 
 
 def _place(connection: Connection) -> tuple[int, bytes]:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from sqlalchemy import ColumnElement, case, func, null, select
 
 from bridge.protocol.gmps import Gmp
+from bridge.records.failures import FailureKind
 from bridge.records.figures import (
     LATENCY_BOUNDS,
     Committed,
@@ -17,7 +18,7 @@ from bridge.records.figures import (
     TransactionSum,
     Tried,
 )
-from bridge.records.outbox import FailureKind, OutboxState
+from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.sql.database import Database
 from bridge.store.sql.tables import outbox, outbox_failures, signed_versions, slot_parts, slots

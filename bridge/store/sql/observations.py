@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, union_all, update
 
 from bridge.records.errors import CursorMovedError, StoreMismatchError
 from bridge.records.observations import (
@@ -24,6 +24,26 @@ from bridge.store.sql.database import Database
 from bridge.store.sql.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
 
 _ASKED_AT_ONCE = 1_000  # ids in one query; databases have limits
+
+# What each look at a chain asks is put together once: that costs more than to run it.
+_CURSOR = select(cursors).where(cursors.c.chain_id == bindparam("chain"))
+_ANCESTORS = (
+    select(cursor_ancestors.c.number, cursor_ancestors.c.hash)
+    .where(cursor_ancestors.c.chain_id == bindparam("chain"))
+    .order_by(cursor_ancestors.c.number.desc())
+)
+_FINAL_HEIGHT = select(cursors.c.number).where(cursors.c.chain_id == bindparam("chain"))
+_FINAL_BLOCK = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == bindparam("chain"))
+_PASSED = union_all(
+    *(
+        select(table.c.number).where(
+            table.c.chain_id == bindparam("chain"),
+            table.c.number == bindparam("number"),
+            table.c.hash == bindparam("hash"),
+        )
+        for table in (cursors, cursor_ancestors)
+    )
+)
 
 
 class SqlObservations:
@@ -45,14 +65,10 @@ class SqlObservations:
 
     def cursor(self, chain_id: int) -> Cursor | None:
         with self._database.reading() as connection:
-            row = connection.execute(select(cursors).where(cursors.c.chain_id == chain_id)).mappings().first()
+            row = connection.execute(_CURSOR, {"chain": chain_id}).mappings().first()
             if row is None:
                 return None
-            ancestors = connection.execute(
-                select(cursor_ancestors.c.number, cursor_ancestors.c.hash)
-                .where(cursor_ancestors.c.chain_id == chain_id)
-                .order_by(cursor_ancestors.c.number.desc())
-            )
+            ancestors = connection.execute(_ANCESTORS, {"chain": chain_id})
             return Cursor(
                 chain_id=chain_id,
                 position=BlockRef(row["number"], row["hash"]),
@@ -121,10 +137,19 @@ class SqlObservations:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
-        query = select(cursors.c.number).where(cursors.c.chain_id == chain_id)
         with self._database.reading() as connection:
-            number = connection.execute(query).scalar()
+            number = connection.execute(_FINAL_HEIGHT, {"chain": chain_id}).scalar()
         return -1 if number is None else number
+
+    def final_block(self, chain_id: int) -> BlockRef | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_FINAL_BLOCK, {"chain": chain_id}).first()
+        return None if row is None else BlockRef(row.number, row.hash)
+
+    def has_passed(self, chain_id: int, block: BlockRef) -> bool:
+        values = {"chain": chain_id, "number": block.number, "hash": block.hash}
+        with self._database.reading() as connection:
+            return connection.execute(_PASSED, values).first() is not None
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
         with self._database.reading() as connection:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Select,
+    String,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    null,
+    select,
+    update,
+)
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
+from bridge.records.failures import RecordedFailure
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
@@ -21,7 +38,6 @@ from bridge.records.outbox import (
     OutboxState,
     Outcome,
     QueueCount,
-    RecordedFailure,
     Retry,
     apply_outcome,
     lease_expired,
@@ -30,7 +46,9 @@ from bridge.store.sql import rows
 from bridge.store.sql.database import Database
 from bridge.store.sql.tables import held_lanes, messages, outbox, outbox_failures
 
-_ENTRIES = select(outbox, messages.c.envelope).join(messages, messages.c.message_id == outbox.c.message_id)
+_MESSAGES = messages.c.message_id == outbox.c.message_id
+_ENTRIES = select(*rows.ENTRY_COLUMNS).join(messages, _MESSAGES)
+_THESE = outbox.c.event_id.in_(bindparam("event_ids", expanding=True))
 _HELD = exists().where(
     held_lanes.c.source_chain == outbox.c.source_chain, held_lanes.c.destination_chain == outbox.c.destination_chain
 )
@@ -41,13 +59,50 @@ _BEHIND_ANOTHER = exists().where(
     _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
     _EARLIER.c.orphaned_at.is_(None),
 )
-_DELIVERED = {
-    "state": OutboxState.DELIVERED.value,
-    "claimed_at": None,
-    "claimed_by": None,
-    "lease_until": None,
-    "confirmed_at": None,
+
+# Statements that each delivery needs are put together once: that costs more than to run them.
+_EXPIRED = _ENTRIES.where(
+    outbox.c.destination_chain == bindparam("destination"),
+    outbox.c.state == OutboxState.CLAIMED,
+    outbox.c.lease_until <= bindparam("now"),
+).with_for_update(of=outbox, skip_locked=True)
+_CLAIMED: Mapping[str, ColumnElement[Any]] = {  # what `OutboxEntry.claimed` changes
+    "state": literal(OutboxState.CLAIMED.value),
+    "fence": outbox.c.fence + 1,
+    "claimed_at": bindparam("now", type_=Double),
+    "claimed_by": bindparam("worker", type_=String),
+    "lease_until": bindparam("until", type_=Double),
 }
+_CLAIM = update(outbox).where(_THESE).values(**_CLAIMED)
+_AS_CLAIMED = select(*(_CLAIMED.get(column.name, column) for column in rows.ENTRY_COLUMNS)).join(messages, _MESSAGES)
+_HELD_CLAIMS = (
+    select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
+    .where(_THESE, outbox.c.state == OutboxState.CLAIMED)
+    .order_by(outbox.c.event_id)
+    .with_for_update()
+)
+_UNCONFIRMED = (
+    select(outbox.c.delivery_block_number, outbox.c.delivery_block_hash, outbox.c.event_id)
+    .where(
+        outbox.c.destination_chain == bindparam("destination"),
+        outbox.c.state == OutboxState.DELIVERED,
+        outbox.c.confirmed_at.is_(None),
+        outbox.c.delivery_block_hash.is_not(None),
+    )
+    .order_by(outbox.c.delivery_block_number, outbox.c.sequence)
+)
+_RENEW = update(outbox).where(_THESE).values(lease_until=bindparam("until", type_=Double))
+_DELIVER = (  # what `OutboxEntry.delivered` changes
+    update(outbox)
+    .where(outbox.c.event_id == bindparam("key"))
+    .values(
+        state=literal_column(f"'{OutboxState.DELIVERED}'"),
+        claimed_at=null(),
+        claimed_by=null(),
+        lease_until=null(),
+        confirmed_at=null(),
+    )
+)
 
 
 class SqlOutbox:
@@ -68,34 +123,21 @@ class SqlOutbox:
         lease: float,
         in_order: bool = False,
     ) -> list[OutboxEntry]:
-        here = outbox.c.destination_chain == destination_chain
-        expired = _ENTRIES.where(here, outbox.c.state == OutboxState.CLAIMED, outbox.c.lease_until <= now)
-        due = (
-            _ENTRIES.where(
-                here,
-                outbox.c.state == OutboxState.PENDING,
-                outbox.c.available_at <= now,
-                outbox.c.orphaned_at.is_(None),
-                outbox.c.gmp.in_([int(gmp) for gmp in gmps]),
-                ~_HELD,
-                *_accepted(accepts),
-            )
-            .order_by(outbox.c.available_at, outbox.c.sequence)
-            .limit(limit)
-        )
-        if in_order:
-            due = due.where(~_BEHIND_ANOTHER)
+        now_here = {"destination": destination_chain, "now": now}
+        terms = {**now_here, "worker": worker, "until": now + lease, "most": limit}
         with self._database.transaction() as connection:
-            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in _free(connection, expired)}, now)
-            claimed = [entry.claimed(worker, now, lease) for entry in _free(connection, due)]
-            _write_claims(connection, claimed)
+            expired = _found(connection, _EXPIRED, now_here)
+            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in expired}, now)
+            claimed = _found(connection, _due(frozenset(gmps), accepts, in_order=in_order), terms)
+            if claimed:
+                connection.execute(_CLAIM, {**terms, "event_ids": [entry.event_id for entry in claimed]})
         return claimed
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
         with self._database.transaction() as connection:
-            found = _awaited(connection, [claim.event_id for claim in claims])
-            held = {claim for claim in claims if claim.event_id in found and found[claim.event_id].is_held_by(claim)}
-            _write(connection, (replace(found[claim.event_id], lease_until=now + lease) for claim in held))
+            held = _held(connection, [claim.event_id for claim in claims]).intersection(claims)
+            if held:
+                connection.execute(_RENEW, {"event_ids": [claim.event_id for claim in held], "until": now + lease})
         return set(claims) - held
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
@@ -116,21 +158,16 @@ class SqlOutbox:
         return entry
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
-        query = (
-            select(outbox.c.delivery_block_number, outbox.c.delivery_block_hash, outbox.c.event_id)
-            .where(
-                outbox.c.destination_chain == destination_chain,
-                outbox.c.state == OutboxState.DELIVERED,
-                outbox.c.confirmed_at.is_(None),
-                outbox.c.delivery_block_hash.is_not(None),
-            )
-            .order_by(outbox.c.delivery_block_number, outbox.c.sequence)
-        )
         by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
         with self._database.reading() as connection:
-            for number, block_hash, event_id in connection.execute(query):
+            for number, block_hash, event_id in connection.execute(_UNCONFIRMED, {"destination": destination_chain}):
                 by_block[BlockRef(number, block_hash)].append(event_id)
         return dict(by_block)
+
+    def without_transaction(self, event_ids: Collection[str]) -> set[str]:
+        these = outbox.c.event_id.in_(list(event_ids)) & outbox.c.delivery_transaction_hash.is_(None)
+        with self._database.reading() as connection:
+            return set(connection.execute(select(outbox.c.event_id).where(these)).scalars())
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)
@@ -198,7 +235,27 @@ class SqlOutbox:
 
     def _read(self, query: Select[Any]) -> list[OutboxEntry]:
         with self._database.reading() as connection:
-            return [rows.entry_from(row) for row in connection.execute(query).mappings().all()]
+            return _found(connection, query)
+
+
+@lru_cache(maxsize=64)
+def _due(gmps: frozenset[Gmp], accepts: Acceptance, *, in_order: bool) -> Select[Any]:
+    """What may be claimed and nobody else is changing, nor will before this transaction ends: as it is once it is claimed."""
+    query = (
+        _AS_CLAIMED.where(
+            outbox.c.destination_chain == bindparam("destination"),
+            outbox.c.state == OutboxState.PENDING,
+            outbox.c.available_at <= bindparam("now"),
+            outbox.c.orphaned_at.is_(None),
+            outbox.c.gmp.in_([int(gmp) for gmp in gmps]),
+            ~_HELD,
+            *_accepted(accepts),
+        )
+        .order_by(outbox.c.available_at, outbox.c.sequence)
+        .limit(bindparam("most"))
+        .with_for_update(of=outbox, skip_locked=True)
+    )
+    return query.where(~_BEHIND_ANOTHER) if in_order else query
 
 
 def _accepted(accepts: Acceptance) -> list[ColumnElement[bool]]:
@@ -216,10 +273,8 @@ def _accepted(accepts: Acceptance) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _free(connection: Connection, query: Select[Any]) -> list[OutboxEntry]:
-    """Entries that nobody else is changing, nor will before this transaction ends; the others are left to whoever is."""
-    query = query.with_for_update(of=outbox, skip_locked=True)
-    return [rows.entry_from(row) for row in connection.execute(query).mappings().all()]
+def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any] | None = None) -> list[OutboxEntry]:
+    return [rows.entry_from(row) for row in connection.execute(query, values)]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
@@ -228,34 +283,18 @@ def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, Outb
     They are locked in one order, so that two transactions never wait for each other.
     """
     query = _ENTRIES.where(outbox.c.event_id.in_(event_ids)).order_by(outbox.c.event_id).with_for_update(of=outbox)
-    return {row["event_id"]: rows.entry_from(row) for row in connection.execute(query).mappings()}
+    return {entry.event_id: entry for entry in _found(connection, query)}
 
 
 def _held(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
     """The claims under which entries are held, which nobody else changes before this transaction ends."""
-    query = (
-        select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
-        .where(outbox.c.event_id.in_(event_ids), outbox.c.state == OutboxState.CLAIMED)
-        .order_by(outbox.c.event_id)
-        .with_for_update()
-    )
-    return {Claim(*row) for row in connection.execute(query)}
-
-
-def _write_claims(connection: Connection, claimed: Sequence[OutboxEntry]) -> None:
-    """What `OutboxEntry.claimed` changes, for all of them at once: they differ by nothing but their fence."""
-    if claimed:
-        first = rows.state_columns(claimed[0])
-        values = {name: first[name] for name in ("state", "claimed_at", "claimed_by", "lease_until")}
-        these = outbox.c.event_id.in_([entry.event_id for entry in claimed])
-        connection.execute(update(outbox).where(these).values(fence=outbox.c.fence + 1, **values))
+    return {Claim(*row) for row in connection.execute(_HELD_CLAIMS, {"event_ids": event_ids})}
 
 
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
-    """What `OutboxEntry.delivered` changes, without reading the entries: this is the way that nearly all of them end."""
+    """Without reading the entries: this is the way that nearly all of them end."""
     if delivered:
-        statement = update(outbox).where(outbox.c.event_id == bindparam("key")).values(**_DELIVERED)
-        connection.execute(statement, [rows.delivered_columns(one, now) for one in delivered])
+        connection.execute(_DELIVER, [rows.delivered_columns(one, now) for one in delivered])
 
 
 def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:

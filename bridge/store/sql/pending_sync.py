@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, case, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, case, delete, exists, func, insert, select, update
 
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.records.lanes import Lane
@@ -27,6 +27,38 @@ from bridge.store.sql.database import Database
 from bridge.store.sql.pending_sync_tables import archived_records, heartbeats, pending_syncs, sync_segments
 from bridge.store.sql.tables import attempts, messages, outbox
 
+# What is asked with each look at the queue is put together once: that costs more than to run it.
+_NEWEST = select(func.max(messages.c.sequence))
+_FRESH = (
+    select(
+        messages,
+        select(func.min(attempts.c.attempt))
+        .where(attempts.c.message_id == messages.c.message_id)
+        .scalar_subquery()
+        .label("attempt"),
+    )
+    .where(
+        messages.c.sequence > bindparam("after"),
+        exists().where(
+            outbox.c.message_id == messages.c.message_id, outbox.c.kind.in_(bindparam("kinds", expanding=True))
+        ),
+        exists().where(attempts.c.message_id == messages.c.message_id),
+        ~exists().where(pending_syncs.c.message_id == messages.c.message_id),
+        ~exists().where(archived_records.c.message_id == messages.c.message_id),
+    )
+    .order_by(messages.c.sequence)
+)
+_DUE = (
+    select(pending_syncs)
+    .where(
+        pending_syncs.c.state.in_(sorted(UNRESOLVED)),
+        pending_syncs.c.next_at <= bindparam("now"),
+        exists().where(attempts.c.message_id == pending_syncs.c.message_id),
+    )
+    .order_by(pending_syncs.c.final_at, pending_syncs.c.message_id)
+    .limit(bindparam("most"))
+)
+
 
 class SqlPendingSyncs:
     """See `bridge.records.pending_sync.PendingSyncs`."""
@@ -35,22 +67,10 @@ class SqlPendingSyncs:
         self._database = database
 
     def collect(self, kinds: frozenset[Kind], after: int) -> int:
-        first_attempt = select(func.min(attempts.c.attempt)).where(attempts.c.message_id == messages.c.message_id)
-        of_kinds = (outbox.c.message_id == messages.c.message_id) & outbox.c.kind.in_(sorted(map(int, kinds)))
-        fresh = (
-            select(messages, first_attempt.scalar_subquery().label("attempt"))
-            .where(
-                messages.c.sequence > after - LOOKED_BACK,
-                exists().where(of_kinds),
-                exists().where(attempts.c.message_id == messages.c.message_id),
-                ~exists().where(pending_syncs.c.message_id == messages.c.message_id),
-                ~exists().where(archived_records.c.message_id == messages.c.message_id),
-            )
-            .order_by(messages.c.sequence)
-        )
+        wanted = {"after": after - LOOKED_BACK, "kinds": sorted(map(int, kinds))}
         with self._database.reading() as connection:
-            newest = connection.execute(select(func.max(messages.c.sequence))).scalar() or 0
-            found = connection.execute(fresh).mappings().all()
+            newest = connection.execute(_NEWEST).scalar() or 0
+            found = connection.execute(_FRESH, wanted).mappings().all()
         if found:
             with self._database.transaction(exclusive="pending syncs") as connection:
                 for row in found:
@@ -58,12 +78,8 @@ class SqlPendingSyncs:
         return int(newest)
 
     def due(self, now: float, limit: int) -> list[PendingSync]:
-        query = select(pending_syncs).where(
-            pending_syncs.c.state.in_(sorted(UNRESOLVED)),
-            pending_syncs.c.next_at <= now,
-            exists().where(attempts.c.message_id == pending_syncs.c.message_id),
-        )
-        return self._read(query, limit)
+        with self._database.reading() as connection:
+            return [_from(row) for row in connection.execute(_DUE, {"now": now, "most": limit}).mappings()]
 
     def save(self, changed: PendingSync, *, fence: int) -> bool:
         mine = (pending_syncs.c.message_id == changed.record.message_id) & (pending_syncs.c.fence == fence)
@@ -103,6 +119,14 @@ class SqlPendingSyncs:
             )
             for row in found
         }
+
+    def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
+        key = (pending_syncs.c.source_chain, pending_syncs.c.destination_chain, pending_syncs.c.state)
+        found: dict[Lane, dict[SyncState, int]] = {}
+        with self._database.reading() as connection:
+            for source, destination, state, count in connection.execute(select(*key, func.count()).group_by(*key)):
+                found.setdefault(Lane(source, destination), {})[SyncState(state)] = count
+        return found
 
     def beat(self, heartbeat: Heartbeat) -> bool:
         lane, said = heartbeat.lane, heartbeat.progress

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import exists, func, insert, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.records.retries import RetryJob, RetryState
+from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryState
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import retry_cursor, retry_jobs
+from bridge.store.sql.tables import retry_cursor, retry_jobs, retry_payments
 
 _READER = "bridge"
 _JOBS = "retry jobs"
+_PAYMENTS = "retry payments"
+
+_EARLIER = retry_jobs.alias()
+_DUE = (  # asked with each look at the jobs: it is put together once, since that costs more than to run it
+    select(retry_jobs)
+    .where(
+        (retry_jobs.c.state == RetryState.SENDING)
+        | ((retry_jobs.c.state == RetryState.OPEN) & (retry_jobs.c.available_at <= bindparam("now"))),
+        ~exists().where(
+            _EARLIER.c.message_id == retry_jobs.c.message_id,
+            _EARLIER.c.state.in_([RetryState.OPEN, RetryState.SENDING]),
+            _EARLIER.c.job_id < retry_jobs.c.job_id,
+        ),
+    )
+    .order_by(retry_jobs.c.job_id)
+    .limit(bindparam("most"))
+)
 
 
 class SqlRetryJobs:
@@ -44,18 +61,9 @@ class SqlRetryJobs:
         return new
 
     def due(self, now: float, limit: int) -> list[RetryJob]:
-        ready = (retry_jobs.c.state == RetryState.SENDING) | (
-            (retry_jobs.c.state == RetryState.OPEN) & (retry_jobs.c.available_at <= now)
-        )
-        earlier = retry_jobs.alias()
-        has_earlier = exists().where(
-            earlier.c.message_id == retry_jobs.c.message_id,
-            earlier.c.state.in_([RetryState.OPEN, RetryState.SENDING]),
-            earlier.c.job_id < retry_jobs.c.job_id,
-        )
-        query = select(retry_jobs).where(ready, ~has_earlier).order_by(retry_jobs.c.job_id).limit(limit)
         with self._database.reading() as connection:
-            return [rows.job_from(row) for row in connection.execute(query).mappings()]
+            found = connection.execute(_DUE, {"now": now, "most": limit}).mappings()
+            return [rows.job_from(row) for row in found]
 
     def save(self, job: RetryJob, *, expected: RetryState) -> bool:
         message_id, attempt, generation = job.key
@@ -83,3 +91,25 @@ class SqlRetryJobs:
         query = select(retry_jobs.c.state, func.count()).group_by(retry_jobs.c.state)
         with self._database.reading() as connection:
             return {RetryState(state): count for state, count in connection.execute(query)}
+
+    def commit(self, payment: RetryPayment, limits: RetryLimits) -> str | None:
+        same_message = retry_payments.c.message_id == payment.message_id
+        same_attempt = same_message & (retry_payments.c.attempt == payment.attempt)
+        same_lane = (retry_payments.c.source_chain == payment.source_chain) & (
+            retry_payments.c.destination_chain == payment.destination_chain
+        )
+        wei = select(retry_payments.c.wei).where(~same_attempt)
+        with self._database.transaction(exclusive=_PAYMENTS) as connection:
+            of_message = map(int, connection.execute(wei.where(same_message)).scalars())
+            today = wei.where(same_lane, retry_payments.c.at >= payment.day)
+            of_lane = [] if limits.lane is None else map(int, connection.execute(today).scalars())
+            exceeded = limits.exceeded_by(payment, list(of_message), list(of_lane))
+            if exceeded is None:
+                connection.execute(delete(retry_payments).where(same_attempt))
+                connection.execute(insert(retry_payments).values(**rows.payment_row(payment)))
+        return exceeded
+
+    def withdraw(self, message_id: bytes, attempt: int) -> None:
+        paid = (retry_payments.c.message_id == message_id) & (retry_payments.c.attempt == attempt)
+        with self._database.transaction(exclusive=_PAYMENTS) as connection:
+            connection.execute(delete(retry_payments).where(paid))

@@ -154,6 +154,7 @@ outbox_failures = Table(
     Column("kind", String, nullable=False),
     Column("code", String, nullable=False),
     Column("message", Text, nullable=False),
+    Column("slip", Text),  # JSON; none: of an interruption, or noted by an earlier version
     Index(None, "failed_at"),
 )
 
@@ -255,6 +256,19 @@ Index(
     postgresql_where=retry_jobs.c.state == RetryState.SENDING.value,
 )
 
+# What retries pay their GMPs, written before they are sent.
+retry_payments = Table(
+    "retry_payments",
+    METADATA,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("wei", String, nullable=False),  # more than 64 bits hold
+    Column("at", Double, nullable=False),
+    Index(None, "source_chain", "destination_chain", "at"),
+)
+
 held_lanes = Table(
     "held_lanes",  # only those that are not running; what `Outbox.claim` leaves alone
     METADATA,
@@ -277,6 +291,13 @@ lane_changes = Table(
     Column("reason", Text, nullable=False),
     Column("changed_by", String, nullable=False),
     Column("changed_at", Double, nullable=False),
+)
+
+dead_letter_head = Table(
+    "dead_letter_head",  # the last record seen of the log of dead letters, which may be in another database
+    METADATA,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
 )
 
 
@@ -303,7 +324,7 @@ def _guards() -> list[DDL]:
         ),
     )
     return [
-        DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
+        DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]  # SQLAlchemy's DDL has no types
         for dialect, statements in (("sqlite", sqlite), ("postgresql", postgresql))
         for statement in statements
     ]

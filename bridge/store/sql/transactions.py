@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, case, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Select, bindparam, case, func, insert, select, update
 
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
@@ -30,6 +30,40 @@ from bridge.store.sql.database import Database
 from bridge.store.sql.tables import outbox, signed_versions, slot_parts, slots
 
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
+_IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
+_THESE = slots.c.slot_id.in_(bindparam("slot_ids", expanding=True))
+_OF_ACCOUNT = (slots.c.chain_id == bindparam("chain")) & (slots.c.account == bindparam("sender"))
+
+# Statements that each delivery or each look at the chain needs are put together once: that costs more than to run them.
+_HIGHEST = select(func.max(slots.c.nonce)).where(_OF_ACCOUNT)
+_GOOD_CLAIMS = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).where(
+    outbox.c.event_id.in_(bindparam("event_ids", expanding=True)),
+    outbox.c.state == "CLAIMED",
+    outbox.c.orphaned_at.is_(None),
+)
+_PURPOSES: BindParameter[Any] = bindparam("purposes", expanding=True)
+_FOR_ANY = slots.c.purpose.in_(_PURPOSES) | slots.c.slot_id.in_(
+    select(slot_parts.c.slot_id).where(slot_parts.c.purpose.in_(_PURPOSES))  # alone or among others
+)
+_OPEN_FOR_ANY = select(slots).where(_OF_ACCOUNT, _FOR_ANY, _OPEN).order_by(*_IN_ORDER)
+_OPEN_OF_ACCOUNT = select(slots).where(_OF_ACCOUNT, _OPEN).order_by(*_IN_ORDER)
+_INCLUDED_OF_ACCOUNT = (
+    select(slots.c.included_block_number, slots.c.included_block_hash, slots.c.slot_id)
+    .where(_OF_ACCOUNT, slots.c.state == SlotState.INCLUDED)
+    .order_by(slots.c.included_block_number, slots.c.nonce)
+)
+_LOCK = select(slots.c.slot_id).where(_THESE).order_by(slots.c.slot_id).with_for_update()
+_SLOTS = select(slots).where(_THESE).order_by(*_IN_ORDER)
+_VERSIONS = (
+    select(signed_versions)
+    .where(signed_versions.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
+    .order_by(signed_versions.c.slot_id, signed_versions.c.number)
+)
+_PARTS = (
+    select(slot_parts)
+    .where(slot_parts.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
+    .order_by(slot_parts.c.slot_id, slot_parts.c.position)
+)
 
 
 class SqlTransactionLedger:
@@ -49,7 +83,7 @@ class SqlTransactionLedger:
         pack: Packing = one_by_one,
     ) -> list[Slot | None]:
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
-            highest = connection.execute(select(func.max(slots.c.nonce)).where(_of(chain_id, account))).scalar()
+            highest = connection.execute(_HIGHEST, _account(chain_id, account)).scalar()
             first = first_nonce if highest is None else max(first_nonce, highest + 1)
             held = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
             good = [one.claim is None or one.claim in held for one in requests]
@@ -64,7 +98,9 @@ class SqlTransactionLedger:
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
-            existing = _slots(connection, select(slots).where(_of(chain_id, account), slots.c.nonce == nonce))
+            existing = _slots(
+                connection, select(slots).where(_OF_ACCOUNT, slots.c.nonce == nonce), _account(chain_id, account)
+            )
             return (
                 existing[0]
                 if existing
@@ -128,29 +164,24 @@ class SqlTransactionLedger:
             return _open_by_purpose(connection, chain_id, account, [purpose]).get(purpose)
 
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
-        return self._read(select(slots).where(_of(chain_id, account), _OPEN))
+        return self._read(_OPEN_OF_ACCOUNT, _account(chain_id, account))
 
     def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
-        query = (
-            select(slots.c.included_block_number, slots.c.included_block_hash, slots.c.slot_id)
-            .where(_of(chain_id, account), slots.c.state == SlotState.INCLUDED)
-            .order_by(slots.c.included_block_number, slots.c.nonce)
-        )
         by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
         with self._database.reading() as connection:
-            for number, block_hash, slot_id in connection.execute(query):
+            for number, block_hash, slot_id in connection.execute(_INCLUDED_OF_ACCOUNT, _account(chain_id, account)):
                 by_block[BlockRef(number, block_hash)].append(slot_id)
         return dict(by_block)
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
-        return self._read(select(slots).where(_of(chain_id, account)))
+        return self._read(select(slots).where(_OF_ACCOUNT).order_by(*_IN_ORDER), _account(chain_id, account))
 
     def slots_for(self, purpose: str) -> list[Slot]:
-        return self._read(select(slots).where(_for_any([purpose])))
+        return self._read(select(slots).where(_FOR_ANY).order_by(*_IN_ORDER), {"purposes": [purpose]})
 
-    def _read(self, query: Select[Any]) -> list[Slot]:
+    def _read(self, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
         with self._database.reading() as connection:
-            return _slots(connection, query)
+            return _slots(connection, query, values)
 
 
 def _nonces_of(chain_id: int, account: str) -> str:
@@ -158,32 +189,25 @@ def _nonces_of(chain_id: int, account: str) -> str:
     return f"nonces {chain_id} {account}"
 
 
-def _of(chain_id: int, account: str) -> Any:
-    return (slots.c.chain_id == chain_id) & (slots.c.account == account)
+def _account(chain_id: int, account: str) -> dict[str, Any]:
+    """The values of `_OF_ACCOUNT`."""
+    return {"chain": chain_id, "sender": account}
 
 
 def _good_claims(connection: Connection, claims: Sequence[Claim]) -> set[Claim]:
     """Those of the claims that their workers still hold, and whose dispatches are not orphaned."""
-    query = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).where(
-        outbox.c.event_id.in_([claim.event_id for claim in claims]),
-        outbox.c.state == "CLAIMED",
-        outbox.c.orphaned_at.is_(None),
-    )
-    return {Claim(*row) for row in connection.execute(query)}.intersection(claims)
+    wanted = {"event_ids": [claim.event_id for claim in claims]}
+    return {Claim(*row) for row in connection.execute(_GOOD_CLAIMS, wanted)}.intersection(claims)
 
 
-def _slots(connection: Connection, query: Select[Any]) -> list[Slot]:
-    found = connection.execute(query.order_by(slots.c.chain_id, slots.c.account, slots.c.nonce)).mappings().all()
+def _slots(connection: Connection, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
+    found = connection.execute(query, values).mappings().all()
     if not found:
         return []
-    versions = (
-        select(signed_versions)
-        .where(signed_versions.c.slot_id.in_([row["slot_id"] for row in found]))
-        .order_by(signed_versions.c.slot_id, signed_versions.c.number)
-    )
+    versions = connection.execute(_VERSIONS, {"slot_ids": [row["slot_id"] for row in found]}).mappings()
     by_slot = {
         slot_id: tuple(rows.version_from(row) for row in group)
-        for slot_id, group in groupby(connection.execute(versions).mappings(), key=lambda row: row["slot_id"])
+        for slot_id, group in groupby(versions, key=lambda row: row["slot_id"])
     }
     parts = _parts(connection, [row["slot_id"] for row in found if row["purpose"] == SHARED])
     return [rows.slot_from(row, by_slot.get(row["slot_id"], ()), parts.get(row["slot_id"], ())) for row in found]
@@ -192,19 +216,15 @@ def _slots(connection: Connection, query: Select[Any]) -> list[Slot]:
 def _parts(connection: Connection, slot_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
     if not slot_ids:
         return {}
-    query = (
-        select(slot_parts)
-        .where(slot_parts.c.slot_id.in_(slot_ids))
-        .order_by(slot_parts.c.slot_id, slot_parts.c.position)
-    )
+    found = connection.execute(_PARTS, {"slot_ids": slot_ids}).mappings()
     return {
         slot_id: tuple(Part(row["purpose"], row["gas"]) for row in group)
-        for slot_id, group in groupby(connection.execute(query).mappings(), key=lambda row: row["slot_id"])
+        for slot_id, group in groupby(found, key=lambda row: row["slot_id"])
     }
 
 
 def _slot(connection: Connection, slot_id: int) -> Slot:
-    found = _slots(connection, select(slots).where(slots.c.slot_id == slot_id))
+    found = _slots(connection, _SLOTS, {"slot_ids": [slot_id]})
     if not found:
         raise KeyError(slot_id)
     return found[0]
@@ -212,9 +232,9 @@ def _slot(connection: Connection, slot_id: int) -> Slot:
 
 def _locked_slots(connection: Connection, slot_ids: Sequence[int]) -> list[Slot]:
     """Slots that nobody else changes before this transaction ends; locked in one order, so that no two wait for each other."""
-    these = slots.c.slot_id.in_(slot_ids)
-    connection.execute(select(slots.c.slot_id).where(these).order_by(slots.c.slot_id).with_for_update())
-    return _slots(connection, select(slots).where(these))
+    these = {"slot_ids": slot_ids}
+    connection.execute(_LOCK, these)
+    return _slots(connection, _SLOTS, these)
 
 
 def _locked_slot(connection: Connection, slot_id: int) -> Slot:
@@ -225,14 +245,8 @@ def _locked_slot(connection: Connection, slot_id: int) -> Slot:
 
 
 def _open_by_purpose(connection: Connection, chain_id: int, account: str, purposes: Sequence[str]) -> dict[str, Slot]:
-    found = _slots(connection, select(slots).where(_of(chain_id, account), _for_any(purposes), _OPEN))
+    found = _slots(connection, _OPEN_FOR_ANY, {**_account(chain_id, account), "purposes": purposes})
     return {purpose: slot for slot in found for purpose in slot.purposes}
-
-
-def _for_any(purposes: Sequence[str]) -> Any:
-    """Whether a slot has one of the purposes, alone or among others."""
-    sharing = select(slot_parts.c.slot_id).where(slot_parts.c.purpose.in_(purposes))
-    return slots.c.purpose.in_(purposes) | slots.c.slot_id.in_(sharing)
 
 
 def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:

@@ -8,15 +8,74 @@ select 'PAYLOAD_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
   'source, receipts and execution do not all name the same payload hash'
 from $messages m where m.payload_differs
 union all
-select 'EXECUTED_WITHOUT_QUORUM', m.message_id, min(m.source_chain), min(m.destination_chain),
-  'receipts before the execution: ' || cast(count(r.gmp) as $text) || ', quorum: ' || cast(min(m.quorum) as $text)
-from $messages m
-left join $receipts r on r.message_id = m.message_id
-  and (r.received_block < m.executed_block
-       or (r.received_block = m.executed_block and r.received_log_index < m.executed_log_index))
-where m.executions > 0
-group by m.message_id
-having count(r.gmp) < min(m.quorum)
+select 'EXECUTED_WITHOUT_QUORUM', message_id, source_chain, destination_chain,
+  'receipts that counted at the execution: ' || cast(counted as $text) || ', quorum: ' || cast(needed as $text)
+from (
+  select
+    message_id, source_chain, destination_chain, counted,
+    -- What was demanded then, or with the first receipt if that was less; never less than the sender asked for.
+    case
+      when recorded is null or recorded <= asked_quorum or coalesce(told, least_recorded) <= asked_quorum then asked_quorum
+      when recorded < told then recorded
+      else coalesce(told, least_recorded)
+    end as needed
+  from (
+    select
+      m.message_id,
+      min(m.source_chain) as source_chain,
+      min(m.destination_chain) as destination_chain,
+      min(coalesce(m.asked_quorum, m.quorum, 1)) as asked_quorum,
+      count(distinct case when v.begins is null and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then r.gmp end)
+        as counted,
+      max(case when v.begins is null then r.quorum end) as recorded,
+      min(case when v.begins is null then r.quorum end) as least_recorded,
+      min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
+    from (
+      -- Most executions are above suspicion by what an index alone tells: as many receipts before as were ever asked for.
+      select few.message_id
+      from $messages few
+      left join $receipts before on before.message_id = few.message_id
+        and (before.received_block < few.executed_block
+             or (before.received_block = few.executed_block and before.received_log_index < few.executed_log_index))
+      where few.executions > 0
+      group by few.message_id
+      having count(before.gmp) < min(coalesce(few.quorum, 1)) or count(before.gmp) < min(few.asked_quorum)
+      union
+      -- The others: those with receipts that a revocation voided, and those whose recipient has rules of its own.
+      select voided.message_id
+      from ($periods) revoked
+      join $receipts voided on voided.received_chain = revoked.chain_id and voided.gmp = revoked.gmp
+      where revoked.event = 'AdapterRevoked' and voided.received_block * 1000000 + voided.received_log_index < revoked.begins
+      union
+      select governed.message_id
+      from (select distinct chain_id, chain, recipient from ($periods) rule where event = 'PolicySet') policy
+      join $messages governed on governed.recipient = policy.recipient and governed.source_chain = policy.chain
+        and governed.destination_chain = policy.chain_id
+    ) suspects
+    join $messages m on m.message_id = suspects.message_id
+    left join $receipts r on r.message_id = m.message_id
+      and (r.received_block < m.executed_block
+           or (r.received_block = m.executed_block and r.received_log_index < m.executed_log_index))
+    left join ($gmps) g on g.number = r.gmp
+    -- Voided before the execution, unless the GMP has delivered again before it, too.
+    left join ($periods) v on v.event = 'AdapterRevoked' and v.chain_id = r.received_chain and v.gmp = r.gmp
+      and v.begins < m.executed_block * 1000000 + m.executed_log_index
+      and v.begins > case
+        when r.last_received_block * 1000000 + r.last_received_log_index < m.executed_block * 1000000 + m.executed_log_index
+        then r.last_received_block * 1000000 + r.last_received_log_index
+        else r.received_block * 1000000 + r.received_log_index
+      end
+    left join ($periods) p on p.event = 'PolicySet' and p.chain_id = m.destination_chain and p.chain = m.source_chain
+      and p.recipient = m.recipient and m.kind < 11 and p.begins < m.executed_block * 1000000 + m.executed_log_index
+      and (p.ends is null or p.ends > m.executed_block * 1000000 + m.executed_log_index)
+    left join ($periods) f on f.event = 'FloorSet' and f.chain_id = m.destination_chain and f.chain = m.source_chain
+      and m.kind < 11 and f.begins < m.executed_block * 1000000 + m.executed_log_index
+      and (f.ends is null or f.ends > m.executed_block * 1000000 + m.executed_log_index)
+    where m.executions > 0
+    group by m.message_id
+  ) judged
+) weighed
+where counted < needed
 union all
 select 'EXECUTED_AFTER_EXPIRY', m.message_id, m.source_chain, m.destination_chain,
   'executed at ' || cast(m.executed_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
@@ -43,7 +102,9 @@ select 'RECEIPT_FROM_UNREGISTERED_ADAPTER', r.message_id, m.source_chain, r.rece
   'GMP ' || cast(r.gmp as $text) || ' had no adapter at block ' || cast(r.received_block as $text)
 from $receipts r
 join $messages m on m.message_id = r.message_id
-where r.received_block is not null and r.received_chain in (select known.chain_id from $adapters known)
+where r.received_block is not null and r.received_chain in (
+    select known.chain_id from $rules known where known.event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked')
+  )
   and not exists (
     -- From each registration to the next one of the same GMP; a revocation begins a time without an adapter.
     select 1
@@ -52,7 +113,8 @@ where r.received_block is not null and r.received_chain in (select known.chain_i
         lead(a.block_number * 1000000 + a.log_index) over (
           partition by a.chain_id, a.gmp order by a.block_number, a.log_index
         ) as ends
-      from $adapters a
+      from $rules a
+      where a.event in ('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked')
     ) p
     where p.chain_id = r.received_chain and p.gmp = r.gmp and p.event <> 'AdapterRevoked'
       and p.begins < r.received_block * 1000000 + r.received_log_index
@@ -73,12 +135,17 @@ group by m.source_chain, m.source_router, m.destination_chain
 having sum(m.messages) + $pruned <> max(m.nonce) or count(m.nonce) <> sum(m.messages)
 union all
 select 'SILENT', m.message_id, m.source_chain, m.destination_chain,
-  'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time as $text) || ' s after its last attempt'
+  'final on the source, and no GMP has delivered it ' || cast(d.block_time - m.attempted_time - $lane_paused as $text)
+    || ' s after its last attempt, pauses of the lane left out'
 from $messages m
 join $chains s on s.chain_id = m.source_chain
 join $chains d on d.chain_id = m.destination_chain
+left join $limits l on l.source_chain = m.source_chain and l.destination_chain = m.destination_chain and l.kind = m.kind
 where m.status = 'ROUTED' and m.attempted_block <= s.final_block and m.cancellation_id is null
-  and d.block_time - m.attempted_time > :silence_after and (m.ttl = 0 or d.block_time <= m.sent_at + m.ttl)
+  and d.block_time - m.attempted_time > :silence_after and d.block_time - m.attempted_time > coalesce(l.seconds, 0)
+  -- Nothing can arrive while the lane is paused.
+  and d.block_time - m.attempted_time - $lane_paused > :silence_after
+  and d.block_time - m.attempted_time - $lane_paused > coalesce(l.seconds, 0) and (m.ttl = 0 or d.block_time <= m.sent_at + m.ttl)
 union all
 -- One transaction that sends the same payload to several chains means the same state on all of them.
 select 'FAN_OUT_DIFFERS', min(m.message_id), m.source_chain, null,
@@ -93,15 +160,15 @@ group by m.source_chain, m.source_transaction, m.sender, m.payload_hash
 having count(distinct m.destination_chain) > 1 and sum(case m.status when 'EXECUTED' then 1 else 0 end) > 0
   and sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) > 0
 union all
+-- Two halves, each of which an index answers: an `or` of both would have all messages gone through.
 select 'OUTCOME_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
   'reported to the source: ' || case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else cast(m.outcome as $text) end
     || ', on the destination: ' || case when m.executions > 0 then 'EXECUTED' else m.status end
-from $messages m
-where m.contradicted
-union all
-select 'OUTCOME_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
-  'reported to the source: ' || case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else cast(m.outcome as $text) end
-    || ', on the destination: ' || case when m.executions > 0 then 'EXECUTED' else m.status end
-from $messages m
-where not m.contradicted and m.outcome is not null and m.status <> 'DIVERGED'
-  and m.status <> case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' end
+from (
+  select c.message_id from $messages c where c.contradicted
+  union
+  select o.message_id from $messages o
+  where o.outcome is not null and o.status <> 'DIVERGED'
+    and o.status <> case o.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' end
+) differing
+join $messages m on m.message_id = differing.message_id

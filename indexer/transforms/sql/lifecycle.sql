@@ -27,10 +27,10 @@ ranked as (
     row_number() over (
       partition by message_id, stage order by direction * block_number, direction * log_index, direction * chain_id
     ) as nth
-  from (select staged.*, case when stage in ('retried', 'failed') then -1 else 1 end as direction from staged) staged
+  from (select staged.*, case when stage in ('retried', 'received', 'failed') then -1 else 1 end as direction from staged) staged
 ),
--- `pick` marks the one event per message and stage whose details are shown: the first route, receipt and execution, the
--- last retry and failure, of which `nth` counts from the end. One order for both, since each is a sort of all events.
+-- `pick` marks the one event per message and stage whose details are shown: the first route and execution, the last retry,
+-- receipt and failure, of which `nth` counts from the end. One order for both, since each is a sort of all events.
 picked as (
   select
     ranked.*,
@@ -67,7 +67,9 @@ facts as (
     max(case when describes then ttl end) as ttl,
     max(case when describes then kind end) as kind,
     max(case when describes then quorum end) as asked_quorum,
-    max(case stage when 'received' then quorum end) as applied_quorum,
+    -- With its last receipt the router itself says how many counted, and how many it needed.
+    max(case pick when 'received' then receipts end) as receipts,
+    max(case pick when 'received' then quorum end) as applied_quorum,
     max(case when describes then replaces end) as replaces,
     max(case when describes then payload_hash end) as payload_hash,
     min(payload_hash) as lowest_payload_hash,
@@ -79,8 +81,7 @@ facts as (
     max(case pick when 'retried' then block_time end) as retried_time,
     $dispatched_bits as dispatched,
     $received_bits as received,
-    $received_count as receipts,
-    max(case pick when 'received' then block_time end) as received_time,
+    min(case stage when 'received' then block_time end) as received_time,
     count(case stage when 'executed' then 1 end) as executions,
     max(case pick when 'executed' then block_number end) as executed_block,
     max(case pick when 'executed' then log_index end) as executed_log_index,
@@ -132,6 +133,7 @@ select
   ttl,
   kind,
   coalesce(applied_quorum, asked_quorum) as quorum,
+  asked_quorum,
   replaces,
   payload_hash,
   coalesce(lowest_payload_hash <> highest_payload_hash, false) as payload_differs,
@@ -142,7 +144,7 @@ select
   coalesce(retried_time, routed_time) as attempted_time,
   dispatched,
   received,
-  receipts,
+  coalesce(receipts, 0) as receipts,
   received_time,
   executions,
   executed_block,

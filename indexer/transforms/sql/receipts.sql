@@ -13,7 +13,11 @@ ranked as (
     case
       when event = 'MessageReceived' then
         row_number() over (partition by message_id, over_gmp, event order by block_number, log_index, chain_id)
-    end as nth_receipt
+    end as nth_receipt,
+    case
+      when event = 'MessageReceived' then
+        row_number() over (partition by message_id, over_gmp, event order by block_number desc, log_index desc, chain_id desc)
+    end as nth_from_last
   from touched
 )
 select
@@ -27,6 +31,9 @@ select
   max(case nth_receipt when 1 then log_index end) as received_log_index,
   max(case nth_receipt when 1 then block_time end) as received_time,
   max(case nth_receipt when 1 then transaction_hash end) as received_transaction,
+  max(case nth_from_last when 1 then block_number end) as last_received_block,
+  max(case nth_from_last when 1 then log_index end) as last_received_log_index,
+  max(case nth_from_last when 1 then quorum end) as quorum,
   count(case event when 'DuplicateAbsorbed' then 1 end) as duplicates,
   max(case event when 'DuplicateAbsorbed' then block_time end) as last_duplicate_time
 from ranked

@@ -1,19 +1,25 @@
 -- Messages with what time adds to their status. A message is STALLED only if its destination was read to beyond the
 -- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. The clock stands still
--- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane.
+-- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane. Receipts count
+-- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were.
 select
   m.*,
-  m.attempted_time + coalesce(l.seconds, :stall_after) + $lane_paused as deadline,
+  m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused as deadline,
+  coalesce($counted, m.receipts) as counted,
+  coalesce($needed, m.quorum) as needed,
   case
     when m.status in ('EXECUTED', 'EXPIRED', 'CANCELLED', 'DIVERGED', 'UNKNOWN') then m.status
     when m.status = 'UNFUNDED' and s.block_time is not null then m.status
     when d.block_time is null or s.block_time is null then 'UNKNOWN'
     when m.ttl > 0 and d.block_time > m.sent_at + m.ttl and d.block_time > m.sent_at + m.ttl + $clock_paused then 'EXPIRED'
-    when m.status in ('EXECUTION_FAILED', 'EXECUTION_DEFERRED') then m.status
+    when m.status in ('EXECUTION_FAILED', 'EXECUTION_DEFERRED') and (
+      d.block_time < m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused
+      or coalesce($counted, m.receipts) >= coalesce($needed, m.quorum)
+    ) then m.status
     when :now - d.block_time > :max_lag or :now - s.block_time > :max_lag then 'UNKNOWN'
-    when m.receipts >= m.quorum or m.cancellation_id is not null then m.status
-    when d.block_time >= m.attempted_time + coalesce(l.seconds, :stall_after) + $lane_paused then 'STALLED'
-    else m.status
+    when m.cancellation_id is not null or d.block_time < m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused then m.status
+    when coalesce($counted, m.receipts) >= coalesce($needed, m.quorum) then m.status
+    else 'STALLED'
   end as shown_status
 from $messages m
 left join $chains d on d.chain_id = m.destination_chain

@@ -25,6 +25,7 @@ from bridge.policies import DEFAULT_POLICIES
 from bridge.ports import Call, Dispatch, Log, Watch
 from bridge.protocol.gmps import Gmp
 from bridge.records.errors import CursorMovedError
+from bridge.records.finality import ObservedFinality
 from bridge.records.outbox import OutboxState
 from bridge.relay import CommitSettings, CommitStrategy, RelaySettings
 from bridge.relay.delivery import Deliveries
@@ -149,7 +150,7 @@ async def _live(history: History, number: int) -> None:
             signer,
             store.transactions,
             clock,
-            final_height=lambda: -1,
+            finality=ObservedFinality(store.observations, BETA),
             settings=SendingSettings(
                 poll=0.02, rebroadcast=0.3, reservation=0.1, foreign=0.5, inclusion=30, share=history.share
             ),

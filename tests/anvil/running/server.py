@@ -28,6 +28,9 @@ LONGEST_REQUEST = 1 << 20  # bytes
 def serve(path: str) -> None:
     """Answers until standard input ends."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who serve one client
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # a terminal's Ctrl-C reaches all: who is left has to kill what it started
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
@@ -69,6 +72,7 @@ def _attend(connection: socket.socket) -> None:
 def _run(request: dict[str, Any], files: Sequence[int]) -> None:
     """The command, as in a new interpreter. Never returns."""
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     allow_tracing()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for standard, given in enumerate(files, 1):

@@ -168,14 +168,14 @@ def test_an_index_from_a_newer_version_is_refused(waybill: Command, home: Path) 
     with made.engine.begin() as connection:
         connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=99))
     made.close()
-    for command in (["message", "list"], ["index", "report"], ["status"]):
+    for command in (["message", "list"], ["report"], ["status"]):
         ended = waybill(*command)
         assert (ended.code, ended.out) == (FAILED, "")
         assert "version 99" in ended.err
 
 
 def test_a_network_without_an_index_says_how_to_start_one(waybill: Command, deployed: Path) -> None:
-    ended = waybill("index", "report")
+    ended = waybill("report")
     assert ended.code == FAILED
     assert "waybill index run" in ended.err
     assert deployed.exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
 
 KEY = "0x" + "11" * 32
 
@@ -48,3 +49,16 @@ def test_check_warns_of_variables_that_nothing_reads(waybill: Command, monkeypat
     assert ended.code == 0
     assert json.loads(ended.out)["unread"] == ["WAYBILL_POL"]
     assert "WAYBILL_POL" in ended.err
+
+
+def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, tmp_path: Path) -> None:
+    deployment = write_network(tmp_path)
+    public = tmp_path / "deployments" / "public.json"
+    public.write_text(deployment.to_json().replace('"devnet"', '"public"'))
+    (tmp_path / "waybill.toml").write_text(
+        f'[[signers]]\nremote = "http://127.0.0.1:9000"\naddress = "0x{"aa" * 20}"\nchains = ["alpha"]\n'
+    )
+    ended = waybill("config", "check", "--network", "public", "--json")
+    assert ended.code == 2
+    assert "nobody pays for deliveries to beta" in ended.error["message"]
+    assert "no key to seal dead letters with" in ended.error["message"]

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
-from tests.unit.rpc_server import Answer, Behaviour, RpcServer
+from tests.unit.cli.nodes import node, nodes
+from tests.unit.rpc_server import Behaviour
 
 ALPHA, BETA = 31337, 31338
 
@@ -24,38 +19,6 @@ ALPHA, BETA = 31337, 31338
 def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     return Command(monkeypatch, capsys)
-
-
-def node(*, balance: int = 10**18, code: str = "0x60", ahead: int = 0) -> Behaviour:
-    def answer(method: str, _params: list[object]) -> Answer:
-        header = {"number": "0x64", "hash": "0x" + "01" * 32, "parentHash": "0x" + "02" * 32}
-        results: dict[str, Any] = {
-            "eth_getBlockByNumber": {**header, "timestamp": hex(int(time.time()) + ahead)},
-            "eth_getBalance": hex(balance),
-            "eth_getCode": code,
-        }
-        return {"result": results[method]}
-
-    return answer
-
-
-@contextmanager
-def nodes(*behaviours: tuple[int, Behaviour]) -> Iterator[list[str]]:
-    """Nodes on real sockets in a thread of their own: the command has an event loop for itself."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    servers = [RpcServer(behaviour, chain_id=chain_id) for chain_id, behaviour in behaviours]
-    try:
-        for server in servers:
-            asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
-        yield [server.url for server in servers]
-    finally:
-        for server in servers:
-            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def failed(out: str) -> dict[str, str]:
@@ -111,3 +74,22 @@ def test_settings_that_can_not_be_used_are_a_finding(
     monkeypatch.setenv("WAYBILL_POLL", "-1")
     ended = waybill("doctor", "--json")
     assert (ended.code, "WAYBILL_POLL" in failed(ended.out)["settings"]) == (1, True)
+
+
+def test_dead_letters_in_a_database_that_is_away_are_a_finding_by_themselves(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_network(tmp_path)
+    away = tmp_path / "letters.db"
+    away.write_text("this is no database")
+    monkeypatch.setenv("WAYBILL_DLQ", json.dumps({"url": f"sqlite:///{away}"}))
+    ended = waybill("doctor", "--json")
+    assert "is not a SQLite database" in failed(ended.out)["dead letters"]
+    assert away.read_text() == "this is no database"
+
+
+def test_a_seal_without_its_key_is_a_finding(waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_DLQ", json.dumps({"key": "no key"}))
+    ended = waybill("doctor", "--json")
+    assert "not a private key" in failed(ended.out)["signers"]

@@ -14,7 +14,7 @@ from bridge.dlq import DeadLetterOffice
 from bridge.dlq.signing import KeySealer
 from bridge.protocol.gmps import Gmp
 from bridge.records.dead_letters import Draft, LogRecord, Sealer
-from bridge.records.outbox import Failure, FailureKind
+from bridge.records.failures import Failure, FailureKind
 from bridge.store import open_store
 from bridge.store.sql.dead_letters import SqlDeadLetterLog
 from tests.builders import BETA

@@ -232,12 +232,12 @@ async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: Webhoo
     with closing(SqlDeadLetterLog(url)) as log:
         log.append(entered("a"), KeySealer(SEALER))
         trusted = await trusted_accounts(log, parameters, settings)
-        assert verify_letters(log, MemoryStore(), trusted, settings.retry_policies()).violations == ()
+        assert verify_letters(log, MemoryStore(), trusted, settings).violations == ()
         engine = create_engine(url)
         with engine.begin() as connection:
             connection.execute(text("UPDATE dead_letter_log SET document = 'gone'"))
         engine.dispose()
         trusted = await trusted_accounts(log, parameters, settings)
-        verified = verify_letters(log, MemoryStore(), trusted, settings.retry_policies())
+        verified = verify_letters(log, MemoryStore(), trusted, settings)
         await Alerts(log, [Webhook(hook.url, timeout=5)], Fixed(), StillClock()).announce_tampering(verified)
     assert "no JSON any more" in hook.posted[0]["summary"]

@@ -15,7 +15,7 @@ from bridge.dlq.signing import KeySealer, decision_typed_data
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.records.dead_letters import DeadLetterLog, Decision, LetterStatus
-from bridge.records.outbox import FailureKind
+from bridge.records.failures import FailureKind
 from tests.builders import message
 from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, Undertaking
 

@@ -40,6 +40,9 @@ class RoutingChain:
     async def head(self) -> Block:
         return Block(1, word("head"), word("before"), 0)
 
+    async def block(self, number: int) -> Block | None:
+        return await self.head()
+
     async def call(self, call: Call) -> bytes:
         match call.data[:4]:
             case data if data == ROUTER.selector("adapterOf"):
@@ -57,7 +60,7 @@ class RoutingChain:
         self._asked = (call, sender)
         return 100_000
 
-    async def fees(self) -> Fees:
+    async def fees(self, limit: int | None = None) -> Fees:
         return Fees(2, 1)
 
     async def transaction_count(self, address: str) -> int:

@@ -13,8 +13,10 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.dead_letters import DeadLetterLog, Decision, LetterStatus, RecordKind
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.lanes import Lane, LaneChange, LaneState
-from bridge.records.outbox import Delivered, Delivery, Failure, FailureKind, OutboxState, Retry
+from bridge.records.outbox import Delivered, Delivery, OutboxState, Retry
+from bridge.records.slips import slip_of
 from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.power import Power, PowerCut, Powered, PoweredStore
 from bridge.store import MemoryStore
@@ -35,7 +37,11 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     (entry,) = desk.claim(gmps=frozenset({Gmp.HYPERLANE}))
     for number in (1, 2):
         failure = Failure(
-            at=desk.clock.now(), kind=FailureKind.TRANSIENT, code="TransientError", message=f"no {number}"
+            at=desk.clock.now(),
+            kind=FailureKind.TRANSIENT,
+            code="TransientError",
+            message=f"no {number}",
+            slip=slip_of(desk.store.outbox.entries(sent.id)),
         )
         desk.store.outbox.finish([Retry(entry.claim_held, failure, desk.clock.now())], desk.clock.now())
         desk.clock.time += 1
@@ -47,6 +53,9 @@ async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
     assert bytes.fromhex(document["originalMessage"].removeprefix("0x")) == sent.encode()
     history = [(one["attemptNumber"], one["errorCode"], one["errorMessage"]) for one in document["failureHistory"]]
     assert history == [(1, "TransientError", "no 1"), (2, "TransientError", "no 2"), (3, "TransientError", "no 3")]
+    snapshots = [one["routingSlipSnapshot"] for one in document["failureHistory"][:2]]
+    assert [[line["state"] for line in slip] for slip in snapshots] == [["CLAIMED", "PENDING"]] * 2
+    assert [slip[0]["lastError"] for slip in snapshots] == [None, "no 1"]
     assert document["failureHistory"][0]["failedAt"] == "2023-11-14T22:13:20.000Z"
     assert document["enteredDLQAt"] == "2023-11-14T22:13:22.000Z"
     assert document["retentionUntil"] == "2023-12-14T22:13:22.000Z"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -11,22 +12,30 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.chains import EvmChain
+from bridge.dlq.signing import KeySealer
 from bridge.metrics import METRICS, MetricType, Monitor, Samples
 from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.records import Store
+from bridge.records.dead_letters import DeadLetterLog, Decision, RecordKind
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.lanes import Lane, LaneChange, LaneState
-from bridge.records.outbox import Dead, Delivered, Delivery, Failure, FailureKind, Retry
+from bridge.records.outbox import Dead, Delivered, Delivery, OutboxState, Retry
+from bridge.records.pending_sync import FOLLOWED, Heartbeat, SyncState
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service import SystemClock
 from bridge.settings import Settings
-from bridge.store import open_store
+from bridge.store import open_dead_letters, open_store
+from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
 from tests.unit.cli.network import write_network
+from tests.unit.dlq_world import SEALER, entered, happened
 from tests.unit.rpc_server import Answer, RpcServer
 
+SEAL = KeySealer(SEALER)
 ACCOUNT = "0x" + "aa" * 20
 LANE = {"source": "alpha", "destination": "beta"}
 Exposed = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -117,6 +126,20 @@ def fill(store: Store) -> None:
         store.transactions.sign(slot.slot_id, version, replaces=None)
     assert slots[0] is not None
     store.transactions.include([(slots[0].slot_id, Inclusion(word(slots[0].purpose), block(9), succeeded=False))])
+    store.observations.record(
+        observed_range(
+            message(5, kind=Kind.STATE_SYNC),
+            previous=block(10),
+            position=block(11),
+            gmps=(Gmp.HYPERLANE,),
+            now=now - 400,
+        )
+    )
+    store.pending_sync.collect(FOLLOWED, 0)
+    (waiting,) = store.pending_sync.unresolved()
+    store.pending_sync.save(replace(waiting, state=SyncState.DIVERGED), fence=0)
+    for lane, progress in store.pending_sync.progress(now - 7).items():
+        store.pending_sync.beat(Heartbeat(lane=lane, at=now - 7, progress=progress))
     held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
     store.lanes.change(held)
     store.retries.copy([retry_request()], 1, now)
@@ -134,7 +157,15 @@ def value(found: Exposed, name: str, **labels: str) -> float:
     return found[name, frozenset(labels.items())]
 
 
-def monitor(store: Store, chains: dict[int, EvmChain], home: Path) -> Monitor:
+def letters_of(store: Store) -> MemoryDeadLetterLog:
+    """One letter that waits for a decision, for the delivery that died."""
+    log = MemoryDeadLetterLog()
+    (dead,) = store.outbox.listed(state=OutboxState.DEAD)
+    log.append(entered(dead.event_id, sourceChainId=ALPHA, destinationChainId=BETA, gmp="axelar"), SEAL)
+    return log
+
+
+def monitor(store: Store, chains: dict[int, EvmChain], home: Path, letters: DeadLetterLog | None = None) -> Monitor:
     settings = Settings.load(
         paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
     )
@@ -144,6 +175,7 @@ def monitor(store: Store, chains: dict[int, EvmChain], home: Path) -> Monitor:
         store,
         SystemClock(),
         settings,
+        letters=letters or letters_of(store),
         accounts=[ACCOUNT],
         commits=lambda: {BETA: {"success": 3}},
         index=Index,
@@ -181,8 +213,12 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_spend_committed_wei", **LANE) == 100 * 20 + 5
     assert value(found, "waybill_spend_limit_wei", **LANE) == 9_000
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
+    assert 399 < value(found, "waybill_sync_lag_seconds", **LANE) < 440
+    assert 6 < value(found, "waybill_sync_heartbeat_age_seconds", **LANE) < 50
+    states = {state: value(found, "waybill_sync_messages", **LANE, state=state) for state in ("PENDING", "DIVERGED")}
+    assert states == {"PENDING": 0, "DIVERGED": 1}
     assert value(found, "waybill_breaker_failures", gmp="axelar", destination="beta") == 2
-    assert value(found, "waybill_chain_read_lag_blocks", chain="alpha") == 90
+    assert value(found, "waybill_chain_read_lag_blocks", chain="alpha") == 89
     assert 4 < value(found, "waybill_chain_head_age_seconds", chain="alpha") < 40
     assert value(found, "waybill_index_lag_seconds", chain="alpha") == 30
     assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
@@ -218,6 +254,33 @@ async def test_a_chain_that_is_down_hides_no_other_number(
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
     (problem,) = await watching.problems()
     assert problem.startswith("chain beta: no RPC endpoint of chain 31338 answers")
+
+
+async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    store = open_store("memory")
+    fill(store)
+    letters = letters_of(store)
+    axelar = {**LANE, "gmp": "axelar"}
+    found = exposed(await monitor(store, chains, tmp_path, letters).exposition())
+    assert value(found, "waybill_dead_letters", **axelar) == 1
+    (letter,) = letters.letters()
+    letters.append(happened(letter.event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), SEAL)
+    found = exposed(await monitor(store, chains, tmp_path, letters).exposition())
+    assert value(found, "waybill_dead_letters", **axelar) == 0
+    assert value(found, "waybill_outbox_entries", **axelar, state="DEAD") == 1
+
+
+async def test_dead_letters_that_are_away_hide_no_other_number(chains: dict[int, EvmChain], tmp_path: Path) -> None:
+    store = open_store("memory")
+    fill(store)
+    away = tmp_path / "letters.db"
+    away.write_text("this is no database")
+    found = exposed(await monitor(store, chains, tmp_path, open_dead_letters(f"sqlite:///{away}")).exposition())
+    assert value(found, "waybill_scrape_problem", part="dead letters") == 1
+    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
+    assert "waybill_dead_letters" not in {name for name, _ in found}
 
 
 def test_a_metric_or_label_that_is_not_documented_can_not_be_exposed() -> None:

@@ -21,6 +21,7 @@ def order(
     received: Collection[Gmp] = (),
     tried: Collection[Gmp] = (),
     failing: Collection[Gmp] = (),
+    given_up: Collection[Gmp] = (),
     ranking: tuple[Gmp, ...] = (),
 ) -> list[Gmp]:
     return ranked(
@@ -29,6 +30,7 @@ def order(
             received=frozenset(received),
             tried=frozenset(tried),
             failing=frozenset(failing),
+            given_up=frozenset(given_up),
             ranking=ranking,
         )
     )
@@ -40,6 +42,10 @@ def test_an_untried_gmp_comes_before_one_that_is_silent() -> None:
 
 def test_a_gmp_that_fails_on_the_lane_comes_last() -> None:
     assert order(usable={H, A, W}, tried={H}, failing={A}) == [W, H, A]
+
+
+def test_a_gmp_over_which_the_message_has_died_comes_behind_those_that_failed_once() -> None:
+    assert order(usable={H, A, W}, tried={A}, failing={H, W}, given_up={A}) == [H, W, A]
 
 
 def test_among_equals_the_index_ranks_and_one_that_it_does_not_know_comes_behind() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 from eth_account import Account
@@ -19,6 +21,7 @@ from bridge.records.lanes import Lane
 from bridge.records.merkle import verifies
 from bridge.records.outbox import OutboxState
 from bridge.records.pending_sync import PendingSync, SyncState
+from bridge.recovery import RecoverySettings
 from bridge.recovery.propagation import (
     AbandonedError,
     Propagation,
@@ -28,6 +31,7 @@ from bridge.recovery.propagation import (
     RoutePropagator,
 )
 from bridge.simulation import SimulatedBridge, World
+from bridge.simulation.contracts import GMPS
 from bridge.store import MemoryStore
 from bridge.supervision import keep_doing
 from tests.builders import ALPHA, BETA, message, observed_range
@@ -43,12 +47,16 @@ class Counting:
 
     at: list[float] = field(default_factory=list)
     error: Exception | None = None
+    through: Propagator | None = None
 
     async def propagate(self, message: Message) -> str:
         self.at.append(asyncio.get_running_loop().time())
         if self.error is not None:
             raise self.error
-        return "nothing"
+        return "nothing" if self.through is None else await self.through.propagate(message)
+
+    def asked(self, times: int) -> bool:
+        return len(self.at) == times
 
 
 def propagation(
@@ -148,7 +156,7 @@ async def test_it_is_brought_forward_under_the_lock_while_that_holds_and_then_un
         sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
         fences = []
         for count in range(1, 5):
-            await until(lambda count=count: len(counting.at) == count, seconds=900)  # type: ignore[misc]
+            await until(partial(counting.asked, count), seconds=900)
             fences.append(followed(store, sent.message).fence)
             assert followed(store, sent.message).lock_until <= world.clock.now() + 130
     assert fences == [1, 1, 1, 2]
@@ -187,6 +195,25 @@ async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line
         world.down.clear()
         await until(lambda: followed(store, sent.message).state is SyncState.APPLIED, seconds=900)
     assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
+    world, store = World(block_time=5), MemoryStore()
+    world.start()
+    world.down.update(GMPS)
+    bridge = SimulatedBridge(world, store, recovering=RecoverySettings(max_retries=7))
+    counting = Counting(through=router_propagator(world, bridge))
+    settings = PropagationSettings(threshold=30, pause=60, longest_pause=300)
+    async with running(bridge), at_work(propagation(world, store, counting, settings)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await asyncio.sleep(1_500)
+        paid = world.chains[ALPHA].state.sent[sent.message.id][1]
+        waits = [later - earlier for earlier, later in itertools.pairwise(counting.at)]
+        assert (paid, followed(store, sent.message).state) == (7, SyncState.DIVERGED)
+        assert "max_message_retries is 7" in followed(store, sent.message).problem
+    assert [round(wait / 60) for wait in waits] == [1, 1, 1, 1, 2, 4, 5, 5]
     await world.stop()
 
 

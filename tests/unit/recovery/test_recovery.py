@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -11,10 +12,10 @@ from bridge.protocol.retry_requests import RetryRequest
 from bridge.records import Store
 from bridge.records.observations import ObservedMessage
 from bridge.records.retries import RetryJob, RetryState
-from bridge.recovery import RetryFailedError
+from bridge.recovery import RecoverySettings, RetryFailedError
 from bridge.relay import RelaySettings
 from bridge.simulation import DAPP, Power, SimulatedBridge, World, run_in_virtual_time
-from bridge.simulation.contracts import GMPS, Emitted, State
+from bridge.simulation.contracts import GMPS, QUOTE, Emitted, State
 from bridge.store import MemoryStore
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -256,6 +257,84 @@ async def test_a_message_older_than_the_store_is_found_in_the_sources_logs() -> 
         case.world.request_retry(sent.message)
         await until(lambda: case.world.chains[ALPHA].state.sent[sent.message.id][1] == 1)
     assert case.store.observations.message(sent.message.id) is None
+    await case.world.stop()
+
+
+# --- what retries may cost
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A limit on what retries cost, and what is said when it has no room."""
+
+    says: str
+    recovering: RecoverySettings | None = None
+    one: int | None = None
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        Limited(f"it would cost {QUOTE} wei, more than the limit of {QUOTE - 1}", one=QUOTE - 1),
+        Limited(f"max_message_retry_fee is {QUOTE - 1}", RecoverySettings(max_message_fee=QUOTE - 1)),
+        Limited(f"retry_limits allows {QUOTE - 1}", RecoverySettings(lane_fees={(ALPHA, BETA): QUOTE - 1})),
+    ],
+    ids=["of one retry", "of one message", "of a lane and day"],
+)
+@in_virtual_time
+async def test_a_retry_for_which_a_limit_has_no_room_waits_and_costs_nothing(limit: Limited) -> None:
+    case = Stalled()
+    bridge = SimulatedBridge(case.world, case.store, recovering=limit.recovering, max_retry_fee=limit.one)
+    async with running(bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 2)
+        assert job(case.store, request).state is RetryState.OPEN
+        assert limit.says in (job(case.store, request).outcome or "")
+        with pytest.raises(RetryFailedError, match=limit.says):
+            await bridge.recovery.retry(sent.message.id)
+    assert case.spent() == 0
+    async with running(SimulatedBridge(case.world, case.store)):  # the limit was raised
+        await until(lambda: case.world.executions(sent.message) == 1)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_retries_asked_for_at_the_same_moment_share_what_the_lane_may_cost_and_a_restart_forgets_nothing() -> (
+    None
+):
+    case = Stalled()
+    recovering = RecoverySettings(lane_fees={(ALPHA, BETA): 2 * QUOTE})
+    async with running(SimulatedBridge(case.world, case.store, recovering=recovering)):
+        sent = [case.world.send(ALPHA, BETA, gmps=(H,)) for _ in range(5)]
+        await until(lambda: all(one.created for one in sent))
+        for one in sent:
+            case.world.request_retry(one.message)
+        await until(lambda: case.store.retries.counts().get(RetryState.SENT) == 2)
+    async with running(SimulatedBridge(case.world, case.store, recovering=recovering)):
+        await asyncio.sleep(60)
+        assert (case.spent(), sum(case.world.executions(one.message) for one in sent)) == (2, 2)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_retry_that_the_router_refuses_takes_nothing_of_what_its_message_may_cost() -> None:
+    case = Stalled()
+    bridge = SimulatedBridge(case.world, case.store, recovering=RecoverySettings(max_retries=1))
+    async with running(bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)
+        original = case.store.observations._messages[sent.message.id]
+        forged = replace(original, envelope=original.envelope[:-1] + b"!")
+        case.store.observations._messages[sent.message.id] = forged
+        with pytest.raises(RetryFailedError):
+            await bridge.recovery.retry(sent.message.id)
+        case.store.observations._messages[sent.message.id] = original
+        assert (await bridge.recovery.retry(sent.message.id)).attempt == 1
+        with pytest.raises(RetryFailedError, match="it was retried 1 times, and max_message_retries is 1"):
+            await bridge.recovery.retry(sent.message.id)
+    assert case.spent() == 1
     await case.world.stop()
 
 

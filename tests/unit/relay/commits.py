@@ -37,8 +37,8 @@ class CountingStore(MemoryStore):
         self.refuse_commits = 0
         self.refuse_renewals = False
         self._finish, self._renew = self.outbox.finish, self.outbox.renew
-        self.outbox.finish = self._counted_finish  # type: ignore[method-assign]
-        self.outbox.renew = self._counted_renew  # type: ignore[method-assign]
+        self.outbox.finish = self._counted_finish  # type: ignore[method-assign]  # counts the calls
+        self.outbox.renew = self._counted_renew  # type: ignore[method-assign]  # counts the calls
 
     def _counted_finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         if self.refuse_commits > 0:
@@ -81,7 +81,9 @@ def gated(bridge: SimulatedBridge, gate: Gate) -> SimulatedBridge:
             return await super().next_call(dispatch, attestation)
 
     for deliveries in bridge.relay.deliveries.values():
-        deliveries._adapters = {gmp: Gated(gmp, deliveries._adapters[gmp]._chains) for gmp in GMPS}  # type: ignore[attr-defined]
+        simulated = deliveries._adapters
+        gates = {gmp: Gated(gmp, simulated[gmp]._chains) for gmp in GMPS}  # type: ignore[attr-defined]  # of a simulated one
+        deliveries._adapters = gates
     return bridge
 
 

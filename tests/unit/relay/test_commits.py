@@ -146,9 +146,9 @@ async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_
         async def fails_once(*arguments: object, may_share: bool) -> object:
             if next(failures):
                 raise RuntimeError("the process ran out of luck between commit and broadcast")
-            return await send(*arguments, may_share=may_share)  # type: ignore[arg-type]
+            return await send(*arguments, may_share=may_share)  # type: ignore[arg-type]  # passes on whatever came
 
-        senders.send = fails_once  # type: ignore[method-assign, assignment]
+        senders.send = fails_once  # type: ignore[method-assign, assignment]  # breaks it on purpose
         async with running(bridge):
             lost = world.send(ALPHA, BETA)
             await until(lambda: store.commits != [])

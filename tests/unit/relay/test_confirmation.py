@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from eth_abi.abi import encode
 
+from bridge.ports import Call
+from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
+from bridge.records.finality import ObservedFinality
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Delivered as Ended
 from bridge.records.outbox import Delivery, Outbox, OutboxEntry, OutboxState
@@ -51,10 +56,14 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=30, now=2, lease=60)
     blocks = [await beta.block(number) for number in range(1, 31)]
     places = [BlockRef.of(one) for one in blocks if one is not None]
-    store.outbox.finish([Ended(e.claim_held, Delivery(at, None)) for e, at in zip(entries, places, strict=True)], 3)
+    store.outbox.finish(
+        [Ended(e.claim_held, Delivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
+    )
 
     outbox = CountingOutbox(store.outbox)
-    step = Confirmation(beta, ROUTER_ADDRESS, cast("Outbox", outbox), VirtualClock(), final_height=lambda: 20).step
+    store.observations.record(replace(observed_range(position=places[19]), chain_id=BETA))
+    finality = ObservedFinality(store.observations, BETA)
+    step = Confirmation(beta, ROUTER_ADDRESS, cast("Outbox", outbox), VirtualClock(), finality).step
     await step()
     assert outbox.confirmations == [20]
     assert [reference.number for reference in store.outbox.unconfirmed(BETA)] == list(range(21, 31))
@@ -141,6 +150,48 @@ async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
         await until(lambda: case.world.executions(case.sent.message) == 1)
         await until(case.is_confirmed)
     assert case.beta.broadcasts > 0
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_claim_is_final_and_untrue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, lies, truth = Delivered(), [b"hasReceived"], SimulatedChain.call
+
+    async def call(chain: SimulatedChain, asked: Call, **how: Any) -> bytes:
+        if lies and asked.data[:4] == ROUTER.selector("hasReceived"):
+            return encode(["bool"], [True])
+        return await truth(chain, asked, **how)
+
+    monkeypatch.setattr(SimulatedChain, "call", call)
+    async with running(SimulatedBridge(case.world, case.store)):
+        await until(case.is_delivered)
+        assert (case.beta.broadcasts, case.world.executions(case.sent.message)) == (0, 0)
+        lies.clear()
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+        await until(case.is_confirmed)
+    assert case.entry.delivery is not None
+    assert case.entry.delivery.transaction_hash is not None
+    await case.world.stop()
+
+
+@pytest.mark.parametrize(("agreeing", "asked"), [(frozenset[int](), 0), (frozenset({BETA}), 1)])
+@in_virtual_time
+async def test_where_endpoints_have_to_agree_a_receipt_of_our_own_is_not_believed_alone(
+    monkeypatch: pytest.MonkeyPatch, agreeing: frozenset[int], asked: int
+) -> None:
+    case, questions, truth = Delivered(), list[Call](), SimulatedChain.call
+
+    async def call(chain: SimulatedChain, one: Call, *, agreed: bool = False, **how: Any) -> bytes:
+        if agreed and case.is_delivered():
+            questions.append(one)
+        return await truth(chain, one, agreed=agreed, **how)
+
+    monkeypatch.setattr(SimulatedChain, "call", call)
+    async with running(SimulatedBridge(case.world, case.store, relaying=RelaySettings(agreeing=agreeing))):
+        await until(case.is_confirmed)
+    assert len(questions) == asked
     await case.world.stop()
 
 

@@ -9,17 +9,21 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.ports import Call, CallRevertedError, Dispatch, Log, Receipt, TerminalError
+from bridge.ports import Call, CallRevertedError, Dispatch, Log, Receipt, RecipientFailedError, TerminalError
 from bridge.protocol.events import ArrivedAfterEnd, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
-from bridge.records.outbox import FailureKind, OutboxState
+from bridge.records.failures import FailureKind
+from bridge.records.outbox import OutboxState
+from bridge.relay import RelaySettings
+from bridge.relay.breaker import BLAMED
 from bridge.relay.delivery import MOST_CALLS
 from bridge.routers import shows_delivery
 from bridge.sending import LocalSigner
 from bridge.simulation import RELAYER, SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.contracts import DELIVER, GMPS, ROUTER_ADDRESS, gmp_address, proof_of, transact
+from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
 from tests.builders import dispatch, message, word
 from tests.unit.relay.entries import only_entry, with_adapter
@@ -34,6 +38,28 @@ def deliver_as_a_stranger(world: World, message: Message, gmp: Gmp) -> None:
     envelope = message.encode()
     call = Call(to=gmp_address(gmp), data=DELIVER + proof_of(gmp, envelope) + envelope)
     world.chains[message.destination_chain].submit(lambda state: transact(state, STRANGER.address, call))
+
+
+@in_virtual_time
+async def test_a_backlog_of_one_lane_and_gmp_keeps_no_other_waiting() -> None:
+    world, store = World(chains=3), MemoryStore()
+    world.start()
+    world.chains[BETA].faults.forgets = 1.0  # nothing is included: what is claimed stays under way
+
+    def states(*sent: Sent) -> list[OutboxState]:
+        return [entry.state for one in sent for entry in store.outbox.entries(one.message.id)]
+
+    async with running(SimulatedBridge(world, store, relaying=RelaySettings(in_flight=32))):
+        backlog = [world.send(ALPHA, BETA) for _ in range(100)]
+        await until(lambda: all(one.created for one in backlog))
+        await until(lambda: states(*backlog).count(OutboxState.CLAIMED) >= 32)
+        live = [world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,)), world.send(BETA + 1, BETA)]
+        await until(lambda: all(one.created for one in live) and states(*live) == [OutboxState.CLAIMED] * 2, seconds=15)
+        await asyncio.sleep(20)
+        assert states(*backlog).count(OutboxState.CLAIMED) == 32, "the backlog has no more than its room"
+        world.chains[BETA].faults.forgets = 0.0
+        await until(lambda: all(world.executions(one.message) == 1 for one in (*live, *backlog)), seconds=900)
+    await world.stop()
 
 
 @pytest.mark.requirement("OBX-6", "OBX-9")
@@ -203,7 +229,9 @@ async def test_when_all_tries_are_spent_the_entry_is_dead_with_its_whole_history
         await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
         entry = only_entry(store, sent)
         assert entry.attempts == 4  # three retries
-        assert [one.number for one in store.outbox.failures(entry.event_id)] == [1, 2, 3, 4]
+        failures = store.outbox.failures(entry.event_id)
+        assert [one.number for one in failures] == [1, 2, 3, 4]
+        assert [[line.attempts for line in one.failure.slip] for one in failures] == [[0], [1], [2], [3]]
         assert entry.last_error == "hyperlane gives no proof now"
         world.down.clear()
         await asyncio.sleep(1000)
@@ -282,6 +310,7 @@ async def test_an_error_that_nobody_expected_costs_a_try_and_stops_nothing() -> 
     async with running(with_adapter(SimulatedBridge(world, store), world, Buggy)):
         sent = [world.send(ALPHA, BETA) for _ in range(3)]
         await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent))
+        await until(lambda: only_entry(store, sent[0]).state is OutboxState.DELIVERED)
     (failure,) = store.outbox.failures(only_entry(store, sent[0]).event_id)
     assert (failure.failure.kind, failure.failure.code) == (FailureKind.UNKNOWN, "ZeroDivisionError")
     await world.stop()
@@ -318,4 +347,22 @@ async def test_a_transaction_that_reverts_counts_as_a_failed_try() -> None:
     assert failure.failure.code == "DeliveryRevertedError"
     assert "0x" in failure.failure.message
     assert beta.state.nonces[RELAYER.address] == 2
+    await world.stop()
+
+
+class RecipientFails(SimulatedAdapter):
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        raise RecipientFailedError(f"{dispatch.transport_id} failed at its recipient")
+
+
+@in_virtual_time
+async def test_a_recipient_that_fails_in_the_gmps_own_execution_does_not_speak_against_the_gmp() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(with_adapter(SimulatedBridge(world, store), world, RecipientFails)):
+        sent = world.send(ALPHA, BETA, kind=Kind.QUERY)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.DEAD)
+    codes = {one.failure.code for one in store.outbox.failures(only_entry(store, sent).event_id)}
+    assert codes == {"RecipientFailedError"}
+    assert not codes & BLAMED
     await world.stop()

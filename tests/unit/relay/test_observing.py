@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bridge.ports import Log
+from bridge.ports import Log, Receipt
+from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
 from bridge.records.errors import StoreMismatchError
 from bridge.records.outbox import OutboxState
@@ -36,7 +39,13 @@ class Observed:
         self.observer = self.another(start_block=start_block, block_range=block_range, gmps=gmps)
 
     def another(
-        self, *, start_block: int = 0, block_range: int = 1_000, gmps: tuple[Gmp, ...] = GMPS, chain: Any = None
+        self,
+        *,
+        start_block: int = 0,
+        block_range: int = 1_000,
+        gmps: tuple[Gmp, ...] = GMPS,
+        chain: Any = None,
+        finality: FinalityTag | None = None,
     ) -> Observer:
         return Observer(
             chain or self.chain,
@@ -46,6 +55,7 @@ class Observed:
             self.world.clock,
             start_block=start_block,
             confirmations=CONFIRMATIONS,
+            finality=finality,
             block_range=block_range,
             completeness=Completeness(
                 chain or self.chain, ROUTER_ADDRESS, [BETA], self.store.observations, self.world.clock, every=60
@@ -78,6 +88,31 @@ async def test_a_message_is_recorded_once_it_is_as_deep_as_asked_for() -> None:
     assert len(case.pending) == 1
     assert case.found == [BETA]
     assert case.position == case.chain.height - CONFIRMATIONS
+
+
+@pytest.mark.parametrize(("tag", "depth"), [("safe", 4), ("finalized", 8)])
+@in_virtual_time
+async def test_where_the_chain_itself_has_to_settle_a_block_nothing_above_is_read_and_no_tag_shortens_the_wait(
+    tag: FinalityTag, depth: int
+) -> None:
+    case = Observed()
+    case.observer = case.another(finality=tag)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1)
+    for above in range(1, depth + 1):
+        assert case.pending == []
+        case.chain.mine()
+        await case.catch_up()
+        assert (case.position, case.store.observations.final_height(ALPHA)) == (max(0, 1 + above - depth),) * 2
+    assert len(case.pending) == 1
+    case.chain.unsettled[tag] = 0
+    case.chain.mine(3)
+    await case.catch_up()
+    assert case.position == case.chain.height - CONFIRMATIONS
+    case.chain.unsettled[tag] = depth  # another endpoint, which is behind
+    case.chain.mine()
+    await case.catch_up()
+    assert case.position == case.chain.height - 1 - CONFIRMATIONS, "it never goes back"
 
 
 @in_virtual_time
@@ -229,6 +264,51 @@ async def test_a_log_that_never_comes_does_not_stop_the_chain() -> None:
     await case.catch_up()
     await case.catch_up()
     assert case.position == case.chain.height - CONFIRMATIONS
+
+
+class Unreceipted(Withholding):
+    """A chain whose node does not answer for the receipts of its transactions."""
+
+    def __init__(self, case: Observed, lie: Callable[[Receipt], Receipt | None]) -> None:
+        super().__init__(case, answers=0)
+        self.lie: Callable[[Receipt], Receipt | None] | None = lie
+
+    async def receipt(self, transaction_hash: bytes) -> Receipt | None:
+        found = await self._chain.receipt(transaction_hash)
+        return found if found is None or self.lie is None else self.lie(found)
+
+
+@pytest.mark.parametrize(
+    ("lie", "says"),
+    [
+        (lambda _: None, "has no receipt"),
+        (lambda receipt: replace(receipt, succeeded=False), "has failed, and leaves no events"),
+        (lambda receipt: replace(receipt, logs=()), "does not have its events"),
+        (
+            lambda receipt: replace(receipt, logs=[replace(log, block_hash=bytes(32)) for log in receipt.logs]),
+            "does not",
+        ),
+        (lambda receipt: replace(receipt, logs=[replace(log, data=log.data[:-1]) for log in receipt.logs]), "does not"),
+    ],
+    ids=["none", "failed", "without events", "in another block", "with other events"],
+)
+@pytest.mark.requirement("OIP-57", "OIP-59")
+@in_virtual_time
+async def test_nothing_is_made_of_logs_that_their_receipts_do_not_bear_out_and_nothing_is_lost(
+    lie: Callable[[Receipt], Receipt | None], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    chain = Unreceipted(case, lie)
+    case.observer = case.another(chain=chain)
+    for _ in range(5):
+        assert not await case.observer.step()
+    assert (case.position, case.pending, case.store.observations.created_on(ALPHA, BETA)) == (-1, [], 0)
+    assert capsys.readouterr().out.count(says) == 1, "it is told once"
+    chain.lie = None
+    await case.catch_up()
+    assert (case.position, len(case.pending)) == (case.chain.height - CONFIRMATIONS, 1)
 
 
 @in_virtual_time

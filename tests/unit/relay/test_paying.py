@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 
 from bridge.ports import TransientError
+from bridge.protocol.message import Kind
 from bridge.records.figures import SlotSum
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
@@ -50,6 +53,24 @@ async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None
         assert parked.state is OutboxState.PENDING  # nothing more is claimed
         world.chains[BETA].fund(RELAYER.address, wei)
         await until(lambda: all(world.executions(one.message) == 1 for one in (*sent, late)))
+    await world.stop()
+
+
+@in_virtual_time
+async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() -> None:
+    world, store = World(block_time=10), MemoryStore()
+    world.start()
+    dear, signed = world.chains[BETA], partial(store.transactions.slots, BETA, RELAYER.address)
+    dear.base_fee = 500
+    relaying = RelaySettings(phase_timeouts={"attest": 120.0, "deliver": 30.0})
+    async with running(SimulatedBridge(world, store, sending=replace(PATIENT, max_fee=100), relaying=relaying)):
+        sent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
+        await asyncio.sleep(1_000)
+        assert [(entry.attempts, entry.last_error) for entry in store.outbox.listed()] == [(0, None)] * 5
+        assert signed() == []
+        dear.base_fee = 50
+        await until(lambda: all(is_executed(world, one) for one in sent))
+    assert {version.fees.max_fee for slot in signed() for version in slot.versions} == {100}
     await world.stop()
 
 

@@ -71,6 +71,33 @@ async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_th
     await world.stop()
 
 
+@pytest.mark.requirement("OBXS-5")
+@in_virtual_time
+async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_asked_what_is_left() -> None:
+    world, store = World(block_time=40), MemoryStore()
+    world.start()
+    first = SimulatedBridge(world, store, name="first")
+    async with running(first):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: world.chains[BETA].broadcasts == 1, seconds=600)
+        first.power.cut()
+
+    class Overtaken(SimulatedAdapter):
+        """What it says is true when it asks, and out of date when it answers."""
+
+        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+            call = await super().next_call(dispatch, attestation)
+            while store.transactions.open_slots(BETA, RELAYER.address):
+                await asyncio.sleep(1)
+            return call
+
+    async with running(with_adapter(SimulatedBridge(world, store, name="second"), world, Overtaken)):
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED, seconds=900)
+    assert world.chains[BETA].state.nonces[RELAYER.address] == 1
+    assert world.executions(sent.message) == 1
+    await world.stop()
+
+
 @pytest.mark.requirement("OBXS-4", "OBXS-5")
 @in_virtual_time
 async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() -> None:
@@ -90,8 +117,8 @@ async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() 
         return False if first.relay.deliveries[BETA]._active else await claim()
 
     # What SIGSTOP stops: renewing, and claiming anew.
-    first.relay.deliveries[BETA].renew = _never  # type: ignore[method-assign]
-    first.relay.deliveries[BETA].step = claim_once  # type: ignore[method-assign]
+    first.relay.deliveries[BETA].renew = _never  # type: ignore[method-assign]  # stops it there
+    first.relay.deliveries[BETA].step = claim_once  # type: ignore[method-assign]  # stops it there
     async with running(first):
         sent = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
@@ -198,3 +225,26 @@ def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() 
 
     with pytest.raises(ValueError, match="PLAIN"):
         start()
+
+
+@pytest.mark.requirement("OBXS-5")
+@in_virtual_time
+async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_once() -> None:
+    """To the one whose clock is ahead every lease of the other has run out: it takes over what the other works on."""
+    world, store = World(), MemoryStore()
+    world.start()
+    ahead = SimulatedBridge(world, store, name="ahead", ahead=30)
+    behind = SimulatedBridge(world, store, name="behind", ahead=-30)
+    async with running(behind):
+        world.chains[BETA].base_fee = 10**6  # nothing is included until the other one has come
+        sent = [world.send(ALPHA, BETA) for _ in range(10)]
+        await until(lambda: all(one.created and store.outbox.entries(one.message.id) for one in sent))
+        await until(lambda: all(only_entry(store, one).state is OutboxState.CLAIMED for one in sent))
+        async with running(ahead):
+            await until(lambda: any(only_entry(store, one).fence > 1 for one in sent))
+            world.chains[BETA].base_fee = 10
+            await until(lambda: all(only_entry(store, one).state is OutboxState.DELIVERED for one in sent))
+    assert [world.executions(one.message) for one in sent] == [1] * len(sent)
+    purposes = [only_entry(store, one).event_id for one in sent]
+    assert [len(store.transactions.slots_for(purpose)) for purpose in purposes] == [1] * len(sent), "none was wasted"
+    await world.stop()

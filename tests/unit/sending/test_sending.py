@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.ports import Call, CallRevertedError, Fees, TerminalError, TransientError
+from bridge.ports import Call, CallRevertedError, Fees, FeesTooHighError, TerminalError, TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import StaleClaimError
 from bridge.records.transactions import SlotRequest, SlotState
@@ -235,125 +235,28 @@ async def test_no_replacement_offers_more_than_the_limit() -> None:
 
 
 @in_virtual_time
-async def test_a_nonce_that_another_signer_used_costs_a_retry_and_no_jam() -> None:
+async def test_the_first_transaction_offers_no_more_than_the_limit_and_its_margin_gives_way() -> None:
     account = Account()
-    account.mining = False
-    sender = account.sender()
-    async with account.looked_after(sender):
-        task = asyncio.create_task(sender.send("p", call()))
-        await until(lambda: account.chain.pool != {})
-        await account.chain.broadcast(await _foreign_transaction())
-        account.mining = True
-        with pytest.raises(TransientError, match="signed elsewhere"):
-            await task
-        assert (await sender.send("p", call())).succeeded
-    assert [slot.state for slot in account.slots] == [SlotState.TAKEN, SlotState.INCLUDED]
-
-
-async def _foreign_transaction() -> bytes:
-    signed = await RELAYER.sign(
-        UnsignedTransaction(
-            chain_id=CHAIN, nonce=0, to="0x" + "99" * 20, data=b"", value=0, gas=30_000, fees=Fees(900, 90)
-        )
-    )
-    return signed.raw
-
-
-@in_virtual_time
-async def test_a_nonce_that_is_used_only_until_a_reorg_costs_nothing() -> None:
-    account = Account()
-    account.mining = False
-    chain, refused = account.chain, 0
-
-    async def broadcast(transaction: bytes) -> None:
-        nonlocal refused
-        if not refused:
-            await chain.broadcast(await _foreign_transaction())
-            chain.mine()
-        try:
-            await chain.broadcast(transaction)
-        except Exception:
-            refused += 1
-            chain.rollback(1, keep=0)
-            account.mining = True
-            raise
-
-    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
-    async with account.looked_after(sender):
-        assert (await sender.send("p", call())).succeeded
-    assert refused == 1
-    assert [(slot.state, len(slot.versions)) for slot in account.slots] == [(SlotState.INCLUDED, 1)]
-
-
-@in_virtual_time
-async def test_an_account_that_was_used_elsewhere_while_idle_goes_on_behind_that() -> None:
-    account = Account()
-    sender = account.sender()
-    async with account.looked_after(sender):
-        receipt = await sender.send("p", call())
-        account.confirm_up_to(receipt.block_number)
-        await until(
-            lambda: account.slots[0].state is SlotState.FINAL
-        )  # nothing is under way, nobody looks at the chain
-        elsewhere = await RELAYER.sign(
-            UnsignedTransaction(
-                chain_id=CHAIN, nonce=1, to="0x" + "99" * 20, data=b"", value=0, gas=30_000, fees=Fees(900, 90)
-            )
-        )
-        await account.chain.broadcast(elsewhere.raw)
-        await asyncio.sleep(3)
-        await sender.send("q", call())
-    assert [slot.nonce for slot in account.slots] == [0, 2]
-
-
-@in_virtual_time
-async def test_when_a_foreign_transaction_falls_to_a_reorg_its_nonce_is_filled() -> None:
-    account = Account()
-    account.mining = False
-    elsewhere = await RELAYER.sign(
-        UnsignedTransaction(
-            chain_id=CHAIN, nonce=0, to="0x" + "99" * 20, data=b"", value=0, gas=30_000, fees=Fees(900, 90)
-        )
-    )
-    await account.chain.broadcast(elsewhere.raw)
-    account.chain.mine()
-    sender = account.sender()
-    async with account.looked_after(sender):
-        task = asyncio.create_task(sender.send("p", call()))
-        await until(lambda: account.chain.pool != {})
-        account.chain.rollback(1, keep=0)  # nonce 0 is free again, and ours is 1
-        account.mining = True
-        await task
-    filled, ours = sorted(account.slots, key=lambda slot: slot.nonce)
-    assert (filled.nonce, filled.ended_as_noop, ours.nonce) == (0, True, 1)
-
-
-@in_virtual_time
-async def test_an_included_transaction_whose_block_falls_is_sent_again() -> None:
-    account = Account()
-    sender = account.sender()
+    account.chain.base_fee = 60
+    sender = account.sender(settings=replace(SETTINGS, max_fee=100))
     async with account.looked_after(sender):
         await sender.send("p", call())
-        account.chain.reorganise(2, keep=0)
-        assert account.chain.state.nonces.get(RELAYER.address, 0) == 0
-        await until(lambda: account.chain.state.nonces.get(RELAYER.address, 0) == 1)
-        await asyncio.sleep(2)
     (slot,) = account.slots
-    assert slot.state is SlotState.INCLUDED
-    assert len(slot.versions) == 1
+    assert [version.fees.max_fee for version in slot.versions] == [100]
 
 
 @in_virtual_time
-async def test_a_transaction_is_final_once_its_block_is() -> None:
+async def test_while_the_chain_wants_more_than_the_limit_no_nonce_is_reserved_and_nothing_signed() -> None:
     account = Account()
-    sender = account.sender()
+    account.chain.base_fee = 500
+    sender = account.sender(settings=replace(SETTINGS, max_fee=100))
     async with account.looked_after(sender):
-        receipt = await sender.send("p", call())
-        await asyncio.sleep(5)
-        assert [slot.state for slot in account.slots] == [SlotState.INCLUDED]
-        account.confirm_up_to(receipt.block_number)
-        await asyncio.sleep(2)
-        assert [slot.state for slot in account.slots] == [SlotState.FINAL]
+        with pytest.raises(FeesTooHighError, match="wants 501 wei per gas, more than the limit of 100"):
+            await sender.send("p", call())
+        assert (account.slots, account.chain.broadcasts, await sender.can_pay()) == ([], 0, False)
+        account.chain.base_fee = 99
+        assert await sender.can_pay()
+        assert (await sender.send("p", call())).succeeded
 
 
 @in_virtual_time

@@ -142,6 +142,21 @@ def test_what_became_of_each_call_is_told_by_the_contracts_own_last_event(
     assert not any(receipt_of(one.purpose, slot, reverted).succeeded for one in requests)
 
 
+@pytest.mark.parametrize(("many", "expected"), [(2, "p0, p1"), (20, ", ".join(f"p{n}" for n in range(20)))])
+def test_logs_name_all_that_shares_a_transaction(many: int, expected: str) -> None:
+    assert slot_for(many).named_purposes == expected
+
+
+def test_logs_name_the_first_of_very_many_that_share_a_transaction_and_say_how_many_more_there_are() -> None:
+    assert slot_for(25).named_purposes == ", ".join(f"p{n}" for n in range(20)) + " and 5 more"
+
+
+def slot_for(many: int) -> Slot:
+    requests = [SlotRequest(f"p{number}", call(number, value=0), may_share=True) for number in range(many)]
+    (parcel,) = Sharing(MULTICALL_ADDRESS, most=many, max_gas=MOST_GAS).pack(requests)
+    return Slot.reserved(CHAIN, RELAYER.address, 0, parcel, 1.0)
+
+
 @in_virtual_time
 async def test_when_every_call_reverts_so_does_the_transaction() -> None:
     account = Account()

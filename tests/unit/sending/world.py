@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from bridge.ports import Call, Chain
 from bridge.records import Store
+from bridge.records.finality import ObservedFinality
 from bridge.records.observations import BlockRef, ObservedRange
 from bridge.records.transactions import Slot
 from bridge.sending import Sender, SendingSettings, Signer
@@ -46,7 +47,7 @@ class Account:
             signer,
             kept.transactions,
             self.clock,
-            final_height=lambda: kept.observations.final_height(CHAIN),
+            finality=ObservedFinality(kept.observations, CHAIN),
             settings=settings,
             multicall=multicall,
         )

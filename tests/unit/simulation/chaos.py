@@ -1,30 +1,50 @@
-"""A seeded history: traffic, bad nodes, reorgs on both sides, crashes; then calm, in which everything must come right."""
+"""A seeded history; then calm, in which everything must come right.
+
+In the storm there are messages of several kinds, requests for retries, bad nodes, reorgs on both sides, and relayers, sometimes two at
+once, that crash and whose clocks are off. Messages of two kinds have few tries: their deliveries may die.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 
 import structlog
 
+from bridge.policies import DEFAULT_POLICIES, RetryPolicy
+from bridge.protocol.message import Kind, Message
 from bridge.records import Store
-from bridge.records.outbox import OutboxState
+from bridge.records.dead_letters import DeadLetterLog, LetterStatus, RecordKind
+from bridge.records.outbox import OutboxState, event_id_of
 from bridge.records.transactions import SlotState
-from bridge.simulation import RELAYER, Faults, Power, SimulatedBridge, World, run_in_virtual_time
+from bridge.simulation import DAPP, RELAYER, Faults, Power, SimulatedBridge, World, run_in_virtual_time
 from bridge.simulation.contracts import GMPS
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
+from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8
 CALM_SECONDS = 900
 CALM = Faults()
+MOST_AHEAD = 30.0  # seconds that a machine's clock is ahead or behind
+
+KINDS = (Kind.PLAIN, Kind.PLAIN, Kind.STATE_SYNC, Kind.GOVERNANCE_VOTE, Kind.QUERY)
+POLICIES: Mapping[Kind, RetryPolicy] = {
+    **DEFAULT_POLICIES,
+    Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=200),  # each crash is a try, too
+    Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=200),
+    Kind.GOVERNANCE_VOTE: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=True),
+    Kind.QUERY: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=False),
+}
+MORTAL = (Kind.GOVERNANCE_VOTE, Kind.QUERY)
 
 
 @dataclass(slots=True)
@@ -34,42 +54,66 @@ class History:
     seed: int
     world: World
     store: Store
+    letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
     events: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
         self.events.append(f"{asyncio.get_running_loop().time():8.2f} {text}")
 
 
-async def play(seed: int, store: Store | None = None, *, storm: float = STORM_SECONDS) -> History:
+async def play(
+    seed: int, store: Store | None = None, letters: DeadLetterLog | None = None, *, storm: float = STORM_SECONDS
+) -> History:
     """Plays the history of a seed to its end; the storm lasts for so many simulated seconds, more or less."""
     dice = random.Random(f"chaos {seed}")
     share = random.Random(f"share {seed}").choice([1, 2, 8])  # deliveries to a transaction, the same in every life
     world = World(seed)
-    history = History(seed, world, store or MemoryStore())
+    history = History(seed, world, store or MemoryStore(), letters or MemoryDeadLetterLog())
     world.start()
     weather = asyncio.create_task(_weather(history, dice))
     life = 0
     while asyncio.get_running_loop().time() < storm:
         life += 1
-        power = Power(draws=int(dice.lognormvariate(6.5, 1.2)))
-        bridge = SimulatedBridge(world, history.store, name=f"life {life}", power=power, share=share)
-        running = asyncio.create_task(bridge.run())
-        await asyncio.wait([running], timeout=dice.uniform(storm / 8, storm))
-        power.cut()
-        await asyncio.wait_for(running, timeout=60)
-        history.note(f"crash of life {life} after {power.used} calls")
+        length = dice.uniform(storm / 8, storm)
+        await asyncio.gather(
+            *(_live(history, dice, f"{life}.{one}", share, length) for one in range(dice.choice([1, 1, 2])))
+        )
         await asyncio.sleep(dice.choice([0, 1, 10]))
     weather.cancel()
     for chain in world.chains.values():
         chain.faults = CALM
         chain.base_fee = 50  # more than most offered before: what is stuck has to be replaced
     history.note("calm")
-    running = asyncio.create_task(SimulatedBridge(world, history.store, name="last life", share=share).run())
+    running = asyncio.create_task(_bridge(history, "last life", share).run())
     await _until_settled(history)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await world.stop()
     return history
+
+
+async def _live(history: History, dice: random.Random, name: str, share: int, length: float) -> None:
+    power = Power(draws=int(dice.lognormvariate(6.5, 1.2)))
+    ahead = dice.uniform(-MOST_AHEAD, MOST_AHEAD)
+    history.note(f"life {name} begins, its clock {ahead:+.1f} s")
+    running = asyncio.create_task(_bridge(history, f"life {name}", share, power, ahead).run())
+    await asyncio.wait([running], timeout=length)
+    power.cut()
+    await asyncio.wait_for(running, timeout=60)
+    history.note(f"crash of life {name} after {power.used} calls")
+
+
+def _bridge(history: History, name: str, share: int, power: Power | None = None, ahead: float = 0) -> SimulatedBridge:
+    return SimulatedBridge(
+        history.world,
+        history.store,
+        name=name,
+        power=power,
+        policies=POLICIES,
+        letters=history.letters,
+        share=share,
+        ahead=ahead,
+    )
 
 
 async def _weather(history: History, dice: random.Random) -> None:
@@ -88,11 +132,16 @@ async def _weather(history: History, dice: random.Random) -> None:
     while True:
         await asyncio.sleep(dice.expovariate(1.5))
         chain = dice.choice(chains)
-        match dice.choices(["send", "reorg", "rollback", "evict", "fees"], weights=[12, 3, 1, 1, 2])[0]:
+        match dice.choices(["send", "retry", "reorg", "rollback", "evict", "fees"], weights=[12, 2, 3, 1, 1, 2])[0]:
             case "send":
                 gmps = dice.sample(GMPS, dice.randint(1, 3))
                 other = next(one for one in chains if one is not chain)
-                world.send(chain.chain_id, other.chain_id, gmps=gmps, quorum=dice.randint(1, len(gmps)))
+                quorum, kind = dice.randint(1, len(gmps)), dice.choice(KINDS)
+                world.send(chain.chain_id, other.chain_id, gmps=gmps, quorum=quorum, kind=kind)
+            case "retry":
+                waiting = [sent.message for sent in standing(world) if not world.executions(sent.message)]
+                if waiting:
+                    world.request_retry(dice.choice(waiting))
             case "reorg":
                 depth, keep = dice.randint(1, 8), dice.choice([1.0, 1.0, 0.5, 0.0])
                 chain.reorganise(depth, keep=keep)
@@ -154,39 +203,76 @@ async def _until_settled(history: History) -> None:
 
 def complaints(history: History) -> list[str]:
     """Everything that is not as it must be in the end."""
-    world, store = history.world, history.store
     found = []
-    for sent in standing(world):
-        message = sent.message
-        name = f"message {message.nonce} of {message.source_chain}"
-        if world.executions(message) != 1:
-            found.append(f"{name} was executed {world.executions(message)} times")
-        entries = store.outbox.entries(message.id)
-        dispatched = {gmp for attempt in store.observations.attempts(message.id) for gmp in attempt.gmps}
-        if {entry.dispatch.gmp for entry in entries} != dispatched or not dispatched:
-            found.append(f"{name} is in the outbox for {[entry.event_id for entry in entries]}, not for {dispatched}")
-        found += (
-            f"{entry.event_id} is {entry.state}, confirmed at {entry.confirmed_at}: {entry.last_error}"
-            for entry in entries
-            if entry.state is not OutboxState.DELIVERED or entry.confirmed_at is None or entry.orphaned_at is not None
+    for sent in standing(history.world):
+        found += _message_complaints(history, sent.message)
+    for chain in history.world.chains.values():
+        found += (c for one in (RELAYER, DAPP) for c in _nonce_complaints(history, chain.chain_id, one.address))
+    return found + _letter_complaints(history)
+
+
+def _message_complaints(history: History, message: Message) -> list[str]:
+    world, store = history.world, history.store
+    name = f"message {message.nonce} of {message.source_chain}"
+    found = []
+    entries = [entry for entry in store.outbox.entries(message.id) if entry.orphaned_at is None]
+    observed = store.observations.attempts(message.id)
+    dispatched = {gmp for attempt in observed for gmp in attempt.gmps}
+    expected = {event_id_of(message.id, gmp, attempt.attempt) for attempt in observed for gmp in attempt.gmps}
+    if {entry.event_id for entry in entries} != expected or not dispatched:
+        found.append(f"{name} is in the outbox for {[entry.event_id for entry in entries]}, not for {expected}")
+    dead = [one for one in entries if one.state is OutboxState.DEAD and message.kind in MORTAL]
+    found += (
+        f"{entry.event_id} is {entry.state}, confirmed at {entry.confirmed_at}: {entry.last_error}"
+        for entry in entries
+        if entry not in dead and (entry.state is not OutboxState.DELIVERED or entry.confirmed_at is None)
+    )
+    found += (f"{one.event_id} died after {one.attempts} tries: {one.last_error}" for one in dead if one.attempts < 2)
+    alive = {one.dispatch.gmp for one in entries if one not in dead}
+    ever = {one.dispatch.gmp for one in store.outbox.entries(message.id)}  # a retry may fall after its delivery
+    receipts = world.receipts(message)
+    if not alive <= receipts <= ever:
+        found.append(f"{name} was delivered by {receipts}: less than {alive} or more than {ever}")
+    due = len(receipts) >= message.quorum
+    if world.executions(message) != due:
+        found.append(
+            f"{name} with {len(receipts)} receipts of {message.quorum} was executed {world.executions(message)} times"
         )
-        if world.receipts(message) != dispatched:
-            found.append(f"{name} was delivered by {world.receipts(message)}, not by {dispatched}")
-    for chain in world.chains.values():
-        found += _nonce_complaints(history, chain.chain_id)
     return found
 
 
-def _nonce_complaints(history: History, chain_id: int) -> list[str]:
-    ledger, account = history.store.transactions, RELAYER.address
+def _letter_complaints(history: History) -> list[str]:
+    """A delivery that is dead has one letter, if its kind has letters; a letter is about a delivery that is, or was, dead."""
+    store = history.store
+    dead = {
+        entry.event_id
+        for entry in store.outbox.listed(state=OutboxState.DEAD, limit=10_000)
+        if POLICIES[entry.kind].dead_letter
+    }
+    letters = history.letters.letters(limit=None)
+    records = [record.event_id for record in history.letters.records() if record.kind is RecordKind.ENTERED]
+    found = [f"{event_id} is dead without a letter" for event_id in dead - {letter.event_id for letter in letters}]
+    found += (f"{event_id} has {times} letters" for event_id, times in Counter(records).items() if times > 1)
+    pending = {one.event_id for one in letters if one.status is LetterStatus.PENDING_REVIEW}
+    standing_ids = {sent.message.id for sent in standing(history.world)}
+    found += (
+        f"{one.event_id} has a letter to decide about, and is not dead"
+        for one in letters
+        if one.event_id in pending - dead and one.message_id in standing_ids
+    )
+    return found
+
+
+def _nonce_complaints(history: History, chain_id: int, account: str) -> list[str]:
+    ledger = history.store.transactions
     open_slots = ledger.open_slots(chain_id, account)
-    found = [f"nonce {slot.nonce} on {chain_id} is {slot.state} for {slot.purpose}" for slot in open_slots]
+    found = [f"nonce {slot.nonce} of {account} on {chain_id} is {slot.state} for {slot.purpose}" for slot in open_slots]
     included = [ledger.slot(slot_id) for ids in ledger.included_slots(chain_id, account).values() for slot_id in ids]
-    found += (f"nonce {slot.nonce} on {chain_id} is not final" for slot in included)
+    found += (f"nonce {slot.nonce} of {account} on {chain_id} is not final" for slot in included)
     used = history.world.chains[chain_id].state.nonces.get(account, 0)
     final = [slot.nonce for slot in ledger.slots(chain_id, account) if slot.state is SlotState.FINAL]
     if final != list(range(used)):
-        found.append(f"chain {chain_id} has used nonces up to {used}, the ledger ends with {final}")
+        found.append(f"{account} has used nonces up to {used} on {chain_id}, the ledger ends with {final}")
     return found
 
 

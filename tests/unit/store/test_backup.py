@@ -11,7 +11,8 @@ from sqlalchemy import select
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.errors import StoreError
-from bridge.records.outbox import Dead, Delivered, Delivery, Failure, FailureKind
+from bridge.records.failures import Failure, FailureKind
+from bridge.records.outbox import Dead, Delivered, Delivery
 from bridge.records.transactions import SlotRequest, SlotState
 from bridge.sending import Sender, reconcile_nonces
 from bridge.simulation import RELAYER

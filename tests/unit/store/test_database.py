@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from sqlalchemy.exc import IntegrityError
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
-from bridge.records.outbox import TRANSITIONS, Failure, FailureKind, OutboxState, Retry
-from bridge.store import SqlStore, open_store
+from bridge.records.failures import Failure, FailureKind
+from bridge.records.outbox import TRANSITIONS, OutboxState, Retry
+from bridge.store import SqlStore, open_dead_letters, open_store
 from bridge.store.sql.database import Database
+from bridge.store.sql.dead_letter_tables import DEAD_LETTER_TABLES
 from tests.builders import BETA, message, observed_range
 from tests.postgresql import Server
 
@@ -53,7 +56,7 @@ def test_what_was_written_is_there_after_opening_again(url: str) -> None:
 
 def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
     Database(url, migrations=[lambda _: None] * 6).close()
-    with pytest.raises(StoreVersionError, match=r"is of version 7.*reads up to version 3.*upgrade Waybill"):
+    with pytest.raises(StoreVersionError, match=r"is of version 7.*reads up to version 4.*upgrade Waybill"):
         open_store(url)
 
 
@@ -75,13 +78,21 @@ def test_a_store_of_the_first_version_gets_what_later_ones_added(url: str) -> No
         for index in inspect(connection).get_indexes("outbox"):
             if index["column_names"] == ["ordering_key", "sequence"]:
                 connection.execute(text(f"DROP INDEX {index['name']}"))
+        connection.execute(text("ALTER TABLE outbox_failures DROP COLUMN slip"))
     database.close()
     database = Database(url)
     with database.reading() as connection:
         assert ["ordering_key", "sequence"] in [
             one["column_names"] for one in inspect(connection).get_indexes("outbox")
         ]
+        assert "slip" in [column["name"] for column in inspect(connection).get_columns("outbox_failures")]
     database.close()
+
+
+def test_dead_letters_in_a_database_of_their_own_are_brought_up_to_date_without_an_outbox(url: str) -> None:
+    Database(url, migrations=[], tables=DEAD_LETTER_TABLES).close()
+    with closing(open_dead_letters(url)) as letters:
+        assert letters.letters() == []
 
 
 def test_a_migration_that_fails_changes_nothing(url: str) -> None:

@@ -124,14 +124,14 @@ def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: s
             log.append(entered(name), SEAL)
         last = log.append(happened("c", RecordKind.DECIDED, 1, **decided("c", Decision.ABANDON)), SEAL)
         assert last is not None
-        clean = verify(log, trusted=TRUSTED, head=last.hash)
+        clean = verify(log, trusted=TRUSTED, heads=[last.hash])
         assert (clean.violations, clean.records, clean.head) == ((), 4, last.hash)
     engine = create_engine(url)
     with engine.begin() as connection:
         assert connection.execute(text(change)).rowcount == 1
     engine.dispose()
     with closing(SqlDeadLetterLog(url)) as log:
-        problems = [str(one) for one in verify(log, trusted=TRUSTED, head=last.hash).violations]
+        problems = [str(one) for one in verify(log, trusted=TRUSTED, heads=[last.hash]).violations]
         assert any(found in problem for problem in problems), problems
 
 
@@ -253,6 +253,7 @@ class LetterMachine(RuleBasedStateMachine):
         assert first.records() == second.records()
         assert first.letters() == second.letters()
         assert first.counts() == second.counts()
+        assert first.waiting() == second.waiting()
         assert [record.hash for record in first.records()] == self.heads
         assert verify(first, trusted=TRUSTED).violations == ()
 

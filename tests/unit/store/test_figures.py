@@ -9,8 +9,9 @@ import pytest
 from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.figures import LATENCY_BOUNDS, Committed, TransactionOutcome, Tried
-from bridge.records.outbox import Delivered, Delivery, Failure, FailureKind, OutboxEntry, Retry, event_id_of
+from bridge.records.outbox import Delivered, Delivery, OutboxEntry, Retry, event_id_of
 from bridge.records.transactions import Inclusion, Parcel, Part, SignedVersion, SlotRequest, SlotState
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.protocol.gmps import Gmp, bits_from_gmps
-from bridge.protocol.retry_requests import COLUMNS, RetryRequest
+from bridge.protocol.gmps import Gmp
 from bridge.records.errors import StoreBusyError
 from bridge.store.index_requests import IndexRequests
+from tests.asking_index import asking_index
 from tests.builders import message, retry_request
 
 
@@ -19,23 +19,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index.db"
 
 
-def index(path: Path, *requests: RetryRequest) -> sqlite3.Connection:
-    """A database as the indexer makes it, still open and in WAL mode."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"CREATE TABLE retry_requests ({', '.join(COLUMNS)})")
-    for request in requests:
-        values = {name: getattr(request, name) for name in COLUMNS}
-        values["missing_gmps"] = bits_from_gmps(request.missing_gmps)
-        values["received_gmps"] = bits_from_gmps(request.received_gmps)
-        marks = ", ".join(f":{name}" for name in COLUMNS)
-        connection.execute(f"INSERT INTO retry_requests VALUES ({marks})", values)
-    return connection
-
-
 def test_requests_come_in_order_after_the_cursor_and_at_most_as_many_as_asked_for(path: Path) -> None:
     requests = [retry_request(sequence, message(sequence)) for sequence in (1, 2, 5)]
-    writer = index(path, *reversed(requests))
+    writer = asking_index(path, *reversed(requests))
     source = IndexRequests(f"sqlite:///{path}")
     assert source.requests_after(0, 10) == requests
     assert source.requests_after(1, 1) == [requests[1]]
@@ -62,7 +48,7 @@ def test_a_ranking_comes_best_first_without_gmps_of_a_later_waybill_and_an_index
 ) -> None:
     source = IndexRequests(f"sqlite:///{path}")
     assert source.ranking(1) == ()  # no index yet
-    writer = index(path, retry_request())
+    writer = asking_index(path, retry_request())
     assert source.ranking(1) == ()  # one that ranks nothing
     writer.execute("CREATE TABLE retry_gmps (sequence, rank, gmp)")
     writer.executemany("INSERT INTO retry_gmps VALUES (?, ?, ?)", [(1, 2, 1), (1, 0, 3), (1, 1, 16), (2, 0, 2)])
@@ -72,17 +58,17 @@ def test_a_ranking_comes_best_first_without_gmps_of_a_later_waybill_and_an_index
 
 
 def test_an_index_that_was_made_anew_is_read_anew(path: Path) -> None:
-    index(path, retry_request(7)).close()
+    asking_index(path, retry_request(7)).close()
     source = IndexRequests(f"sqlite:///{path}")
     assert source.highest_sequence() == 7
     for file in path.parent.glob("index.db*"):
         file.unlink()
-    index(path, retry_request(1)).close()
+    asking_index(path, retry_request(1)).close()
     assert source.highest_sequence() == 1
 
 
 def test_reading_neither_waits_for_the_writer_nor_can_it_write(path: Path) -> None:
-    writer = index(path, retry_request(1))
+    writer = asking_index(path, retry_request(1))
     writer.execute("BEGIN IMMEDIATE")
     source = IndexRequests(f"sqlite:///{path}")
     assert source.highest_sequence() == 1
@@ -92,7 +78,7 @@ def test_reading_neither_waits_for_the_writer_nor_can_it_write(path: Path) -> No
 
 
 def test_a_file_that_can_not_be_read_now_is_a_transient_error(path: Path) -> None:
-    writer = index(path, retry_request(1))
+    writer = asking_index(path, retry_request(1))
     writer.execute("PRAGMA journal_mode = DELETE")
     writer.execute("BEGIN EXCLUSIVE")
     source = IndexRequests(f"sqlite:///{path}?timeout=0")

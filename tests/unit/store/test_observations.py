@@ -214,11 +214,17 @@ def _delivered_in_block_20_of_beta(store: Store) -> tuple[str, int]:
 
 def test_a_reorg_of_the_destination_takes_back_the_finality_of_what_was_above_the_ancestor(store: Store) -> None:
     event_id, slot_id = _delivered_in_block_20_of_beta(store)
-    assert store.observations.final_height(BETA) == 21
+    assert (store.observations.final_height(BETA), store.observations.final_block(BETA)) == (21, block(21, "beta"))
+    assert [store.observations.has_passed(BETA, block(number, "beta")) for number in (19, 20, 21)] == [
+        True,
+        False,
+        True,
+    ]
     assert store.observations.rewind(BETA, block(19, "beta"), now=200).unconfirmed == 1
     assert list(store.outbox.unconfirmed(BETA).values()) == [[event_id]]
     assert store.transactions.slot(slot_id).state is SlotState.INCLUDED
-    assert store.observations.final_height(BETA) == 19
+    assert (store.observations.final_height(BETA), store.observations.final_block(BETA)) == (19, block(19, "beta"))
+    assert [store.observations.has_passed(BETA, block(number, "beta")) for number in (19, 21)] == [True, False]
 
 
 def test_what_is_below_the_ancestor_stays_final(store: Store) -> None:

@@ -6,23 +6,25 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records import Store
 from bridge.records.acceptance import Acceptance
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import (
     Claim,
     Dead,
     Delivered,
     Delivery,
-    Failure,
-    FailureKind,
     ForbiddenTransitionError,
     OutboxEntry,
     OutboxState,
     Outcome,
     Retry,
+    delivery_of,
 )
+from bridge.records.slips import SlipLine
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 NOW = 1_000.0
 LEASE = 30.0
+SLIP = (SlipLine(event_id="e", state="CLAIMED", attempts=1, last_error=None),)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +46,7 @@ def claim(
 
 
 def failure(at: float = NOW, kind: FailureKind = FailureKind.TRANSIENT) -> Failure:
-    return Failure(at=at, kind=kind, code="TransientError", message="no answer")
+    return Failure(at=at, kind=kind, code="TransientError", message="no answer", slip=SLIP)
 
 
 def delivery() -> Delivery:
@@ -223,6 +225,8 @@ def test_deliveries_wait_for_confirmation_in_the_order_of_their_blocks(store: St
     store.outbox.finish([Delivered(second.claim_held, Delivery(block(7), word("tx")))], NOW)
     waiting = [(block(7), [second.event_id]), (block(9), [first.event_id])]
     assert list(store.outbox.unconfirmed(BETA).items()) == waiting
+    assert store.outbox.without_transaction([first.event_id, second.event_id, "no such entry"]) == {first.event_id}
+    assert delivery_of(first.event_id) == (first.dispatch.message_id, first.dispatch.gmp)
 
     store.outbox.confirm([second.event_id], NOW + 9)
     assert store.outbox.unconfirmed(BETA) == {block(9): [first.event_id]}

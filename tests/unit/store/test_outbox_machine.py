@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bridge.protocol.gmps import Gmp
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import (
     TRANSITIONS,
     Claim,
     Dead,
     Delivered,
     Delivery,
-    Failure,
-    FailureKind,
     ForbiddenTransitionError,
     OutboxEntry,
     OutboxState,

@@ -4,8 +4,8 @@ import pytest
 
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
-from bridge.records.retries import RetryJob, RetryState
-from tests.builders import message, retry_request, word
+from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryState
+from tests.builders import ALPHA, BETA, message, retry_request, word
 
 
 def only(store: Store, now: float = 100) -> RetryJob:
@@ -80,3 +80,53 @@ def test_a_retry_that_ended_can_not_begin_again(store: Store) -> None:
     ended = only(store).ended(RetryState.IMPOSSIBLE, "not retriable", 60)
     with pytest.raises(ValueError, match="IMPOSSIBLE"):
         ended.began(frozenset())
+
+
+DAY = 86_400.0
+ETHER = 10**18
+
+
+def payment(
+    attempt: int = 1, nonce: int = 1, *, destination: int = BETA, wei: int = ETHER, at: float = 10.0
+) -> RetryPayment:
+    return RetryPayment(
+        message_id=message(nonce).id,
+        attempt=attempt,
+        source_chain=ALPHA,
+        destination_chain=destination,
+        wei=wei,
+        at=at,
+    )
+
+
+def test_a_message_is_retried_only_so_often(store: Store) -> None:
+    limits = RetryLimits(retries=2)
+    assert [store.retries.commit(payment(attempt), limits) for attempt in (1, 2)] == [None, None]
+    assert store.retries.commit(payment(3), limits) == "it was retried 2 times, and max_message_retries is 2"
+    assert store.retries.commit(payment(1, nonce=2), limits) is None, "another message has its own"
+
+
+def test_all_retries_of_a_message_together_cost_no_more_than_the_limit(store: Store) -> None:
+    limits = RetryLimits(message=100 * ETHER)  # more wei than 64 bits hold
+    assert store.retries.commit(payment(1, wei=99 * ETHER), limits) is None
+    refusal = store.retries.commit(payment(2, wei=ETHER + 1, at=3 * DAY), limits)
+    assert refusal == f"all its retries would cost {100 * ETHER + 1} wei, and max_message_retry_fee is {100 * ETHER}"
+    assert store.retries.commit(payment(2, wei=ETHER, at=3 * DAY), limits) is None
+
+
+def test_all_retries_of_a_lane_together_cost_no_more_than_the_limit_of_the_day(store: Store) -> None:
+    limits = RetryLimits(lane=2 * ETHER)
+    assert [store.retries.commit(payment(1, nonce), limits) for nonce in (1, 2)] == [None, None]
+    refusal = store.retries.commit(payment(1, nonce=3, wei=1, at=DAY - 1), limits)
+    assert refusal == f"retries of its lane would cost {2 * ETHER + 1} wei today, and retry_limits allows {2 * ETHER}"
+    assert store.retries.commit(payment(1, nonce=4, destination=BETA + 1), limits) is None, "another lane has its own"
+    assert store.retries.commit(payment(1, nonce=3, at=DAY), limits) is None, "and so has the next day"
+
+
+def test_an_attempt_committed_again_counts_once_and_one_that_was_not_made_not_at_all(store: Store) -> None:
+    limits = RetryLimits(retries=1, message=2 * ETHER, lane=2 * ETHER)
+    for wei in (ETHER, 2 * ETHER):
+        assert store.retries.commit(payment(1, wei=wei), limits) is None
+    assert store.retries.commit(payment(2), limits) is not None
+    store.retries.withdraw(message(1).id, 1)
+    assert store.retries.commit(payment(2), limits) is None

@@ -7,7 +7,8 @@ import pytest
 from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
-from bridge.records.outbox import Delivered, Failure, FailureKind, Retry
+from bridge.records.failures import Failure, FailureKind
+from bridge.records.outbox import Delivered, Retry
 from bridge.records.transactions import (
     ForbiddenSlotTransitionError,
     Inclusion,

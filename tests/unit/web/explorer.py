@@ -15,6 +15,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
+from bridge.protocol.message import Message
 from bridge.records import Store as BridgeStore
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
@@ -24,6 +25,9 @@ from indexer.settings import StallPolicy
 from indexer.sinks.store import Store
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import START, SimulatedChain, apply, new_world
+
+RPC = {ALPHA: "https://rpc.example/alpha", BETA: "https://rpc.example/beta"}
+"""What visitors' browsers may use."""
 
 _CONTRACT = "0x00000000000000000000000000000000000000A1"
 
@@ -48,6 +52,11 @@ def deployment(network: str = "devnet") -> Deployment:
         for name, chain_id in (("alpha", ALPHA), ("beta", BETA))
     ]
     return Deployment.model_validate({"version": 1, "network": network, "chains": chains})
+
+
+def page(message: Message) -> str:
+    """The path of a message's page."""
+    return f"/message/0x{message.id.hex()}"
 
 
 @dataclass(frozen=True)

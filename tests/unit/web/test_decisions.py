@@ -111,7 +111,7 @@ def test_a_decision_that_an_operators_wallet_signed_is_recorded_and_verifies(
     code, answer = browser.post(form | {"seal": sign(OPERATOR, answer["seal"])})
     assert (code, answer) == (200, {"recorded": 2})
     assert browser.status() is status
-    assert verify(browser.log, trusted=frozenset({SEALER.address, OPERATOR.address}), head=None).violations == ()
+    assert verify(browser.log, trusted=frozenset({SEALER.address, OPERATOR.address})).violations == ()
     entry = browser.store.outbox.entry(browser.event_id)
     assert entry is not None
     assert entry.state is (OutboxState.PENDING if decision is Decision.REQUEUE else OutboxState.DEAD)

@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import html
 import re
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from eth_abi.abi import encode
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.records.errors import StoreError
 from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.web import ExplorerSettings, Sources, create_app
-from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
 from bridge.web.timeline import gmp_name
 from indexer.browsing import SCANNED
 from tests.unit.dlq_world import Undertaking
@@ -36,15 +31,7 @@ from tests.unit.index_world import (
     routed,
     sent_message,
 )
-from tests.unit.web.explorer import Client, World, deployment, text_of
-
-HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"
-PRINTABLE, _, _ = HOSTILE.partition("\u202e")
-RPC = {ALPHA: "https://rpc.example/alpha", BETA: "https://rpc.example/beta"}
-
-
-def page(message: Message) -> str:
-    return f"/message/0x{message.id.hex()}"
+from tests.unit.web.explorer import RPC, Client, World, deployment, page, text_of
 
 
 def test_a_messages_page_tells_state_reason_next_action_and_what_each_gmp_did(world: World) -> None:
@@ -83,78 +70,6 @@ def test_what_is_offered_fits_the_state(world: World, events: list[object], stat
     assert f'data-state="{status}"' in body
     offered = re.findall(r'data-act="(\w+)"', body)
     assert offered[:1] == ([act] if act else [])
-
-
-def test_a_payload_full_of_markup_and_control_characters_stays_text(world: World) -> None:
-    sent = sent_message(payload=HOSTILE.encode())
-    printable = sent_message(2, payload=PRINTABLE.encode())
-    world.alpha.mine(routed(sent), routed(printable))
-    world.beta.mine(failed(sent, b"\x08\xc3\x79\xa0" + encode(["string"], [HOSTILE])))
-    world.index()
-    explorer = world.explorer(ExplorerSettings(public_rpc=RPC))
-    for message in (sent, printable):
-        body = explorer.get(page(message)).text
-        assert "<script>alert" not in body
-        assert "<img src=x" not in body
-        assert not {"\u202e", "\x00", "\x07"} & set(body)
-    assert f"0x{HOSTILE.encode().hex()}" in explorer.get(page(sent)).text
-    assert PRINTABLE in html.unescape(explorer.get(page(printable)).text)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(payload=st.binary(max_size=300), kind=st.sampled_from(Kind))
-def test_whatever_the_bytes_a_payload_is_shown_without_control_characters(payload: bytes, kind: Kind) -> None:
-    shown = decode_payload(sent_message(payload=payload, kind=kind), ())
-    assert shown.length == len(payload)
-    assert all(character.isprintable() or character in "\n\t" for character in shown.text)
-
-
-def test_a_payload_is_decoded_by_the_abi_of_its_recipient(world: World, tmp_path: Path) -> None:
-    file = tmp_path / "abis.toml"
-    file.write_text(
-        '[[payload]]\nrecipient = "0x2222222222222222222222222222222222222222"\nvalues = ["address owner", "uint256 amount"]\n'
-    )
-    owner = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC"
-    sent = sent_message(payload=encode(["address", "uint256"], [owner, 42]))
-    other = replace(sent, nonce=2, payload=b"not that at all")
-    world.alpha.mine(routed(sent), routed(other))
-    world.index()
-    explorer = world.explorer(payloads=read_abis(file))
-    shown = text_of(explorer.get(page(sent)).text)
-    assert "decoded by its ABI" in shown
-    assert f"owner address {owner.lower()}" in shown.replace(owner, owner.lower())
-    assert "amount uint256 42" in shown
-    assert "not that at all" in explorer.get(page(other)).text
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("x = 1", "must hold [[payload]]"),
-        ("[[payload]]\nvalues = []", "give values"),
-        ('[[payload]]\nvalues = ["adress owner"]', "adress owner"),
-        ('[[payload]]\nvalues = ["address owner"]\nrecipient = "0x12"', "0x12"),
-        ('[[payload]]\nvalues = ["address owner"]\nkind = "letter"', "LETTER"),
-        ("[[payload", "abis.toml"),
-    ],
-)
-def test_a_wrong_file_of_abis_is_refused_by_name(tmp_path: Path, content: str, problem: str) -> None:
-    file = tmp_path / "abis.toml"
-    file.write_text(content)
-    with pytest.raises(PayloadAbiError, match=re.escape(problem)):
-        read_abis(file)
-
-
-def test_a_cancellation_is_decoded_without_being_told_how() -> None:
-    struct = "(uint64,bytes32,bytes32,uint64,uint64,bytes32,bytes32,uint64,uint64,uint32,uint8,uint8,bytes32,bytes)"
-    word = bytes(32)
-    original = (1, word, word, 1, 2, word, word, 3, 4, 5, 0, 2, word, b"")
-    payload = encode([struct, "bytes32", "uint8"], [original, b"\x11" * 32, 3])
-    shown = decode_payload(sent_message(kind=Kind.CANCELLATION, payload=payload), ())
-    assert [(field.name, field.value) for field in shown.fields][1:] == [
-        ("payload hash", "0x" + "11" * 32),
-        ("state", "3"),
-    ]
 
 
 def test_the_search_leads_from_ids_transactions_and_addresses_to_pages(world: World) -> None:
@@ -346,97 +261,6 @@ def test_steps_of_one_second_stand_in_the_order_in_which_they_happened(world: Wo
     assert sorted(steps, key=shown.index) == steps
 
 
-@pytest.mark.parametrize(
-    ("path", "code", "said"),
-    [
-        ("/nowhere", 404, "there is no page '/nowhere'"),
-        ("/messages?status=NICE", 400, "status='NICE' can't be used"),
-        ("/lanes", 500, "the explorer failed at this page; its own log says how"),
-    ],
-)
-def test_whatever_goes_wrong_is_a_page_with_a_way_back(path: str, code: int, said: str) -> None:
-    def broken() -> None:
-        raise RuntimeError("<b>a bug</b>")
-
-    app = create_app(Sources(deployment=deployment(), index=broken, store=lambda: None))
-    answer = Client(app).get(path, headers={"accept": "text/html"})
-    assert answer.status_code == code
-    assert said in html.unescape(answer.text)
-    assert 'href="/messages"' in answer.text
-    assert "a bug" not in answer.text
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
-
-
-def test_files_are_kept_by_browsers_until_they_change_and_pages_never(world: World) -> None:
-    explorer = world.explorer()
-    answer = explorer.get("/")
-    assert answer.headers["cache-control"] == "no-store"
-    files = re.findall(r'(?:href|src)="(/static/[^"]+)"', answer.text)
-    assert len(files) == 4
-    for file in files:
-        assert "immutable" in explorer.get(file).headers["cache-control"]
-        assert explorer.get(file.partition("?")[0]).headers["cache-control"] == "no-store"
-
-
-def test_every_answer_carries_a_policy_that_lets_nothing_foreign_in(world: World) -> None:
-    explorer = world.explorer(ExplorerSettings(public_rpc=RPC))
-    for path in ("/", "/lanes", "/static/style.css", "/message/0x12", "/nowhere", "/messages?status=x"):
-        headers = explorer.get(path).headers
-        policy = headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "script-src 'self';" in policy
-        assert "connect-src 'self' https://rpc.example;" in policy
-        assert "unsafe" not in policy
-        assert headers["x-content-type-options"] == "nosniff"
-    for path in ("/", "/lanes", "/gmps", "/faults"):
-        body = explorer.get(path).text
-        assert not re.search(r"""(src|href)=["']?(https?:)?//""", body)
-        assert " style=" not in body
-        assert not re.search(r"<script(?! type=\"module\" src=\"/static/)", body)
-
-
-def test_only_public_rpc_urls_leave_the_explorer(world: World) -> None:
-    sent = sent_message()
-    world.alpha.mine(routed(sent))
-    world.index()
-    for public in ({}, RPC):
-        explorer = world.explorer(ExplorerSettings(public_rpc=public), network="testnet")
-        for path in ("/network.json", "/", "/lanes", page(sent)):
-            answer = explorer.get(path)
-            assert "secret" not in answer.text + str(answer.headers), path
-        body = explorer.get(page(sent)).text
-        assert ("data-message" in body) == bool(public)
-        assert f"waybill message retry 0x{sent.id.hex()} --network testnet" in body
-
-
-def test_a_read_only_explorer_offers_nothing_that_changes_state(world: World) -> None:
-    sent = sent_message()
-    world.alpha.mine(routed(sent))
-    world.index()
-    body = world.explorer(ExplorerSettings(public_rpc=RPC, read_only=True)).get(page(sent)).text
-    assert "data-act" not in body
-    assert "This explorer only reads" in body
-
-
-def test_a_client_that_asks_too_often_is_told_to_wait(world: World) -> None:
-    explorer = world.explorer(ExplorerSettings(requests_per_minute=20))
-    codes = [explorer.get("/static/icon.svg").status_code for _ in range(25)]
-    assert codes[:20] == [200] * 20
-    assert codes[-1] == 429
-    refused = explorer.get("/", headers={"accept": "text/html"})
-    assert refused.headers["retry-after"] == "10"
-    assert "wait 10 seconds" in refused.text
-    assert "<html" in refused.text
-    assert "<html" not in explorer.get("/").text
-
-
-def test_a_request_from_another_site_can_change_nothing(world: World) -> None:
-    explorer = world.explorer()
-    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}):
-        assert explorer.post("/", headers=headers).status_code == 403
-    assert explorer.post("/", headers={"sec-fetch-site": "same-origin"}).status_code == 405
-
-
 def test_a_choice_that_nothing_passes_can_be_followed_further(world: World) -> None:
     world.alpha.mine(*(routed(sent_message(nonce)) for nonce in range(1, SCANNED + 3)))
     world.index()
@@ -450,10 +274,3 @@ def test_a_choice_that_nothing_passes_can_be_followed_further(world: World) -> N
 
 def test_gmps_unknown_to_this_version_are_named_by_number() -> None:
     assert (gmp_name(int(Gmp.CCIP)), gmp_name(9), gmp_name(None)) == ("ccip", "GMP 9", "a GMP")
-
-
-def test_an_abi_fits_by_recipient_and_kind() -> None:
-    sent = sent_message(kind=Kind.QUERY)
-    assert PayloadAbi(types=(), names=(), kind=Kind.QUERY).fits(sent)
-    assert not PayloadAbi(types=(), names=(), kind=Kind.ACK).fits(sent)
-    assert not PayloadAbi(types=(), names=(), recipient=bytes(32)).fits(sent)

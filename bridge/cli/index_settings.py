@@ -1,0 +1,90 @@
+"""What the index is told: its part of the settings, and the endpoints of each chain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bridge.cli.config import check_chains
+from bridge.cli.workspace import Workspace
+from bridge.protocol.deployment import Deployment
+from bridge.settings import ChainSettings, Settings
+from indexer.settings import EndpointLimits, IndexSettings, SourceLimits, StallPolicy
+
+if TYPE_CHECKING:
+    from indexer.sources.chain import ChainConfig
+
+
+def index_settings(workspace: Workspace) -> IndexSettings:
+    """How to index the network.
+
+    Raises:
+        CliError: the network is not deployed.
+        SettingsError: the settings can't be used.
+    """
+    settings, deployment = workspace.settings(), workspace.deployment()
+    check_chains(settings, deployment)
+    told = settings.index
+    return IndexSettings(
+        folder=workspace.index_folder,
+        stall=StallPolicy(
+            stall_after=told.stall_after,
+            max_lag=told.max_lag,
+            max_retries=told.max_retries,
+            requests_per_lane_minute=told.requests_per_lane_minute,
+            silence_after=told.silence_after,
+            by_kind=told.by_kind(),
+            by_lane=told.by_lane(deployment),
+            retries_by_kind={
+                kind: policy.max_retries
+                for kind, policy in settings.retry_policies().items()
+                if policy.max_retries is not None
+            },
+            learn=told.learn_deadlines,
+        ),
+        limits=_limits(settings),
+        endpoints=_endpoints(settings, deployment),
+        lake_interval=told.lake_interval,
+        maintenance_interval=told.maintenance_interval,
+        keep_ended=told.keep_days * 86_400,
+        keep_versions=told.keep_hours,
+        verify_interval=told.verify_interval,
+        backfill_blocks=told.backfill_blocks,
+    )
+
+
+def indexed_deployment(workspace: Workspace) -> Deployment:
+    """The network, with the endpoints that the settings name in place of the deployments file's."""
+    deployment = workspace.deployment()
+    urls = workspace.settings().rpc_urls(deployment)
+    chains = tuple(
+        chain.model_copy(update={"rpc_urls": urls.get(chain.chain_id) or chain.rpc_urls}) for chain in deployment.chains
+    )
+    return deployment.model_copy(update={"chains": chains})
+
+
+def chains_to_ask(workspace: Workspace) -> list[ChainConfig]:
+    """Each chain of the network, for commands that ask it themselves."""
+    from indexer.sources.options import chain_config
+
+    deployment = indexed_deployment(workspace)
+    limits = _endpoints(workspace.settings(), deployment)
+    return [chain_config(chain, limits[chain.chain_id]) for chain in deployment.chains]
+
+
+def source_limits(workspace: Workspace) -> SourceLimits:
+    """How the chains are read."""
+    return _limits(workspace.settings())
+
+
+def _limits(settings: Settings) -> SourceLimits:
+    return SourceLimits(**{name: getattr(settings.index, name) for name in SourceLimits.__dataclass_fields__})
+
+
+def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, EndpointLimits]:
+    named = {chain.chain_id: settings.chains.get(chain.name, ChainSettings()) for chain in deployment.chains}
+    return {
+        chain_id: EndpointLimits(
+            requests_per_second=chain.requests_per_second, concurrency=chain.concurrency, batch=chain.batch
+        )
+        for chain_id, chain in named.items()
+    }

@@ -1,0 +1,44 @@
+"""`waybill index tables`: messages and receipts as tables of the lake."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.console import Console
+
+from bridge.cli import options
+from bridge.cli.index_proof import open_for_reading
+from bridge.cli.output import progress, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+
+
+def tables(
+    *,
+    master: options.SparkMaster = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Write the lake's messages and receipts as Delta tables beside its events, each replaced by one commit.
+
+    They are of final blocks alone, and as they are now: run it again for newer ones. The store is only read.
+
+    Example: waybill index tables
+    """
+    from indexer.jobs.tables import write_tables
+
+    workspace = Workspace.of(network)
+    with open_for_reading(workspace) as (_, lake):
+        if master is None:
+            written = write_tables(lake, progress=progress)
+        else:
+            from indexer.session import spark_session
+
+            with spark_session(master) as spark:
+                written = write_tables(lake, spark, progress)
+    value = {"tables": [asdict(one) for one in written]}
+
+    def draw(console: Console) -> None:
+        rows = [[one.name, str(one.rows), str(one.events_version), one.folder] for one in written]
+        console.print(table(None, ["table", "rows", "of version", "where"], rows))
+
+    result(value, as_json=as_json, render=draw)

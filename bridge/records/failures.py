@@ -1,0 +1,44 @@
+"""Tries that did not deliver, as an entry's history keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bridge.records.slips import Slip
+
+_LONGEST_ERROR = 1_000  # characters
+
+
+class FailureKind(StrEnum):
+    """How a delivery failed, as far as it matters for trying again."""
+
+    TRANSIENT = "TRANSIENT"
+    TERMINAL = "TERMINAL"
+    UNKNOWN = "UNKNOWN"
+    INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One try that did not deliver."""
+
+    at: float  # Unix seconds
+    kind: FailureKind
+    code: str  # the type of error, a word for programs
+    message: str  # for people
+    slip: Slip = ()  # where the message's deliveries were when it failed
+
+    def __post_init__(self) -> None:
+        """Keeps what strangers' contracts and nodes say from filling the store, and to what every database can keep."""
+        text = self.message.replace("\0", "�").encode(errors="replace").decode()
+        object.__setattr__(self, "message", text[:_LONGEST_ERROR])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFailure:
+    """A failure in an entry's history."""
+
+    number: int  # 1 is the first try that failed
+    worker: str
+    failure: Failure

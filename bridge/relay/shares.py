@@ -1,0 +1,50 @@
+"""Live traffic first: what a backlog of one lane and GMP leaves to the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from bridge.protocol.gmps import Gmp
+from bridge.records.acceptance import Acceptance
+from bridge.records.outbox import OutboxEntry
+
+_SHARES: Final = 16  # a lane and GMP with nothing under way gets this part of `in_flight` on top of it
+_PAUSE: Final = 20  # times as long as the look took
+
+
+class Shares:
+    """What is under way to one destination, by source chain and GMP.
+
+    Entries are given out in the order in which they are due, so that those of one source and GMP may take all the room there is.
+    Whatever has nothing under way then gets a few of its own now and then.
+    """
+
+    def __init__(self, in_flight: int, every: float) -> None:
+        """Shares beside `in_flight` deliveries, every so many seconds; one that is below sixteen has none to give."""
+        self.size = in_flight // _SHARES
+        self._every = every
+        self._next_at = 0.0  # Unix seconds
+        self._busy: Counter[tuple[Gmp, int]] = Counter()
+
+    def began(self, entry: OutboxEntry) -> None:
+        """Counts what is under way."""
+        self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] += 1
+
+    def ended(self, entry: OutboxEntry) -> None:
+        """Counts what is under way no more."""
+        self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] -= 1
+
+    def are_due(self, now: float) -> bool:
+        """Whether others than the oldest entries have their turn."""
+        return self.size > 0 and now >= self._next_at
+
+    def given(self, began: float, now: float) -> None:
+        """Notes that they had it. To look past a long backlog takes its time, of which that may have a small part only."""
+        self._next_at = now + max(self._every, _PAUSE * (now - began))
+
+    def without_busy(self, accepts: Acceptance, gmp: Gmp) -> Acceptance:
+        """What is accepted, less the sources of which that GMP has something under way."""
+        busy = {source for (other, source), count in self._busy.items() if other is gmp and count}
+        return replace(accepts, withheld_sources=accepts.withheld_sources | busy)

@@ -1,0 +1,76 @@
+"""Tables of the lake that are made anew from its events: Delta tables beside `events`, replaced whole by one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from indexer.errors import IndexerError
+from indexer.place import Place
+from indexer.sinks.files import explained
+from indexer.sinks.lake import added, fit_schema
+
+_MADE_OF: Final = "events_version"  # in a commit, the version of the table `events` that the rows were made of
+_KEEP_HOURS: Final = 168  # for which versions that were replaced can still be read
+
+
+class DerivedTable:
+    """One such table. Readers see the rows of one commit, the one before or the one after."""
+
+    def __init__(self, lake: Place, name: str, schema: pa.Schema) -> None:
+        """Opens the table in the lake, and makes an empty one if it is not there.
+
+        Attributes:
+            folder: the table's.
+
+        Raises:
+            LakeUnreachableError: the lake's bucket is not there, refuses, or does not answer.
+            LakeVersionError: a newer Waybill wrote it.
+        """
+        self.folder = lake / name
+        self._schema = schema
+        root, options = self.folder.root, self.folder.options
+        if not self.folder.is_bucket:
+            Path(root).mkdir(parents=True, exist_ok=True)
+        with explained(self.folder):
+            if not DeltaTable.is_deltatable(root, options):
+                DeltaTable.create(root, schema=schema, mode="ignore", name=name, storage_options=options)
+            fit_schema(self._table(), schema)
+
+    def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int) -> None:
+        """Puts files in the place of all that the table has, in one commit, and deletes what was replaced long ago.
+
+        Args:
+            manifests: of the files, as `indexer.transforms.bucketed.write_table` returns them.
+            events_version: of the table `events`, of which they were made.
+
+        Raises:
+            IndexerError: somebody else has replaced the table meanwhile.
+        """
+        now = int(time.time() * 1000)
+        actions: list[AddAction | RemoveAction] = [added(manifest, now, data_change=True) for manifest in manifests]
+        properties = CommitProperties(custom_metadata={_MADE_OF: str(events_version)})
+        with explained(self.folder):
+            table = self._table()
+            try:
+                table.create_write_transaction(
+                    actions, mode="overwrite", schema=self._schema, commit_properties=properties
+                )
+            except CommitFailedError as error:
+                raise IndexerError(f"somebody else writes {self.folder} too; try again when they have ended") from error
+            table.vacuum(_KEEP_HOURS, dry_run=False, full=True)
+
+    def made_of(self) -> int | None:
+        """The version of the table `events` that the rows were made of; None before the first time."""
+        found = (commit.get(_MADE_OF) for commit in self._table().history())
+        return next((int(version) for version in found if version is not None), None)
+
+    def _table(self) -> DeltaTable:
+        return DeltaTable(self.folder.root, storage_options=self.folder.options)

@@ -1,0 +1,249 @@
+"""One JSON-RPC endpoint of a chain."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+
+import httpx
+import orjson
+import structlog
+
+from indexer.decode.hexadecimal import HexError, quantity
+from indexer.settings import EndpointLimits
+from indexer.sources.answers import (
+    NoAccessError,
+    RangeTooLargeError,
+    RateLimitedError,
+    RefusedError,
+    RpcError,
+    TransientRpcError,
+    WrongChainError,
+    answers_of,
+    parsed_result,
+    result_of,
+    two_answers,
+)
+from indexer.sources.pace import pace_of
+
+log = structlog.get_logger(__name__)
+
+_REST: Final = 5.0  # seconds for which an endpoint that failed is asked last
+
+# How servers say that they take one request at a time, or not so many.
+_NO_BATCHES: Final = frozenset({400, 405, 413, 415, 422, 501})
+_TOO_OFTEN: Final = frozenset({429, 503})
+
+_ids = itertools.count(1)
+
+Result = TypeVar("Result")
+Read = Callable[[bytes, int, str], Result]
+"""Makes something of the body of an answer, as `answers.parsed_result` does: body, the request's id, what to call it in errors."""
+
+
+class _BatchRefusedError(Exception):
+    """The server takes no batches."""
+
+
+class Endpoint:
+    """One URL, and what is known of whoever answers behind it."""
+
+    def __init__(self, url: str, chain_id: int, limits: EndpointLimits, http: httpx.Client) -> None:
+        """Asks nothing yet.
+
+        Args:
+            url: where to.
+            chain_id: that it must have.
+            limits: what it may be asked.
+            http: the connections.
+        """
+        self.name = shown(url)
+        self.rests_until = 0.0  # on the monotonic clock; 0 while it answers
+        self.differs_since: float | None = None  # when it was first seen to have another block in the place of our last
+        self._url = url
+        self._chain_id = chain_id
+        self._batch = limits.batch
+        self._pace = pace_of(url, limits.requests_per_second)
+        self._http = http
+        self._verified = False
+
+    @property
+    def rests(self) -> bool:
+        """Whether it failed a moment ago, or wants to be left alone."""
+        return max(self.rests_until, self._pace.closed_until) > time.monotonic()
+
+    def put_aside(self, reason: RpcError) -> None:
+        """Has it asked last for a while."""
+        if not self.rests_until:
+            log.warning("endpoint fails", chain=self._chain_id, endpoint=self.name, reason=str(reason))
+        self.rests_until = time.monotonic() + _REST
+        self._verified = False  # another node may stand behind the URL by then
+
+    def take_back(self) -> None:
+        """It answers."""
+        if self.rests_until:
+            log.info("endpoint answers again", chain=self._chain_id, endpoint=self.name)
+        self.rests_until = 0.0
+        self.differs_since = None
+
+    def call(self, read: Read[Result], method: str, params: Sequence[Any]) -> Result:
+        """What `read` makes of the answer to one request.
+
+        Raises:
+            RpcError: no answer, or none that `read` takes.
+        """
+        self._verify()
+        return self._one(read, method, params)
+
+    def call_many(self, method: str, params: Sequence[Sequence[Any]]) -> list[Any]:
+        """The results of many requests of one method, in order.
+
+        Raises:
+            RpcError: one of them has none.
+        """
+        self._verify()
+        results: list[Any] = []
+        while len(results) < len(params):
+            part = params[len(results) : len(results) + self._batch]
+            if len(part) == 1:
+                results.append(self._one(parsed_result, method, part[0]))
+                continue
+            try:
+                results += self._many(method, part)
+            except _BatchRefusedError as error:
+                self._note_no_batches(error)
+        return results
+
+    def call_two(
+        self, read: Read[Result], method: str, first: Sequence[Any], second: Sequence[Any]
+    ) -> tuple[Any, Result]:
+        """The results of two requests of one method that one and the same node answers, since they travel together.
+
+        Args:
+            read: makes something of the second answer alone.
+            method: of both.
+            first: parameters of the first, whose answer is short.
+            second: parameters of the second.
+
+        Raises:
+            RpcError: one of them has none.
+        """
+        self._verify()
+        if self._batch > 1:
+            try:
+                return self._two(read, method, first, second)
+            except _BatchRefusedError as error:
+                self._note_no_batches(error)
+        return self._one(parsed_result, method, first), self._one(read, method, second)
+
+    def _verify(self) -> None:
+        if self._verified:
+            return
+        answer = self._one(parsed_result, "eth_chainId", ())
+        try:
+            found = quantity(answer)
+        except HexError as error:
+            raise TransientRpcError(f"{self.name}: eth_chainId: {error}") from error
+        if found != self._chain_id:
+            raise WrongChainError(
+                f"{self.name} serves chain {found}, but the deployment says chain {self._chain_id}; "
+                "correct rpcUrls in the deployments file"
+            )
+        self._verified = True
+
+    def _one(self, read: Read[Result], method: str, params: Sequence[Any]) -> Result:
+        where = f"{self.name}: {method}"
+        request = _request(method, params)
+        body = self._post(request, 1, where)
+        try:
+            return read(body, request["id"], where)
+        except RangeTooLargeError as error:
+            if method == "eth_getLogs":
+                raise
+            raise RateLimitedError(str(error)) from error  # a limit all the same, and no range to make smaller
+
+    def _many(self, method: str, params: Sequence[Sequence[Any]]) -> list[Any]:
+        where = f"{self.name}: {method}"
+        requests = [_request(method, arguments) for arguments in params]
+        answers = answers_of(self._post(requests, len(requests), where), where)
+        if not isinstance(answers, list):
+            try:
+                result_of(answers, -1, where)  # an error for the whole batch
+            except RefusedError as error:
+                raise _BatchRefusedError(str(error)) from error
+            raise TransientRpcError(f"{where}: a batch of {len(requests)} requests got one answer")
+        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
+        return [result_of(by_id.get(request["id"]), request["id"], where) for request in requests]
+
+    def _two(self, read: Read[Result], method: str, first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, Result]:
+        where = f"{self.name}: {method}"
+        requests = [_request(method, first), _request(method, second)]
+        ids = requests[0]["id"], requests[1]["id"]
+        body = self._post(requests, len(requests), where)
+        try:
+            answer, rest = two_answers(body, ids, where)
+        except RefusedError as error:
+            raise _BatchRefusedError(str(error)) from error
+        return result_of(answer, ids[0], where), read(rest, ids[1], where)
+
+    def _note_no_batches(self, reason: _BatchRefusedError) -> None:
+        self._batch = 1
+        log.info("endpoint takes no batches: single requests from now on", endpoint=self.name, said=str(reason))
+
+    def _post(self, document: Any, requests: int, where: str) -> bytes:
+        if (left := self._pace.closed_until - time.monotonic()) > 0:
+            raise RateLimitedError(f"{where}: not asked, it wants to be left alone for {left:.0f} s more", left)
+        self._pace.wait(requests)
+        try:
+            response = self._http.post(self._url, content=orjson.dumps(document))
+        except httpx.HTTPError as error:
+            raise TransientRpcError(f"{where}: {type(error).__name__} {error}".rstrip()) from error
+        except (httpx.InvalidURL, ValueError) as error:
+            raise NoAccessError(f"{where}: {error}") from error
+        if response.status_code in (401, 403):
+            raise NoAccessError(f"{where}: the endpoint wants a key (HTTP {response.status_code})")
+        if response.status_code in _TOO_OFTEN and (seconds := _retry_after(response.headers.get("retry-after"))):
+            self._pace.close_for(seconds)
+            raise RateLimitedError(
+                f"{where}: HTTP {response.status_code}, to be left alone for {seconds:.0f} s", seconds
+            )
+        # Some providers put their JSON-RPC error into an HTTP error; a proxy's error page is no JSON.
+        if response.status_code != httpx.codes.OK and not response.content.lstrip().startswith((b"{", b"[")):
+            if requests > 1 and response.status_code in _NO_BATCHES:
+                raise _BatchRefusedError(f"HTTP {response.status_code}")
+            raise TransientRpcError(f"{where}: HTTP {response.status_code}")
+        return response.content
+
+
+def _request(method: str, params: Sequence[Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": next(_ids), "method": method, "params": params}
+
+
+def _retry_after(text: str | None) -> float | None:
+    """The seconds that a Retry-After header says (RFC 9110, section 10.2.3), or None if it says nothing that makes sense."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text) if text.strip().isdigit() else _seconds_until(parsedate_to_datetime(text))
+    except ValueError:
+        return None
+    return seconds if seconds > 0 else None
+
+
+def _seconds_until(moment: datetime) -> float:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - time.time()
+
+
+def shown(url: str) -> str:
+    """A URL for people: providers put keys into path, query and user."""
+    return re.sub(r"(://)[^@/]*@", r"\1…@", re.sub(r"(://[^/]+/)[^/].*$", r"\1…", url))
+
+
+def in_order(endpoints: Iterable[Endpoint], current: Endpoint) -> list[Endpoint]:
+    """Who is asked in which order: the current one, then by preference; those that failed a moment ago last."""
+    return sorted(endpoints, key=lambda endpoint: (endpoint.rests, endpoint is not current))

@@ -1,0 +1,40 @@
+-- How many receipts the destination's router would count now, and how many it would ask for, of messages that are yet to be
+-- executed: as `_record`, `_demand` and `_quorumOf` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter
+-- was revoked since (`voided`: the set of those), the GMP is paused, or the recipient does not allow it.
+select
+  message_id, counted, voided,
+  case
+    when told is null then quorum
+    when recorded < told or recorded < asked_quorum then recorded
+    when told > asked_quorum then told
+    else asked_quorum
+  end as needed
+from (
+  select
+    m.message_id,
+    min(m.quorum) as quorum,
+    min(coalesce(m.asked_quorum, m.quorum)) as asked_quorum,
+    sum(case
+      when v.begins is null and (z.until is null or z.until <= d.block_time)
+        and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then 1
+      else 0
+    end) as counted,
+    sum(case when v.begins is null then 0 else g.bit end) as voided,
+    -- A raise does not concern messages that have a receipt: the router keeps what it asked for with the first that counts.
+    max(case when v.begins is null then r.quorum end) as recorded,
+    min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
+  from $messages m
+  join $receipts r on r.message_id = m.message_id
+  join ($gmps) g on g.number = r.gmp
+  left join $chains d on d.chain_id = m.destination_chain
+  left join ($periods) v on v.event = 'AdapterRevoked' and v.chain_id = r.received_chain and v.gmp = r.gmp and v.ends is null
+    and v.begins > r.last_received_block * 1000000 + r.last_received_log_index
+  left join ($periods) z on z.event = 'GmpPauseSet' and z.chain_id = r.received_chain and z.gmp = r.gmp and z.ends is null
+  -- Messages to the router itself, from kind 11 on, are judged by the account they are about, which the index does not know.
+  left join ($periods) p on p.event = 'PolicySet' and p.chain_id = m.destination_chain and p.chain = m.source_chain
+    and p.recipient = m.recipient and p.ends is null and m.kind < 11
+  left join ($periods) f on f.event = 'FloorSet' and f.chain_id = m.destination_chain and f.chain = m.source_chain
+    and f.ends is null and m.kind < 11
+  where r.received_block is not null and m.status in ('RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED')
+  group by m.message_id
+) counts

@@ -1,0 +1,10 @@
+-- What a router was told about GMPs, recipients and lanes, and until when it held: up to the next such event, null if there
+-- is none. A place in a chain is its block's number times a million plus the index of the log.
+select
+  e.chain_id, e.event, e.gmp, e.chain, e.recipient, e.quorum, e.gmps, e.until,
+  e.block_number * 1000000 + e.log_index as begins,
+  lead(e.block_number * 1000000 + e.log_index) over (
+    partition by e.chain_id, e.event, e.gmp, e.chain, e.recipient order by e.block_number, e.log_index
+  ) as ends
+from $rules e
+where e.event in ('AdapterRevoked', 'GmpPauseSet', 'PolicySet', 'FloorSet')

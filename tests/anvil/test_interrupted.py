@@ -1,0 +1,41 @@
+"""Ctrl-C in the middle of a test leaves none of the commands that the test has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bridge.devnet import Devnet
+from tests.anvil.command import new_home
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 20  # seconds
+TEST = """
+import pathlib, sys, time
+from tests.anvil.relayers import Process
+home = pathlib.Path(sys.argv[1])
+print(Process(home, home / "relayer.log").pid, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_terminals_interrupt_which_reaches_all_at_once_ends_the_relayer_that_a_test_runs(
+    devnet: Devnet, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", TEST, str(new_home(devnet, tmp_path))]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as test:
+        assert test.stdout is not None
+        relayer = Path(f"/proc/{int(test.stdout.readline())}")
+        assert relayer.exists()
+        os.killpg(test.pid, signal.SIGINT)
+    ends = time.monotonic() + PATIENCE
+    while relayer.exists() and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not relayer.exists()

@@ -1,0 +1,46 @@
+"""Nodes that answer what little a command asks of a chain."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.unit.rpc_server import Answer, Behaviour, RpcServer
+
+
+def node(*, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: int = 0) -> Behaviour:
+    def answer(method: str, _params: list[object]) -> Answer:
+        header = {"number": "0x64", "hash": "0x" + "01" * 32, "parentHash": "0x" + "02" * 32}
+        results: dict[str, Any] = {
+            "eth_getBlockByNumber": {**header, "timestamp": hex(int(time.time()) + ahead)},
+            "eth_getBalance": hex(balance),
+            "eth_getCode": code,
+            "eth_getTransactionCount": hex(nonce),
+            "eth_getLogs": [],
+        }
+        return {"result": results[method]}
+
+    return answer
+
+
+@contextmanager
+def nodes(*behaviours: tuple[int, Behaviour]) -> Iterator[list[str]]:
+    """Nodes on real sockets in a thread of their own: the command has an event loop for itself."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    servers = [RpcServer(behaviour, chain_id=chain_id) for chain_id, behaviour in behaviours]
+    try:
+        for server in servers:
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield [server.url for server in servers]
+    finally:
+        for server in servers:
+            asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

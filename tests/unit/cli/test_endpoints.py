@@ -1,0 +1,61 @@
+"""Commands reach a chain at the endpoints of the settings, not at those of the deployments file, as the relayer does."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from bridge.ports import Call
+from bridge.records.transactions import SlotRequest
+from bridge.store import back_up, open_store
+from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
+from tests.unit.cli.nodes import node, nodes
+
+ALPHA, BETA = 31337, 31338
+ACCOUNT = "0x" + "aa" * 20
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    write_network(tmp_path)  # nobody is at the deployments file's endpoints
+    return Command(monkeypatch, capsys)
+
+
+def settings_file(home: Path, urls: list[str]) -> Path:
+    file = home / "elsewhere.toml"
+    tables = (f'[chains.{name}]\nrpc_urls = ["{url}"]\n' for name, url in zip(("alpha", "beta"), urls, strict=True))
+    file.write_text("".join(tables))
+    return file
+
+
+def test_a_message_is_looked_up_at_the_endpoints_of_the_settings(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        monkeypatch.setenv("WAYBILL_CONFIG", str(settings_file(tmp_path, urls)))
+        ended = waybill("message", "explain", "0x" + "ab" * 32, "--json")
+    assert ended.code == 3, ended.err
+
+
+def test_a_backup_is_put_back_only_where_its_nonces_can_be_compared_with_the_chains(
+    waybill: Command, tmp_path: Path
+) -> None:
+    copy, url = tmp_path / "copy.db", f"sqlite:///{tmp_path}/store.db"
+    store = open_store(f"sqlite:///{tmp_path}/old.db")
+    request = SlotRequest("first", Call(to=ACCOUNT, data=b"", gas=21_000))
+    store.transactions.reserve(ALPHA, ACCOUNT, [request], first_nonce=0, now=time.time())
+    store.close()
+    back_up(f"sqlite:///{tmp_path}/old.db", copy)
+    ended = waybill("store", "restore", str(copy), "--store", url, "--json")
+    assert ended.code == 1
+    assert "no RPC endpoint of chain 31337 answers" in ended.error["message"]
+    assert not (tmp_path / "store.db").exists()
+    with nodes((ALPHA, node(nonce=3)), (BETA, node())) as urls:
+        config = str(settings_file(tmp_path, urls))
+        ended = waybill("store", "restore", str(copy), "--store", url, "--config", config, "--json")
+    assert (ended.code, json.loads(ended.out)["noncesTaken"]) == (0, 2)

@@ -1,0 +1,48 @@
+"""A message that would expire before it could arrive is refused before anything is paid, naming what is too short for what."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bridge.client import RouteRequest, TtlTooShortError
+from bridge.client.arrival import USUAL_GMP_SECONDS, refuse_short_ttl
+from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.simulation import World
+from bridge.simulation.chain import SimulatedChain
+from tests.virtual_time import in_virtual_time
+
+ALPHA = 31337
+BLOCK_TIME = 12
+CONFIRMATIONS = 3
+
+
+async def asked(ttl: int, kind: Kind = Kind.PLAIN, finality: FinalityTag | None = None) -> None:
+    seconds = iter(range(0, 10_000, BLOCK_TIME))
+    chain = SimulatedChain(ALPHA, random.Random(1), now=lambda: float(next(seconds)))
+    chain.mine(40)
+    deployed = World().deployment.chain(ALPHA)
+    source = deployed.model_copy(update={"confirmations": CONFIRMATIONS, "finality": finality, "name": "alpha"})
+    request = RouteRequest(destination="beta", recipient="0x", payload=b"", gmps=(Gmp.AXELAR,), ttl=ttl, kind=kind)
+    await refuse_short_ttl(chain, source, request)
+
+
+@pytest.mark.parametrize(("finality", "blocks"), [(None, CONFIRMATIONS), ("safe", 4), ("finalized", 8)])
+@in_virtual_time
+async def test_a_ttl_shorter_than_source_finality_and_a_gmps_usual_time_is_refused_naming_both(
+    finality: FinalityTag | None, blocks: int
+) -> None:
+    least = blocks * BLOCK_TIME + int(USUAL_GMP_SECONDS)
+    await asked(least, finality=finality)
+    says = f"a TTL of {least - 1} s .* {blocks * BLOCK_TIME} s until alpha is final, and 10 s that a GMP usually takes"
+    with pytest.raises(TtlTooShortError, match=says):
+        await asked(least - 1, finality=finality)
+
+
+@in_virtual_time
+async def test_what_never_expires_and_heartbeats_are_not_held_to_that() -> None:
+    await asked(0)
+    await asked(1, Kind.HEARTBEAT)

@@ -1,0 +1,77 @@
+"""A chain that joins an index is read from its beginning, and the others from where they were."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from indexer import schemas
+from indexer.jobs.stream import where_to_begin
+from indexer.settings import SourceLimits
+from indexer.sinks.blocks import Batch
+from indexer.sinks.store import Store
+from indexer.sources.chain import ChainConfig
+from indexer.sources.tail import ChainTail
+from tests.unit.index_endpoint import Endpoint, reader_of
+from tests.unit.index_logs import ALPHA, BETA, EMITTERS
+from tests.unit.index_world import SimulatedChain, contents, executed, new_world, received, routed, sent_message
+
+
+def follow(store: Store, *chains: SimulatedChain) -> dict[int, list[int]]:
+    """Brings the store up to the chains' heads, and returns the blocks whose logs each was asked for."""
+    asked: dict[int, list[int]] = {chain.chain_id: [] for chain in chains}
+    configs = [
+        ChainConfig(
+            chain_id=chain.chain_id, urls=("http://simulated",), start_block=0, emitters=EMITTERS[chain.chain_id]
+        )
+        for chain in chains
+    ]
+    tail = ChainTail(configs, SourceLimits())
+    for chain in chains:
+
+        def note(method: str, params: Any, chain: SimulatedChain = chain) -> None:
+            if method == "eth_getLogs":
+                (query,) = params
+                hashes = [block.hash for block in chain.blocks]
+                by_hash = "blockHash" in query and hashes.index(bytes.fromhex(query["blockHash"][2:]))
+                asked[chain.chain_id].append(by_hash if "blockHash" in query else int(query["fromBlock"], 16))
+
+        tail._readers[chain.chain_id] = reader_of(Endpoint(chain, misbehave=note), SourceLimits())
+    try:
+        while any(position.block < chain.head for chain, position in _positions(store, configs, chains)):
+            _, batches = tail.read(where_to_begin(configs, store))
+            batch = Batch.from_source(pa.Table.from_batches(batches, schemas.SOURCE))
+            store.apply(batch.events, batch.ranges)
+    finally:
+        tail.close()
+    return asked
+
+
+def _positions(store: Store, configs: list[ChainConfig], chains: tuple[SimulatedChain, ...]) -> list[tuple[Any, Any]]:
+    positions = where_to_begin(configs, store)
+    return [(chain, positions[chain.chain_id]) for chain in chains]
+
+
+def test_a_new_chain_is_read_from_its_first_block_and_the_others_go_on(tmp_path: Path) -> None:
+    alpha, beta = new_world()
+    sent = [sent_message(nonce, quorum=1) for nonce in range(1, 21)]
+    for one in sent[:15]:
+        alpha.mine(routed(one))
+        beta.mine(received(one, 1), executed(one))
+    grown, fresh = Store(f"sqlite:///{tmp_path / 'grown.db'}"), Store(f"sqlite:///{tmp_path / 'fresh.db'}")
+    try:
+        first = follow(grown, alpha)
+        assert min(first[ALPHA]) <= 1
+        for one in sent[15:]:
+            alpha.mine(routed(one))
+        asked = follow(grown, alpha, beta)
+        assert min(asked[ALPHA]) == 16
+        assert min(asked[BETA]) <= 1
+        follow(fresh, alpha, beta)
+        assert contents(grown) == contents(fresh)
+        assert len(contents(grown)["events"]) == len(sent) + 2 * 15
+    finally:
+        grown.close()
+        fresh.close()
