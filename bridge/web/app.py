@@ -147,15 +147,18 @@ class Explorer:
         return self.message_parts(message_id, read_message(self.sources, message_id))
 
     def message_parts(self, message_id: bytes, shown: ShownMessage | None) -> dict[str, str]:
-        """The parts of a message's page that are live."""
+        """The parts of a message's page that are live, in the order in which changes are sent.
+
+        What may be done goes first: the page never shows a status beside acts that it no longer allows.
+        """
         if shown is None:
-            return {"facts": self.render("_unknown.html", message_id=message_id), "acts": "", "content": ""}
+            return {"acts": "", "content": "", "facts": self.render("_unknown.html", message_id=message_id)}
         data = json.dumps(message_data(shown.message)) if shown.message else ""
         can_act = self._can_act(shown.message)
         return {
-            "facts": self.render("_facts.html", shown=shown),
             "acts": self.render("_acts.html", shown=shown, data=data, tried=tried_gmps(shown), can_act=can_act),
             "content": self.render("_content.html", shown=shown),
+            "facts": self.render("_facts.html", shown=shown),
         }
 
     def _can_act(self, message: Message | None) -> bool:

@@ -111,17 +111,20 @@ class World:
             self._index = IndexBrowser(self.url, StallPolicy(stall_after=100, max_lag=30), clock=lambda: self.now)
         return self._index
 
-    def explorer(
+    def explorer(self, settings: ExplorerSettings | None = None, **sources: Any) -> Client:
+        """A client of an explorer of this world; see `sources`."""
+        return Client(create_app(self.sources(**sources), settings))
+
+    def sources(
         self,
-        settings: ExplorerSettings | None = None,
         *,
         network: str = "devnet",
         payloads: tuple[PayloadAbi, ...] = (),
         has_stores: bool = True,
         spending: Callable[[], Spending | None] = lambda: None,
-    ) -> Client:
-        """A client of an explorer of this world."""
-        sources = Sources(
+    ) -> Sources:
+        """What an explorer of this world reads."""
+        return Sources(
             deployment=deployment(network),
             index=lambda: self._opened() if has_stores else None,
             store=lambda: self.relayer if has_stores else None,
@@ -129,7 +132,6 @@ class World:
             spending=spending,
             clock=lambda: self.now,
         )
-        return Client(create_app(sources, settings))
 
 
 def text_of(body: str) -> str:

@@ -15,6 +15,7 @@ from bridge.protocol.status import Status
 from bridge.records.errors import StoreError
 from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web.app import Explorer
 from bridge.web.timeline import gmp_name
 from indexer.browsing import SCANNED
 from tests.unit.dlq_world import Undertaking
@@ -70,6 +71,16 @@ def test_what_is_offered_fits_the_state(world: World, events: list[object], stat
     assert f'data-state="{status}"' in body
     offered = re.findall(r'data-act="(\w+)"', body)
     assert offered[:1] == ([act] if act else [])
+
+
+def test_the_page_never_shows_a_status_beside_acts_that_it_no_longer_allows(world: World) -> None:
+    sent = sent_message()
+    world.alpha.mine(routed(sent))
+    world.beta.mine(executed(sent))
+    world.index()
+    explorer = Explorer(world.sources(), ExplorerSettings())
+    for message_id in (sent.id, bytes(32)):
+        assert list(explorer.live_message(message_id)) == ["acts", "content", "facts"]  # as they are sent
 
 
 def test_the_search_leads_from_ids_transactions_and_addresses_to_pages(world: World) -> None:
