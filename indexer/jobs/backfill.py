@@ -105,11 +105,11 @@ def fill_store(
 
 
 def _check_lake(lake: Lake, chain: int, reader: ChainReader, last: int) -> None:
-    known, found = lake.last_hash(chain), reader.header(last).hash
-    if known != found:
+    known = lake.last_hash(chain)
+    if not reader.has(last, known):
         raise FinalityViolatedError(
-            f"chain {chain} has block {last} with hash 0x{found.hex()}, but the lake was filled when it was "
-            f"0x{known.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet that was "
+            f"chain {chain} has block {last} with hash 0x{reader.header(last).hash.hex()}, but the lake was filled when it "
+            f"was 0x{known.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet that was "
             "started anew, delete the index's folder"
         )
 

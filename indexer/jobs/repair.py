@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.store import Store
 from indexer.sources.answers import UnknownBlockError
 from indexer.sources.chain import ChainReader
-from indexer.sources.position import HASH_PREFIX, ChainPosition
+from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 
 log = structlog.get_logger(__name__)
 
@@ -28,12 +27,14 @@ class Violation:
 
     Attributes:
         fork: the last block of the index that the chain still has, as far as events tell.
+        fork_hash: its hash; empty if the chain has no block of the index any more.
         position: how far the index had read the chain.
         events: of the index, above the fork.
     """
 
     chain_id: int
     fork: int
+    fork_hash: bytes
     position: ChainPosition
     events: pa.Table = field(repr=False)
 
@@ -57,21 +58,23 @@ class Violation:
 def find_violation(reader: ChainReader, history: History) -> Violation | None:
     """Compares the blocks of the index's events with the chain's, and returns what no longer fits if that was final.
 
+    Blocks are compared by hash, and one that any endpoint has is there: nobody is believed alone who has another.
+
     Raises:
-        RpcError: no usable answer.
+        RpcError: no endpoint has the last final block, and not all of them have another in its place.
     """
     chain = reader.config.chain_id
     position = history.positions().get(chain)
-    if position is None or not position.final_hash or _has(reader, position.final_block, position.final_hash):
+    if position is None or not position.final_hash or reader.has(position.final_block, position.final_hash):
         return None
     start = reader.config.start_block
     events = history.events(chain, start, position.block)
     numbers = events["block_number"].to_pylist()
     known = sorted(set(zip(numbers, events["block_hash"].to_pylist(), strict=True)))
     kept = _first_gone(reader, known)
-    fork = known[kept - 1][0] if kept else start - 1
+    fork, fork_hash = known[kept - 1] if kept else (start - 1, b"")
     cut = next((row for row, number in enumerate(numbers) if number > fork), len(numbers))
-    return Violation(chain_id=chain, fork=fork, position=position, events=events.slice(cut))
+    return Violation(chain_id=chain, fork=fork, fork_hash=fork_hash, position=position, events=events.slice(cut))
 
 
 def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
@@ -79,17 +82,11 @@ def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
     low, high = 0, len(known)
     while low < high:
         middle = (low + high) // 2
-        if _has(reader, *known[middle]):
+        if reader.has(*known[middle]):
             low = middle + 1
         else:
             high = middle
     return low
-
-
-def _has(reader: ChainReader, number: int, block_hash: bytes) -> bool:
-    with suppress(UnknownBlockError):
-        return reader.header(number).hash == block_hash
-    return False
 
 
 def mark(store: Store, violation: Violation, now: float) -> int:
@@ -112,17 +109,21 @@ def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, 
         reader: of the chain.
         violation: what `find_violation` found.
         now: Unix seconds.
+
+    Raises:
+        UnknownBlockError: the chain has changed since, and has lost the fork, too.
+        RpcError: no usable answer.
     """
     chain, fork = violation.chain_id, violation.fork
+    header = _fork_header(reader, violation)
     mark(store, violation, now)
-    fork_hash = reader.header(fork).hash if fork >= 0 else b""
+    fork_hash = header.hash if fork >= 0 else b""
     in_lake = lake.last_block(chain)
     if in_lake is not None and in_lake > fork:
         lake.take_back(
             chain, FinalBlocks(fork + 1, fork, fork_hash), f"chain {chain} took back final blocks above {fork}"
         )
     store.note_lake({chain: fork})
-    header = reader.header(max(fork, 0))
     after = replace(
         ChainPosition.before(fork + 1), hashes=fork_hash[:HASH_PREFIX], final_hash=fork_hash if fork >= 0 else b""
     )
@@ -131,3 +132,14 @@ def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, 
     )
     store.apply(schemas.EVENTS.empty_table(), {chain: range_})
     store.note_repair(chain, now)
+
+
+def _fork_header(reader: ChainReader, violation: Violation) -> Header:
+    """From an endpoint that has the fork: of block 0 where the index begins with it, and nothing is left."""
+    fork, fork_hash = violation.fork, violation.fork_hash
+    if fork_hash and not reader.has(fork, fork_hash):
+        raise UnknownBlockError(f"chain {violation.chain_id} has meanwhile taken back block {fork}, too: repair again")
+    header = reader.header(max(fork, 0))
+    if fork_hash and header.hash != fork_hash:
+        raise UnknownBlockError(f"chain {violation.chain_id} changed while it was repaired: repair again")
+    return header

@@ -124,6 +124,14 @@ class ChainReader:
         """
         return self._headers.at(number)
 
+    def has(self, number: int, block_hash: bytes) -> bool:
+        """Whether any endpoint has that block; if so, that one is asked from now on.
+
+        Raises:
+            RpcError: none has it, and not all of them have another in its place: it may still be there.
+        """
+        return self._rpc.anyone_has((number, block_hash))
+
     def call_at(self, block_hash: bytes, calls: Sequence[bytes]) -> list[bytes]:
         """What the router answers to calls, all at one block and no other.
 

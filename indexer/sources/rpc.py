@@ -11,6 +11,7 @@ from urllib.request import getproxies
 import httpx
 import stamina
 
+from indexer.decode.hexadecimal import HexError, quantity
 from indexer.settings import EndpointLimits
 from indexer.sources.answers import (
     RangeTooLargeError,
@@ -162,7 +163,38 @@ class ChainRpc:
             return True
         return False
 
+    def anyone_has(self, block: Block) -> bool:
+        """Whether some endpoint has a block of ours; if so, that one is asked from now on.
+
+        That it is gone is believed only if every endpoint has another in its place: one that lags, lies or is on a fork of
+        its own would have the index forget what happened.
+
+        Raises:
+            TransientRpcError: none has it, and not all of them say what they have there.
+        """
+        return self._repeated(lambda: self._look_for(block))
+
+    def _look_for(self, block: Block) -> bool:
+        silent: list[RpcError] = []
+        for endpoint in in_order(self._endpoints, self._current):
+            try:
+                if _has(endpoint, block):
+                    self._current = endpoint
+                    return True
+            except RpcError as error:
+                silent.append(error)
+        if silent:
+            raise TransientRpcError(
+                f"no endpoint has block {block[0]} with hash 0x{block[1].hex()}, but not each says that it has another in its "
+                f"place: {'; '.join(map(str, silent))}. Try again when they do; one that never will is to be taken out of "
+                "the chain's URLs"
+            )
+        return False
+
     def _with_failover(self, request: Callable[[Endpoint], Result], *, final: bool = False) -> Result:
+        return self._repeated(lambda: self._ask_each(request), final=final)
+
+    def _repeated(self, ask: Callable[[], Result], *, final: bool = False) -> Result:
         def pause_after(error: Exception) -> bool | float:
             if isinstance(error, RateLimitedError) and error.retry_after is not None:
                 return min(error.retry_after, _LONGEST_REST)
@@ -172,7 +204,7 @@ class ChainRpc:
             on=pause_after, attempts=_ATTEMPTS, wait_initial=0.1, wait_max=_LONGEST_WAIT, timeout=None
         ):
             with attempt:
-                return self._ask_each(request)
+                return ask()
         raise AssertionError("the retries end with a result or an error")
 
     def _ask_each(self, request: Callable[[Endpoint], Result]) -> Result:
@@ -228,11 +260,14 @@ def _has(endpoint: Endpoint, block: Block) -> bool:
     number, prefix = block
     found = endpoint.call(parsed_result, "eth_getBlockByNumber", (hex(number), False))
     if found is None:
-        raise TransientRpcError(f"{endpoint.name} is not gone over to: it is behind, and has no block {number} yet")
+        raise TransientRpcError(f"{endpoint.name} is behind, and has no block {number} yet")
     try:
-        return bytes.fromhex(found["hash"].removeprefix("0x")).startswith(prefix)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TransientRpcError(f"{endpoint.name}: block {number} has no hash: {error!r}") from error
+        there, hash_ = quantity(found["number"]), bytes.fromhex(found["hash"].removeprefix("0x"))
+    except (AttributeError, HexError, KeyError, TypeError, ValueError) as error:
+        raise TransientRpcError(f"{endpoint.name}: block {number} has no number or hash: {error!r}") from error
+    if there != number:
+        raise TransientRpcError(f"{endpoint.name} was asked for block {number} and gave block {there}")
+    return hash_.startswith(prefix)
 
 
 def _nobody(errors: Sequence[RpcError]) -> RpcError:

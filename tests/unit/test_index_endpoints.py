@@ -157,9 +157,7 @@ def test_a_backfill_does_not_go_over_to_an_endpoint_that_lags_behind() -> None:
     first.misbehave = fail_after_some_ranges
     with reader_of({FIRST: first, SECOND: laggard}, LIMITS) as reader:
         assert reader.final() is not None
-        with pytest.raises(
-            TransientRpcError, match="http://second is not gone over to: it is behind, and has no block 400"
-        ):
+        with pytest.raises(TransientRpcError, match="http://second is behind, and has no block 400"):
             list(reader.read_final(0, 400))
         first.misbehave = sound
         assert sum(len(table) for table in reader.read_final(0, 400)) == 400
@@ -172,7 +170,7 @@ def test_a_laggard_is_not_gone_over_to_however_long_it_stays_behind() -> None:
         position = caught_up(reader)
         first.misbehave = down
         for _ in range(3):
-            with pytest.raises(TransientRpcError, match="it is behind, and has no block 30 yet"):
+            with pytest.raises(TransientRpcError, match="http://second is behind, and has no block 30 yet"):
                 reader.advance(position)
             clock.now += 1_000
         laggard.chain = chain  # it has caught up

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 from sqlalchemy import select
 
@@ -20,11 +21,13 @@ from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
+from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.index_endpoint import Endpoint, reader_of
 from tests.unit.index_logs import ALPHA, BETA, EMITTERS
 from tests.unit.index_world import (
     START,
+    Block,
     SimulatedChain,
     apply,
     contents,
@@ -46,6 +49,11 @@ class World:
     lake: Lake
     alpha: SimulatedChain
     beta: SimulatedChain
+    before: SimulatedChain = field(default_factory=lambda: SimulatedChain(BETA))  # beta as the index has read it
+
+    def cut(self, last: int) -> SimulatedChain:
+        """What a node has that is behind."""
+        return _of(self.before.blocks[: last + 1])
 
     @property
     def history(self) -> History:
@@ -53,6 +61,11 @@ class World:
 
     def beta_reader(self) -> ChainReader:
         return reader_of(Endpoint(self.beta), SourceLimits())
+
+    def asking(self, *nodes: SimulatedChain | Endpoint) -> ChainReader:
+        """A reader of beta with an endpoint for each of them, in that order."""
+        endpoints = [node if isinstance(node, Endpoint) else Endpoint(node) for node in nodes]
+        return reader_of({f"http://node{place}": node for place, node in enumerate(endpoints)}, SourceLimits())
 
     def status(self, position: int) -> Status | None:
         with IndexReader(f"sqlite:///{self.folder / 'index.db'}", clock=lambda: START) as reader:
@@ -62,6 +75,28 @@ class World:
     def divergences(self) -> list[tuple[str, bytes | None]]:
         with IndexReader(f"sqlite:///{self.folder / 'index.db'}", clock=lambda: START) as reader:
             return [(row.kind, row.message_id) for row in reader.divergences()]
+
+
+def _of(blocks: list[Block]) -> SimulatedChain:
+    chain = SimulatedChain(BETA)
+    chain.blocks = blocks
+    return chain
+
+
+class Mistaken(Endpoint):
+    """Answers with block 1, whichever it is asked for."""
+
+    def _eth_getBlockByNumber(self, _tag: str, full: bool) -> dict[str, Any] | None:
+        return Endpoint._eth_getBlockByNumber(self, "0x1", full)
+
+
+def _down() -> Endpoint:
+    return Endpoint(SimulatedChain(BETA), misbehave=lambda *_: httpx.Response(503))
+
+
+@pytest.fixture(autouse=True)
+def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
 
 
 @pytest.fixture
@@ -75,6 +110,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     for chain in (made.alpha, made.beta):
         apply(store, chain, final=chain.head)
     promote(store, made.lake, STARTS)
+    made.before = _of(made.beta.blocks[:])
     made.beta.reorganise(2, [received(SENT[1], 2), executed(SENT[1])], [], [])
     yield made
     store.close()
@@ -83,6 +119,50 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_nothing_is_violated_as_long_as_the_final_block_is_there(world: World) -> None:
     with reader_of(Endpoint(world.alpha), SourceLimits()) as reader:
         assert find_violation(reader, world.history) is None
+
+
+@pytest.mark.parametrize("forked", [False, True], ids=["alone", "beside one of another fork"])
+@pytest.mark.parametrize("silent", ["is behind", "does not answer", "answers with another block"])
+def test_nothing_is_called_violated_while_an_endpoint_does_not_say_what_it_has_there(
+    world: World, silent: str, *, forked: bool
+) -> None:
+    nodes = {
+        "is behind": Endpoint(world.cut(2)),
+        "does not answer": _down(),
+        "answers with another block": Mistaken(world.beta),
+    }
+    before = world.lake.events(BETA, 0, 9)
+    with (
+        world.asking(*[world.beta] * forked, nodes[silent]) as reader,
+        pytest.raises(TransientRpcError, match=rf"(?s)block 3 with hash 0x.*http://node{int(forked)}.*taken out"),
+    ):
+        find_violation(reader, world.history)
+    assert world.lake.events(BETA, 0, 9) == before
+
+
+def test_a_repair_goes_back_to_the_last_block_that_any_endpoint_still_has_and_asks_that_one(world: World) -> None:
+    deeper = world.cut(0)
+    deeper.branch = 5
+    for _ in range(6):
+        deeper.mine()
+    with world.asking(deeper, world.beta) as reader:
+        violation = find_violation(reader, world.history)
+        assert violation is not None
+        assert (violation.fork, violation.fork_hash) == (1, world.before.blocks[1].hash)
+        repair(world.store, world.lake, reader, violation, 5.0)
+    assert world.lake.last_hash(BETA) == world.before.blocks[1].hash
+    assert world.store.positions()[BETA].final_hash == world.before.blocks[1].hash
+
+
+def test_a_repair_of_a_chain_that_has_lost_the_fork_meanwhile_changes_nothing(world: World) -> None:
+    before, version = contents(world.store, *tables.metadata.sorted_tables), world.lake.version
+    with world.beta_reader() as reader:
+        violation = find_violation(reader, world.history)
+        assert violation is not None
+        world.beta.reorganise(4, [], [], [], [])
+        with pytest.raises(UnknownBlockError, match="taken back block 1, too: repair again"):
+            repair(world.store, world.lake, reader, violation, 5.0)
+    assert (contents(world.store, *tables.metadata.sorted_tables), world.lake.version) == (before, version)
 
 
 def test_messages_whose_final_events_are_gone_are_diverged_with_the_evidence(world: World) -> None:
