@@ -19,16 +19,16 @@ class StallPolicy:
         900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
     )
     max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
-    max_retries: int = 10  # attempts of one message, the first one not counted
+    max_retries: int = 10  # attempts of one message whose kind's end, the first one not counted
     requests_per_lane_minute: int = 60
     silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
     by_kind: Mapping[Kind, int] = field(default_factory=dict[Kind, int])  # `stall_after` of some kinds
     by_lane: Mapping[tuple[int, int], int] = field(
         default_factory=dict[tuple[int, int], int]
     )  # of some lanes; goes before `by_kind`
-    retries_by_kind: Mapping[Kind, int] = field(
-        default_factory=lambda: {Kind.HEARTBEAT: 0}
-    )  # where fewer than `max_retries`: a heartbeat is replaced by the next one, not retried
+    retries_by_kind: Mapping[Kind, int | None] = field(
+        default_factory=lambda: {Kind.HEARTBEAT: 0, Kind.REGULATORY_ACTION_CRITICAL: None}
+    )  # where fewer than `max_retries`, or without end (None): a heartbeat is replaced by the next one, not retried
     learn: bool = False  # take a lane's limit from its own latencies, where neither of the two says otherwise
 
     def __post_init__(self) -> None:
@@ -39,9 +39,10 @@ class StallPolicy:
             if seconds <= 0:
                 raise SettingsError(f"the limit of {key} is {seconds}; it must be greater than 0")
 
-    def retries_of(self, kind: Kind) -> int:
-        """How many retries of a message of that kind are asked for at most."""
-        return min(self.max_retries, self.retries_by_kind.get(kind, self.max_retries))
+    def retries_of(self, kind: Kind) -> int | None:
+        """How many retries of a message of that kind are asked for at most; None is without end."""
+        told = self.retries_by_kind.get(kind, self.max_retries)
+        return None if told is None else min(self.max_retries, told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,11 +34,7 @@ def index_settings(workspace: Workspace) -> IndexSettings:
             silence_after=told.silence_after,
             by_kind=told.by_kind(),
             by_lane=told.by_lane(deployment),
-            retries_by_kind={
-                kind: policy.max_retries
-                for kind, policy in settings.retry_policies().items()
-                if policy.max_retries is not None
-            },
+            retries_by_kind={kind: policy.max_retries for kind, policy in settings.retry_policies().items()},
             learn=told.learn_deadlines,
         ),
         limits=_limits(settings),

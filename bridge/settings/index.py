@@ -34,7 +34,11 @@ class IndexTable(Section):
     )
     learn_deadlines: bool = Field(default=False, description="whether other lanes' is taken from their own latencies")
     max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")
-    max_retries: int = Field(default=10, gt=0, description="retries of one message that are asked for at most")
+    max_retries: int = Field(
+        default=10,
+        gt=0,
+        description="retries of one message that are asked for at most, if its kind's policy has an end",
+    )
     requests_per_lane_minute: int = Field(default=60, gt=0, description="retries asked for, per lane and minute")
     silence_after: int = Field(
         default=86_400, gt=0, description="until the silence of a message that no GMP delivers is a divergence"

@@ -19,6 +19,8 @@ log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 500  # requests written in one transaction
 
+_WITHOUT_END: Final = 2**31 - 1  # attempts that no message ever has
+
 _RETRIES: Final = (
     f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_retries end"
 )
@@ -80,7 +82,7 @@ def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
         "max_lag": policy.max_lag,
         "max_retries": policy.max_retries,
         "now": int(now),
-    } | {f"retries_{kind:d}": policy.retries_of(kind) for kind in Kind}
+    } | {f"retries_{kind:d}": _most(policy.retries_of(kind)) for kind in Kind}
     of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
     with engine.connect() as connection:
         if connection.execute(_ANY_OVERDUE, arguments).first() is None:
@@ -88,6 +90,10 @@ def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
     with engine.begin() as connection:
         overdue = connection.execute(_BY_LANE, arguments | of_lanes).mappings().all()
         return _write(connection, overdue, policy, now)
+
+
+def _most(retries: int | None) -> int:
+    return _WITHOUT_END if retries is None else retries
 
 
 def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:

@@ -12,6 +12,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from indexer.reading import IndexReader
+from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.limits import set_limits
 from indexer.sinks.retries import request_retries
@@ -293,6 +294,23 @@ def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_n
     assert (world.status(query), world.ask(policy)) == (Status.STALLED, 0)
     assert {request.message_id for request in world.requests()} == {query.id}
     assert POLICY.retries_of(Kind.HEARTBEAT) == 0
+
+
+@pytest.mark.requirement("OIP-61", "OIP-76")
+def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_that_grow_up_to_eight_times(
+    world: World,
+) -> None:
+    critical = world.send(sent_message(1, kind=Kind.REGULATORY_ACTION_CRITICAL))
+    other = world.send(sent_message(2, kind=Kind.REGULATORY_ACTION))
+    policy = StallPolicy(stall_after=100, max_lag=10_000, max_retries=2)
+    for attempt in range(1, 31):
+        world.let_pass(100 * min(2 ** (attempt - 1), 8) - 1)
+        assert (world.status(critical), world.ask(policy)) == (Status.ROUTED, 0)
+        world.let_pass(1)
+        assert (world.status(critical), world.ask(policy)) == (Status.STALLED, 2 if attempt <= 2 else 1)
+        world.happens(world.alpha, retried(critical, attempt), *([retried(other, attempt)] if attempt <= 2 else []))
+    asked = [request.message_id for request in world.requests()]
+    assert (asked.count(critical.id), asked.count(other.id)) == (30, 2)
 
 
 def test_a_reorg_that_takes_the_retry_back_opens_a_new_generation(world: World) -> None:

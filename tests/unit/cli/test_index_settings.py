@@ -62,7 +62,7 @@ concurrency = 3
 batch = 5
 """
 
-RETRIES = {kind: policy.max_retries for kind, policy in DEFAULT_POLICIES.items() if policy.max_retries is not None}
+RETRIES = {kind: policy.max_retries for kind, policy in DEFAULT_POLICIES.items()}
 
 
 @pytest.fixture
