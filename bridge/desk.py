@@ -31,6 +31,7 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
 from bridge.records.outbox import ForbiddenTransitionError
+from bridge.records.retries import retry_of
 from bridge.routers import RouterReader
 
 _HOUR: Final = 3600  # seconds
@@ -153,7 +154,9 @@ class Desk:
         return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
 
     async def requeue(self, event_id: str, rationale: str) -> LogRecord:
-        """Opens all tries of the same delivery again. Repeated after a crash, it finishes what was begun.
+        """Opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for.
+
+        Repeated after a crash, it finishes what was begun.
 
         Raises:
             KeyError, DecisionError: see `open_letter`.
@@ -253,12 +256,17 @@ class Desk:
         return record
 
     def _open_again(self, event_id: str, rationale: str) -> None:
+        why, now, retry = f"requeued: {rationale}", self._clock.now(), retry_of(event_id)
         try:
-            self._store.outbox.replay(event_id, f"requeued: {rationale}", self._clock.now())
+            if retry is None:
+                self._store.outbox.replay(event_id, why, now)
+            else:
+                self._store.retries.reopen(*retry, why, now)
         except ForbiddenTransitionError:
             pass  # it is on its way already
         except KeyError as error:
-            raise DecisionError(f"the relayer's store has no delivery {event_id}: was it reorged away?") from error
+            what = "delivery" if retry is None else "retry"
+            raise DecisionError(f"the relayer's store has no {what} {event_id}: was it reorged away?") from error
 
     async def _decide(self, event_id: str, decision: Decision, rationale: str) -> LogRecord:
         operator = self._require_operator()

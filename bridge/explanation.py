@@ -13,6 +13,7 @@ from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.retries import RetryJob, RetryState
 
 
 class Stage(StrEnum):
@@ -100,6 +101,7 @@ def explain(
     unfunded: bool = False,
     index: IndexView | None,
     entries: Sequence[OutboxEntry],
+    retries: Sequence[RetryJob] = (),
     lags: Sequence[IndexLag] = (),
     now: float,
 ) -> Explanation:
@@ -114,6 +116,7 @@ def explain(
         unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
         index: None if no index knows the message.
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
+        retries: the relayer's retries of the message, the oldest first.
         lags: the message's chains that the index is behind on.
         now: Unix seconds.
     """
@@ -121,13 +124,15 @@ def explain(
     status = _status(message, receipts, executed=executed, index=index)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
-    if status in _WAITING and {progress.stage for progress in gmps} in _GIVEN_UP:
+    spent = _spent(retries, entries)
+    if status in _WAITING and (spent or {progress.stage for progress in gmps} in _GIVEN_UP):
         status = Status.DEAD
+    reason = _reason(status, message, receipts=receipts, index=index, gmps=gmps, now=now)
     return Explanation(
         message=message,
         status=status,
         receipts=receipts,
-        reason=_reason(status, message, receipts=receipts, index=index, gmps=gmps, now=now),
+        reason="; ".join([reason, spent] if spent and status is Status.DEAD else [reason]),
         next_action=status.next_action.format(id=f"0x{message.id.hex()}"),
         gmps=gmps,
         lags=tuple(lags),
@@ -145,6 +150,14 @@ def _status(message: Message, receipts: frozenset[Gmp], *, executed: bool, index
     if index is not None and index.status not in (Status.ROUTED, Status.RECEIVED, Status.EXECUTED):
         return index.status
     return Status.RECEIVED if receipts else Status.ROUTED
+
+
+def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str | None:
+    """Why the relayer retries it no more, if its retry budget is spent and nobody has made that attempt since."""
+    last = retries[-1] if retries else None
+    if last is None or last.state is not RetryState.DEAD:
+        return None
+    return None if any(entry.attempt >= last.request.attempt for entry in entries) else last.outcome
 
 
 _GIVEN_UP = ({Stage.DEAD}, {Stage.DEAD, Stage.RECEIVED})

@@ -28,7 +28,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.records.finality import ObservedFinality
-from bridge.recovery import Planner, Propagation, Recovery, Retried, RoutePropagator
+from bridge.recovery import Burial, Planner, Propagation, Recovery, Retried, RoutePropagator
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError
@@ -134,7 +134,15 @@ class Bridge:
             max_fee=self._settings.max_retry_fee,
         )
         requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
-        return Recovery(planner, self.store, clock, self._settings.recovery(self.deployment), requests)
+        burial = Burial(
+            self.undertaking.office,
+            self.store,
+            policies=self._settings.retry_policies(),
+            guarantees=relaying.guarantees,
+            usable=relaying.claimable,
+        )
+        settings = self._settings.recovery(self.deployment)
+        return Recovery(planner, self.store, clock, settings, burial=burial, source=requests)
 
     def _open_propagation(self, payers: Mapping[int, SenderPool], clock: Clock) -> Propagation:
         letters = self.undertaking.letters

@@ -23,6 +23,7 @@ from bridge.protocol.message import decode_envelope
 from bridge.records import Store
 from bridge.records.dead_letters import BrokenLogError, DeadLetterLog, RecordKind
 from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.retries import RetryJob, spent_id
 from bridge.settings import Settings
 from bridge.settings.dead_letters import AlertSettings
 from bridge.store import open_dead_letters
@@ -88,7 +89,17 @@ def verify_letters(
     dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
     spent = {entry.event_id for entry in dead if _had_to_be_buried(entry, settings)}
     heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
+    spent |= {event_id for job in store.retries.dead(_MOST_LETTERS) if (event_id := _promised(job, store, settings))}
     return verify(log, trusted=trusted, heads=heads, buried=sorted(spent))
+
+
+def _promised(job: RetryJob, store: Store, settings: Settings) -> str | None:
+    """The letter that a message whose retry budget is spent must have, if it was promised one."""
+    observed = store.observations.message(job.request.message_id)
+    if observed is None:
+        return None
+    promised = guarantee_of(observed.message, settings.retry_policies(), settings.relay().guarantees)
+    return spent_id(job.request.message_id, job.request.attempt) if promised.dlq_enabled else None
 
 
 def _had_to_be_buried(entry: OutboxEntry, settings: Settings) -> bool:

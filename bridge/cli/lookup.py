@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bridge.cli.reading import index_if_any, open_bridge_store
@@ -15,6 +15,7 @@ from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.records.outbox import OutboxEntry
+from bridge.records.retries import RetryJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,10 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         UnknownMessageError: no chain of the network has created it.
     """
     deployment = workspace.deployment()
-    known, entries = _from_relayer(workspace, message_id)
+    relayed = _from_relayer(workspace, message_id)
     async with connected(deployment, workspace.settings()) as chains:
         client = Client(deployment, chains)
+        known = relayed.message
         created = Created(known, unfunded=False) if known else await client.created(message_id)
         message = created.message
         reached = await client.progress(message)
@@ -47,19 +49,31 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         executed=reached.executed,
         unfunded=created.unfunded,
         index=_from_index(workspace, message_id),
-        entries=entries,
+        entries=relayed.entries,
+        retries=relayed.retries,
         lags=lags,
         now=time.time(),
     )
     return Found(deployment, message, explanation, id_matches=message.id == message_id)
 
 
-def _from_relayer(workspace: Workspace, message_id: bytes) -> tuple[Message | None, list[OutboxEntry]]:
+@dataclass(frozen=True, slots=True)
+class _Relayed:
+    """What the relayer's store has of a message."""
+
+    message: Message | None = None
+    entries: Sequence[OutboxEntry] = ()
+    retries: Sequence[RetryJob] = ()
+
+
+def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
     with open_bridge_store(workspace) as store:
         if store is None:
-            return None, []
+            return _Relayed()
         observed = store.observations.message(message_id)
-        return observed.message if observed else None, store.outbox.entries(message_id)
+        return _Relayed(
+            observed.message if observed else None, store.outbox.entries(message_id), store.retries.jobs(message_id)
+        )
 
 
 async def _lags(workspace: Workspace, message: Message, chains: Mapping[int, Chain]) -> list[IndexLag]:

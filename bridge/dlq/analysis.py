@@ -10,6 +10,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.records.dead_letters import DeadLetter
 from bridge.records.failures import FailureKind
 from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.retries import RETRY_ROUTE
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
@@ -75,6 +76,10 @@ def analyse(
 
 def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
     history = document["failureHistory"]
+    if document["gmp"] == RETRY_ROUTE:  # its last record is of the budget, and says nothing about the cause
+        history = history[:-1]
+        if not history:
+            return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
     last = history[-1]
     texts = {failure["errorMessage"] for failure in history if failure["kind"] != FailureKind.INTERRUPTED}
     if last["kind"] == FailureKind.TERMINAL:

@@ -120,6 +120,13 @@ ERRORS: Final = (
         "",
     ),
     MappedError(
+        "(retries over other GMPs have cost enough)",
+        "`RETRY_BUDGET_SPENT`, with the reason `MAX_RETRIES_EXCEEDED`: the message is DEAD once none of its deliveries goes on",
+        None,
+        Disposition.DEAD_LETTER,
+        "`waybill dlq requeue` lets one more retry through; a lane's budget of the day only puts off",
+    ),
+    MappedError(
         "(a contract reverts)",
         "`CallRevertedError`, explained by the contracts' own errors",
         CallRevertedError,

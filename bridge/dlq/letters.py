@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bridge.policies import Spent
 from bridge.protocol.addresses import AddressError, from_bytes32
-from bridge.protocol.message import EnvelopeError, decode_envelope
+from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.records.dead_letters import Draft, LogRecord, RecordKind
 from bridge.records.failures import Failure, RecordedFailure
 from bridge.records.outbox import OutboxEntry
+from bridge.records.retries import RETRY_ROUTE, RetryJob, spent_id
+from bridge.records.slips import slip_of
 
 PIPELINE: Final = "observe>attest>deliver"
+RETRY_PIPELINE: Final = "request>plan>retry"
 
 
 def iso(seconds: float) -> str:
@@ -56,16 +60,75 @@ def entering(
         "failureHistory": [_failure(one) for one in failures],
         "routingSlip": routing_slip(entry, siblings),
         "headers": headers(entry, last, reason),
+    }
+    return _entering(document, now, retention)
+
+
+def spending(
+    job: RetryJob,
+    message: Message,
+    *,
+    deliveries: Sequence[OutboxEntry],
+    history: Sequence[RecordedFailure],
+    last: Failure,
+    now: float,
+    retention: float,
+) -> Draft:
+    """The record of a message whose own budget has no room for another retry.
+
+    Args:
+        job: the retry that is not made.
+        message: which one.
+        deliveries: all that there were.
+        history: how they failed, the oldest first.
+        last: the budget's refusal.
+        now: Unix seconds.
+        retention: how long the document is kept at least, in seconds.
+    """
+    request, reason = job.request, Spent.MAX_RETRIES_EXCEEDED.value
+    failures = [RecordedFailure(number, one.worker, one.failure) for number, one in enumerate(history, 1)]
+    failures.append(RecordedFailure(len(failures) + 1, "", last))
+    event_id = spent_id(request.message_id, request.attempt)
+    document = {
+        "eventId": event_id,
+        "messageId": f"0x{request.message_id.hex()}",
+        "messageType": message.kind.name,
+        "sourceChainId": message.source_chain,
+        "destinationChainId": message.destination_chain,
+        "gmp": RETRY_ROUTE,
+        "attempt": request.attempt,
+        "reason": reason,
+        "originalMessage": f"0x{message.encode().hex()}",
+        "failureHistory": [_failure(one) for one in failures],
+        "routingSlip": {
+            "causeChain": request.cause_chain,
+            "causeBlock": request.cause_block,
+            "causeBlockHash": f"0x{request.cause_hash.hex()}",
+            "deliveries": [line.value() for line in slip_of(deliveries)],
+        },
+        "headers": {
+            **_failure_headers(last, reason),
+            "waybill-source-topic": f"{message.source_chain}/{_router(message.encode())}",
+            "waybill-source-partition": f"{message.source_chain}>{message.destination_chain}/{RETRY_ROUTE}",
+            "waybill-source-offset": f"{request.cause_block}@0x{request.cause_hash.hex()}",
+            "waybill-pipeline": RETRY_PIPELINE,
+            "waybill-destination": str(message.destination_chain),
+            "waybill-filter": "retry requests of the index",
+            "waybill-transform": RETRY_ROUTE,
+        },
+    }
+    return _entering(document, now, retention)
+
+
+def _entering(document: dict[str, Any], now: float, retention: float) -> Draft:
+    kept = {
         "enteredDLQAt": iso(now),
         "retentionUntil": iso(now + retention),
         "retentionUntilSeconds": now + retention,
     }
+    event_id = document["eventId"]
     return Draft(
-        key=f"entered/{entry.event_id}",
-        kind=RecordKind.ENTERED,
-        event_id=entry.event_id,
-        at=now,
-        document=document,
+        key=f"entered/{event_id}", kind=RecordKind.ENTERED, event_id=event_id, at=now, document=document | kept
     )
 
 
@@ -99,17 +162,23 @@ def headers(entry: OutboxEntry, last: Failure, reason: str) -> dict[str, str]:
     """
     dispatch = entry.dispatch
     return {
-        "waybill-error": last.message,
-        "waybill-error-type": last.code,
-        "waybill-reason": reason,
+        **_failure_headers(last, reason),
         "waybill-source-topic": f"{dispatch.source_chain}/{_router(dispatch.envelope)}",
         "waybill-source-partition": entry.ordering_key,
         "waybill-source-offset": f"{dispatch.block_number}/{dispatch.log_index}@0x{dispatch.block_hash.hex()}",
-        "waybill-timestamp": iso(last.at),
         "waybill-pipeline": PIPELINE,
         "waybill-destination": str(dispatch.destination_chain),
         "waybill-filter": f"{dispatch.gmp.label} dispatches of the router",
         "waybill-transform": f"{dispatch.gmp.label} attestation",
+    }
+
+
+def _failure_headers(last: Failure, reason: str) -> dict[str, str]:
+    return {
+        "waybill-error": last.message,
+        "waybill-error-type": last.code,
+        "waybill-reason": reason,
+        "waybill-timestamp": iso(last.at),
     }
 
 

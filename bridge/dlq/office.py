@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 
-from bridge.dlq.letters import entering, recovering, returning
+from bridge.dlq.letters import entering, recovering, returning, spending
 from bridge.ports import Clock, TransientError
+from bridge.protocol.message import Message, decode_envelope
 from bridge.records import Store
 from bridge.records.dead_letters import (
     OPEN,
@@ -20,8 +21,9 @@ from bridge.records.dead_letters import (
     Sealer,
 )
 from bridge.records.failures import Failure
-from bridge.records.lanes import LaneChange, LaneState
+from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, Retry
+from bridge.records.retries import RetryJob, retry_of
 
 _log = structlog.get_logger(__name__)
 
@@ -58,20 +60,56 @@ class DeadLetterOffice:
         delivery unfinished, and comes back here. If the letter can't be written, the lane halts with the delivery still to be done:
         better to stop and say so than to drop it.
         """
-        draft = self._draft(entry, failure, reason)
+        problem = await self._write(self._draft(entry, failure, reason))
+        if problem is None:
+            _log.error("delivery dead", entry=entry.event_id, reason=reason, error=failure.message)
+            return Dead(claim, failure)
+        self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
+        return Retry(claim, failure, self._clock.now() + self._settings.pause)
+
+    async def bury_message(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
+        """Writes the letter of a message whose own retry budget is spent; says why that failed, with the lane halted.
+
+        Args:
+            job: the retry that its budget has no room for.
+            message: which one.
+            failure: the budget's refusal.
+        """
+        deliveries = self._store.outbox.entries(message.id)
+        failures = [one for entry in deliveries for one in self._store.outbox.failures(entry.event_id)]
+        draft = spending(
+            job,
+            message,
+            deliveries=deliveries,
+            history=sorted(failures, key=lambda one: one.failure.at),
+            last=failure,
+            now=self._clock.now(),
+            retention=self._settings.retention,
+        )
+        problem = await self._write(draft)
+        if problem is not None:
+            self._halt(Lane(message.source_chain, message.destination_chain), draft.event_id, "", problem, failure)
+        return problem
+
+    def is_let_through(self, event_id: str) -> bool:
+        """Whether an operator decided that what this letter is about is to be tried again."""
+        letter = self._letters.letter(event_id)
+        return letter is not None and letter.status is LetterStatus.RETRY_QUEUED
+
+    async def _write(self, draft: Draft) -> str | None:
+        """Writes a letter in so many tries; if none worked, why."""
         problem = "it was never tried"
         for number in range(1, self._settings.tries + 1):
             try:
                 self._append(draft)
             except Exception as error:  # noqa: BLE001  # whatever keeps the letter from being written halts the lane
                 problem = str(error) or repr(error)
-                _log.warning("dead letter not written", entry=entry.event_id, number=number, error=problem)
+                _log.warning("dead letter not written", entry=draft.event_id, number=number, error=problem)
                 if number < self._settings.tries:
                     await self._clock.sleep(self._settings.pause)
             else:
-                _log.error("delivery dead", entry=entry.event_id, reason=reason, error=failure.message)
-                return Dead(claim, failure)
-        return self._halt(entry, claim, failure, problem)
+                return None
+        return problem
 
     async def step(self) -> bool:
         """Closes letters whose message arrived after all, and notes the log's head; there is never more to do at once."""
@@ -118,30 +156,47 @@ class DeadLetterOffice:
         last = self._letters.history(draft.event_id)[-1]
         self._letters.append(returning(draft, last), self._sealer)
 
-    def _halt(self, entry: OutboxEntry, claim: Claim, failure: Failure, problem: str) -> Outcome:
-        now = self._clock.now()
+    def _halt(self, lane: Lane, event_id: str, worker: str, problem: str, failure: Failure) -> None:
         reason = f"dead letters can't be written ({problem}); put that right, then `waybill lane resume`"
         _log.critical(
             "lane halted: its dead letter can't be written",
-            lane=str(entry.lane),
-            entry=entry.event_id,
+            lane=str(lane),
+            entry=event_id,
             dead_letter_error=problem,
             delivery_error=failure.message,
-            message=f"0x{entry.dispatch.message_id.hex()}",
+            message=event_id.partition("/")[0],
         )
-        change = LaneChange(lane=entry.lane, state=LaneState.HALTED, reason=reason, by=claim.worker, at=now)
+        change = LaneChange(lane=lane, state=LaneState.HALTED, reason=reason, by=worker, at=self._clock.now())
         try:
             self._store.lanes.change(change)
         except TransientError as error:
-            _log.critical("lane not halted either; the delivery is tried again", lane=str(entry.lane), error=str(error))
-        return Retry(claim, failure, now + self._settings.pause)
+            _log.critical("lane not halted either; the delivery is tried again", lane=str(lane), error=str(error))
 
     def _arrival(self, letter: DeadLetter) -> dict[str, Any] | None:
-        """How the letter's message arrived, once that is final: by this delivery, or by another one of the same GMP."""
+        """How the letter's message arrived, once that is final: by this delivery, or by another one of the same GMP.
+
+        Where its retry budget was spent: by as many GMPs as its quorum, one of them after that.
+        """
+        if retry_of(letter.event_id) is not None:
+            return self._quorum_since(letter)
         for entry in self._store.outbox.entries(letter.message_id):
             same_gmp = entry.dispatch.gmp.label == letter.gmp
             if same_gmp and entry.state is OutboxState.DELIVERED and entry.confirmed_at is not None:
-                assert entry.delivery is not None
-                block = entry.delivery.block
-                return {"by": entry.event_id, "block": block.number, "blockHash": f"0x{block.hash.hex()}"}
+                return _evidence(entry)
         return None
+
+    def _quorum_since(self, letter: DeadLetter) -> dict[str, Any] | None:
+        final = [one for one in self._store.outbox.entries(letter.message_id) if one.confirmed_at is not None]
+        late = [one for one in final if (one.delivered_at or 0) > letter.entered_at]
+        if (
+            not late
+            or len({one.dispatch.gmp for one in final}) < decode_envelope(late[0].dispatch.envelope).message.quorum
+        ):
+            return None
+        return _evidence(max(late, key=lambda one: one.delivered_at or 0))
+
+
+def _evidence(entry: OutboxEntry) -> dict[str, Any]:
+    assert entry.delivery is not None
+    block = entry.delivery.block
+    return {"by": entry.event_id, "block": block.number, "blockHash": f"0x{block.hash.hex()}"}

@@ -247,7 +247,22 @@ METRICS: Final = (
         _GAUGE,
         ("state",),
         "What became of the index's retry requests?",
-        "Requests copied, by state: OPEN, SENDING, SENT, UNNEEDED, IMPOSSIBLE.",
+        "Requests copied, by state: OPEN, SENDING, SENT, UNNEEDED, IMPOSSIBLE, DEAD.",
+    ),
+    Metric(
+        "waybill_retries_dead",
+        _GAUGE,
+        _LANE,
+        "Which messages have spent their own retry budget?",
+        "Retry requests DEAD: `max_message_retries` or `max_message_retry_fee` has no room, and nobody let them through.",
+    ),
+    Metric(
+        "waybill_retries_held",
+        _GAUGE,
+        (*_LANE, "budget"),
+        "Which retries wait for money?",
+        "Retry requests OPEN that a budget puts off: `lane` until midnight UTC (`retry_limits`); `message` while a delivery "
+        "goes on, or for a critical action, which is never dead.",
     ),
     Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),
     Metric(

@@ -13,6 +13,7 @@ from bridge.records.dead_letters import DeadLetterLog
 from bridge.records.figures import LATENCY_BOUNDS, Figures, SlotSum
 from bridge.records.outbox import OutboxState, QueueCount
 from bridge.records.pending_sync import UNRESOLVED, PendingSyncs
+from bridge.records.retries import HeldRetries
 from bridge.records.transactions import OPEN_STATES
 from bridge.relay.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
@@ -67,6 +68,7 @@ def add_stored(
     _add_state_changes(samples, names, store.pending_sync, now)
     for state, count in store.retries.counts().items():
         samples.add("waybill_retry_requests", count, state=state.value)
+    _add_held_retries(samples, names, store.retries.held())
     accounts: defaultdict[int, set[str]] = defaultdict(set)
     for slot in slots:
         accounts[slot.chain_id].add(slot.account)
@@ -92,6 +94,14 @@ def _add_state_changes(samples: Samples, names: _Names, queue: PendingSyncs, now
     for heartbeat in queue.heartbeats():
         ends = names.lane(heartbeat.lane.source_chain, heartbeat.lane.destination_chain)
         samples.add("waybill_sync_heartbeat_age_seconds", max(0.0, now - heartbeat.at), **ends)
+
+
+def _add_held_retries(samples: Samples, names: _Names, found: Iterable[HeldRetries]) -> None:
+    for lane in found:
+        ends = names.lane(lane.source_chain, lane.destination_chain)
+        samples.add("waybill_retries_dead", lane.dead, **ends)
+        for budget, count in lane.held.items():
+            samples.add("waybill_retries_held", count, **ends, budget=budget.value)
 
 
 def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], now: float) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bridge.recovery.burial import Burial
 from bridge.recovery.planning import Planner
 from bridge.recovery.propagation import Propagation, PropagationSettings, RoutePropagator
 from bridge.recovery.recovery import Recovery, RecoverySettings, Retried, RetryFailedError
 
 __all__ = [
+    "Burial",
     "Planner",
     "Propagation",
     "PropagationSettings",

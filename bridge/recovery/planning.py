@@ -11,6 +11,7 @@ from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.records import Store
+from bridge.records.retries import Exceeded, RetryPayment
 from bridge.recovery.choice import Situation, failing_on, given_up_on, ranked
 from bridge.recovery.lookup import find_message
 from bridge.routers import Progress, RouterReader, SentMessage
@@ -27,6 +28,16 @@ class ImpossibleError(Exception):
 
 class NotNowError(Exception):
     """The retry can't be made now, and may be later."""
+
+
+class BudgetSpentError(NotNowError):
+    """Retries of its message or its lane have cost enough."""
+
+    def __init__(self, exceeded: Exceeded, payment: RetryPayment, message: Message) -> None:
+        super().__init__(exceeded.why)
+        self.exceeded = exceeded
+        self.payment = payment
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

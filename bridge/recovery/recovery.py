@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,8 +15,24 @@ from bridge.protocol.events import EventDecodingError, MessageRetried, decode_ev
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.records import Store
 from bridge.records.errors import StoreBusyError
-from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryRequestSource, RetryState
-from bridge.recovery.planning import ImpossibleError, NotNowError, Plan, Planner, UnneededError, retry_purpose
+from bridge.records.retries import (
+    RetryBudget,
+    RetryJob,
+    RetryLimits,
+    RetryPayment,
+    RetryRequestSource,
+    RetryState,
+)
+from bridge.recovery.burial import Burial
+from bridge.recovery.planning import (
+    BudgetSpentError,
+    ImpossibleError,
+    NotNowError,
+    Plan,
+    Planner,
+    UnneededError,
+    retry_purpose,
+)
 from bridge.supervision import Wakeup, keep_doing
 
 _log = structlog.get_logger(__name__)
@@ -64,10 +81,13 @@ class Recovery:
         store: Store,
         clock: Clock,
         settings: RecoverySettings,
+        *,
+        burial: Burial,
         source: RetryRequestSource | None = None,
     ) -> None:
         """Without a source of requests it retries by name only."""
         self._planner = planner
+        self._burial = burial
         self._retries = store.retries
         self._ledger = store.transactions
         self._clock = clock
@@ -137,7 +157,7 @@ class Recovery:
         log = _log.bind(message=f"0x{job.request.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
-            self._commit(plan)
+            self._commit(plan, job)
             if job.state is RetryState.OPEN:
                 job = job.began(frozenset(plan.gmps))
                 if not self._retries.save(job, expected=RetryState.OPEN):
@@ -153,6 +173,8 @@ class Recovery:
             log.warning("message can't be retried", reason=str(error))
         except CallRevertedError as error:
             self._refused(job, error)
+        except BudgetSpentError as error:
+            await self._held(job, error)
         except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
             self._put_off(job, str(error) or repr(error))
         finally:
@@ -174,11 +196,11 @@ class Recovery:
             _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
             return ()
 
-    def _commit(self, plan: Plan) -> None:
+    def _commit(self, plan: Plan, job: RetryJob | None = None) -> None:
         """Keeps what the retry is to pay, before anything is sent.
 
         Raises:
-            NotNowError: retries of its message or its lane have cost enough.
+            BudgetSpentError: retries of its message or its lane have cost enough.
         """
         lane = (plan.message.source_chain, plan.message.destination_chain)
         payment = RetryPayment(
@@ -189,9 +211,27 @@ class Recovery:
             wei=plan.call.value,
             at=self._clock.now(),
         )
-        exceeded = self._retries.commit(payment, self._settings.limits_on(lane))
+        limits = self._settings.limits_on(lane)
+        exceeded = self._retries.commit(payment, limits)
+        is_spent = exceeded is not None and exceeded.budget is RetryBudget.MESSAGE
+        if is_spent and job is not None and self._burial.is_let_through(job):
+            exceeded = self._retries.commit(payment, limits.of_lane_alone)
         if exceeded is not None:
-            raise NotNowError(exceeded)
+            raise BudgetSpentError(exceeded, payment, plan.message)
+
+    async def _held(self, job: RetryJob, error: BudgetSpentError) -> None:
+        """A budget of its lane has room again the next day; its message's own is spent, and with it the message."""
+        now, budget = self._clock.now(), error.exceeded.budget
+        if budget is RetryBudget.LANE:
+            self._put_off(job, str(error), budget, until=error.payment.next_day)
+        elif job.state is RetryState.SENDING:  # a transaction of before a crash may still land
+            self._put_off(job, str(error), budget)
+        else:
+            waits = await self._burial.bury(job, error.message, str(error), now)
+            if waits is None:
+                self._end(job, RetryState.DEAD, str(error))
+            else:
+                self._put_off(job, f"{error}; {waits}", budget)
 
     async def _send(self, plan: Plan) -> Retried:
         try:
@@ -228,9 +268,11 @@ class Recovery:
         else:
             self._put_off(job, explain_revert(error.data))
 
-    def _put_off(self, job: RetryJob, why: str) -> None:
-        pause = min(self._settings.put_off * 2.0 ** min(job.tries, 20), self._settings.put_off_cap)
-        self._retries.save(job.put_off(why, self._clock.now() + pause), expected=job.state)
+    def _put_off(self, job: RetryJob, why: str, held_by: RetryBudget | None = None, *, until: float = math.inf) -> None:
+        """Looks at it again after a pause, at the latest at `until`."""
+        now, pause = self._clock.now(), self._settings.put_off * 2.0 ** min(job.tries, 20)
+        pause = min(pause, self._settings.put_off_cap, until - now)
+        self._retries.save(job.put_off(why, now + pause, held_by), expected=job.state)
         if why != job.outcome:
             _log.warning("retry put off", message=f"0x{job.request.message_id.hex()}", reason=why, again_in=pause)
 

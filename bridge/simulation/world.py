@@ -21,7 +21,7 @@ from bridge.protocol.retry_requests import RetryRequest
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
 from bridge.records.finality import ObservedFinality
-from bridge.recovery import Planner, Recovery, RecoverySettings
+from bridge.recovery import Burial, Planner, Recovery, RecoverySettings
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SendingSettings
 from bridge.simulation.adapter import SimulatedAdapter
@@ -227,7 +227,14 @@ class SimulatedBridge:
         )
         planner = _planner(world, chains, self.senders, guarded, relaying=relaying, max_fee=max_retry_fee)
         recovering = replace(recovering or RecoverySettings(), poll=_POLL, put_off=2)
-        self.recovery = Recovery(planner, guarded, clock, recovering, world.requests)
+        burial = Burial(
+            self.dead_letters,
+            guarded,
+            policies=policies,
+            guarantees=relaying.guarantees,
+            usable=relaying.claimable,
+        )
+        self.recovery = Recovery(planner, guarded, clock, recovering, burial=burial, source=world.requests)
 
     async def run(self) -> None:
         """Works until it is cancelled, or its power goes off."""

@@ -183,6 +183,7 @@ def _explanation(facts: _Facts, now: float) -> Explanation | None:
         executed=record is not None and record.executions > 0,
         index=view,
         entries=facts.entries,
+        retries=facts.jobs,
         now=now,
     )
 

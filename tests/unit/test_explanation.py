@@ -15,6 +15,8 @@ from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import OutboxEntry
+from bridge.records.retries import RetryJob, RetryState
+from tests.builders import retry_request
 
 NOW = 1_000.0
 MESSAGE = Message(
@@ -206,3 +208,20 @@ def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
     )
     lag = lag_of(record, Block(head, bytes(32), bytes(32), time))
     assert (lag.text if lag else None) == said
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it(retried: bool) -> None:
+    spent = RetryJob(request=retry_request(sent=MESSAGE), available_at=NOW).ended(RetryState.DEAD, "spent: 10", NOW)
+    entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt=1)] if retried else [])]
+    told = explain(
+        MESSAGE,
+        receipts=frozenset(),
+        executed=False,
+        index=seen_by_index(Status.STALLED),
+        entries=entries,
+        retries=[spent],
+        now=NOW,
+    )
+    assert told.status is (Status.STALLED if retried else Status.DEAD)
+    assert ("spent: 10" in told.reason) is not retried

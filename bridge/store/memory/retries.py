@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryState
+from bridge.records.retries import (
+    Exceeded,
+    HeldRetries,
+    RetryBudget,
+    RetryJob,
+    RetryLimits,
+    RetryPayment,
+    RetryState,
+)
 
 _UNFINISHED = (RetryState.OPEN, RetryState.SENDING)
 
@@ -53,7 +61,32 @@ class MemoryRetryJobs:
     def counts(self) -> dict[RetryState, int]:
         return dict(Counter(job.state for job in self._jobs.values()))
 
-    def commit(self, payment: RetryPayment, limits: RetryLimits) -> str | None:
+    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
+        of_attempt = [job for job in self.jobs(message_id) if job.request.attempt == attempt]
+        if not of_attempt:
+            raise KeyError(attempt)
+        newest = of_attempt[-1]
+        if newest.state is RetryState.DEAD:
+            self._jobs[newest.key] = newest.reopened(why, now)
+
+    def dead(self, limit: int) -> list[RetryJob]:
+        return [job for job in reversed(self._jobs.values()) if job.state is RetryState.DEAD][:limit]
+
+    def held(self) -> list[HeldRetries]:
+        lanes: defaultdict[tuple[int, int], list[RetryJob]] = defaultdict(list)
+        for job in self._jobs.values():
+            lanes[job.request.source_chain, job.request.destination_chain].append(job)
+        return [
+            HeldRetries(
+                source_chain=source,
+                destination_chain=destination,
+                dead=sum(job.state is RetryState.DEAD for job in jobs),
+                held={budget: sum(job.held_by is budget for job in jobs) for budget in RetryBudget},
+            )
+            for (source, destination), jobs in sorted(lanes.items())
+        ]
+
+    def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
         key = (payment.message_id, payment.attempt)
         others = [one for other, one in self._payments.items() if other != key]
         lane = (payment.source_chain, payment.destination_chain)

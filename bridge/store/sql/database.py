@@ -17,6 +17,7 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    MetaData,
     Table,
     create_engine,
     event,
@@ -31,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
-from bridge.store.sql.tables import METADATA, schema_version
+from bridge.store.sql.tables import METADATA, retry_jobs, schema_version
 
 Migration = Callable[[Connection], None]
 
@@ -52,7 +53,30 @@ def _keep_slips_of_failures(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {table} ADD COLUMN slip TEXT"))
 
 
-MIGRATIONS: Final[Sequence[Migration]] = (_index_the_order, _let_purposes_share_slots, _keep_slips_of_failures)
+def _let_retries_die(connection: Connection) -> None:
+    """The table made anew, with all that was in it: SQLite can't change which states a column may have."""
+    if not inspect(connection).has_table(retry_jobs.name):
+        return
+    older = Table(retry_jobs.name, MetaData(), autoload_with=connection)
+    if retry_jobs.c.held_by.name in older.c:
+        return
+    kept = [dict(row) for row in connection.execute(select(older)).mappings()]
+    older.drop(connection)
+    retry_jobs.create(connection)
+    if kept:
+        connection.execute(insert(retry_jobs), kept)
+    if connection.dialect.name == "postgresql":  # its serial numbers begin anew with the table
+        serial = func.pg_get_serial_sequence(retry_jobs.name, retry_jobs.c.job_id.name)
+        following = max((row["job_id"] for row in kept), default=0) + 1
+        connection.execute(select(func.setval(serial, following, False)))
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (
+    _index_the_order,
+    _let_purposes_share_slots,
+    _keep_slips_of_failures,
+    _let_retries_die,
+)
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 
 _BUSY_SECONDS = 5

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryState
+from bridge.records.retries import (
+    Exceeded,
+    HeldRetries,
+    RetryBudget,
+    RetryJob,
+    RetryLimits,
+    RetryPayment,
+    RetryState,
+)
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
 from bridge.store.sql.tables import retry_cursor, retry_jobs, retry_payments
@@ -92,7 +100,43 @@ class SqlRetryJobs:
         with self._database.reading() as connection:
             return {RetryState(state): count for state, count in connection.execute(query)}
 
-    def commit(self, payment: RetryPayment, limits: RetryLimits) -> str | None:
+    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
+        of_attempt = (retry_jobs.c.message_id == message_id) & (retry_jobs.c.attempt == attempt)
+        newest = select(retry_jobs).where(of_attempt).order_by(retry_jobs.c.job_id.desc()).limit(1).with_for_update()
+        with self._database.transaction(exclusive=_JOBS) as connection:
+            row = connection.execute(newest).mappings().first()
+            if row is None:
+                raise KeyError(attempt)
+            job = rows.job_from(row)
+            if job.state is RetryState.DEAD:
+                mine = retry_jobs.c.job_id == row["job_id"]
+                connection.execute(update(retry_jobs).where(mine).values(**rows.job_row(job.reopened(why, now))))
+
+    def dead(self, limit: int) -> list[RetryJob]:
+        query = select(retry_jobs).where(retry_jobs.c.state == RetryState.DEAD)
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(retry_jobs.c.job_id.desc()).limit(limit)).mappings()
+            return [rows.job_from(row) for row in found]
+
+    def held(self) -> list[HeldRetries]:
+        lane = (retry_jobs.c.source_chain, retry_jobs.c.destination_chain)
+        query = select(
+            *lane,
+            func.count().filter(retry_jobs.c.state == RetryState.DEAD).label("dead"),
+            *(func.count().filter(retry_jobs.c.held_by == budget).label(budget) for budget in RetryBudget),
+        )
+        with self._database.reading() as connection:
+            return [
+                HeldRetries(
+                    source_chain=row["source_chain"],
+                    destination_chain=row["destination_chain"],
+                    dead=row["dead"],
+                    held={budget: row[budget] for budget in RetryBudget},
+                )
+                for row in connection.execute(query.group_by(*lane).order_by(*lane)).mappings()
+            ]
+
+    def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
         same_message = retry_payments.c.message_id == payment.message_id
         same_attempt = same_message & (retry_payments.c.attempt == payment.attempt)
         same_lane = (retry_payments.c.source_chain == payment.source_chain) & (

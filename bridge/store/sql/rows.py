@@ -17,7 +17,7 @@ from bridge.protocol.retry_requests import COLUMNS, RetryRequest
 from bridge.records.failures import Failure, FailureKind, RecordedFailure
 from bridge.records.observations import BlockRef, ObservedAttempt, ObservedMessage
 from bridge.records.outbox import Delivered, Delivery, OutboxEntry, OutboxState
-from bridge.records.retries import RetryJob, RetryPayment, RetryState
+from bridge.records.retries import RetryBudget, RetryJob, RetryPayment, RetryState
 from bridge.records.slips import slip_from, slip_text
 from bridge.records.transactions import Inclusion, Part, SignedVersion, Slot, SlotState
 from bridge.store.sql.tables import messages, outbox
@@ -314,6 +314,7 @@ def job_row(job: RetryJob) -> dict[str, Any]:
         "available_at": job.available_at,
         "tries": job.tries,
         "outcome": job.outcome,
+        "held_by": job.held_by,
         "gmps": bits_from_gmps(job.gmps),
         "transaction_hash": job.transaction_hash,
         "finished_at": job.finished_at,
@@ -333,6 +334,7 @@ def job_from(row: RowMapping) -> RetryJob:
         available_at=row["available_at"],
         tries=row["tries"],
         outcome=row["outcome"],
+        held_by=RetryBudget(row["held_by"]) if row["held_by"] else None,
         gmps=gmps_from_bits(row["gmps"]),
         transaction_hash=row["transaction_hash"],
         finished_at=row["finished_at"],

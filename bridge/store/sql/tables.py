@@ -240,6 +240,7 @@ retry_jobs = Table(
     Column("available_at", Double, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("outcome", Text),
+    Column("held_by", String),  # the budget that has no room for it
     Column("gmps", Integer, nullable=False),
     Column("transaction_hash", LargeBinary),
     Column("finished_at", Double),

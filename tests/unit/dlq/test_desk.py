@@ -19,8 +19,10 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageRouted, topic_of
 from bridge.protocol.message import Kind, Message
 from bridge.records.dead_letters import LetterStatus, LogRecord
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import OutboxState
-from tests.builders import ALPHA, BETA, message, word
+from bridge.records.retries import RetryState, spent_id
+from tests.builders import ALPHA, BETA, message, retry_request, word
 from tests.unit.dlq_world import OPERATOR, STRANGER, Undertaking
 
 SENDER = Account.from_key("0x" + "77" * 32)
@@ -240,3 +242,23 @@ async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is
     assert [chain.sent for chain in office.chains.values()] == [[], []]
     assert len(office.undertaking.letters.records()) == 1
     assert (await office.desk.open(event_id)).analysis.permanent.startswith("transient")
+
+
+@pytest.mark.requirement("OIP-115", "OBX-56", "OBX-58")
+async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decide_like_about_any_other() -> None:
+    office = Office()
+    undertaking, retries = office.undertaking, office.undertaking.store.retries
+    retries.copy([retry_request(sent=office.original)], 1, now=50)
+    (job,) = retries.due(100, 1)
+    refusal = Failure(at=60.0, kind=FailureKind.TERMINAL, code="RETRY_BUDGET_SPENT", message="retried 10 times")
+    assert await undertaking.office.bury_message(job, office.original, refusal) is None
+    retries.save(job.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
+    letter_id = spent_id(office.original.id, 1)
+    assert "no delivery of it has failed here" in (await office.desk.open(letter_id)).analysis.permanent
+    await office.desk.requeue(letter_id, "worth another try")
+    assert undertaking.office.is_let_through(letter_id)
+    assert [one.state for one in retries.due(undertaking.clock.now(), 1)] == [RetryState.OPEN]
+    await office.desk.retry(letter_id, "or a new one", SENDER)
+    assert [one.replaces for one in office.chains[ALPHA].sent] == [office.original.id]
+    await office.desk.abandon(letter_id, "enough")
+    assert office.status() is LetterStatus.ABANDONED

@@ -25,6 +25,7 @@ from bridge.records.failures import Failure, FailureKind
 from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import Dead, Delivered, Delivery, OutboxState, Retry
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, SyncState
+from bridge.records.retries import RetryBudget, RetryState
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service import SystemClock
 from bridge.settings import Settings
@@ -142,7 +143,10 @@ def fill(store: Store) -> None:
         store.pending_sync.beat(Heartbeat(lane=lane, at=now - 7, progress=progress))
     held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
     store.lanes.change(held)
-    store.retries.copy([retry_request()], 1, now)
+    store.retries.copy([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
+    _, spent, postponed = store.retries.due(now, 3)
+    store.retries.save(spent.ended(RetryState.DEAD, "spent", now), expected=RetryState.OPEN)
+    store.retries.save(postponed.put_off("tomorrow", now, RetryBudget.LANE), expected=RetryState.OPEN)
 
 
 def exposed(text: bytes) -> Exposed:
@@ -213,6 +217,9 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_spend_committed_wei", **LANE) == 100 * 20 + 5
     assert value(found, "waybill_spend_limit_wei", **LANE) == 9_000
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
+    lane = {"source": "alpha", "destination": "beta"}
+    assert value(found, "waybill_retries_dead", **lane) == 1
+    assert [value(found, "waybill_retries_held", **lane, budget=budget) for budget in ("lane", "message")] == [1, 0]
     assert 399 < value(found, "waybill_sync_lag_seconds", **LANE) < 440
     assert 6 < value(found, "waybill_sync_heartbeat_age_seconds", **LANE) < 50
     states = {state: value(found, "waybill_sync_messages", **LANE, state=state) for state in ("PENDING", "DIVERGED")}

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import CheckConstraint, Connection, MetaData, Table, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from bridge.protocol.gmps import Gmp
@@ -15,10 +15,11 @@ from bridge.records import Store
 from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
 from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import TRANSITIONS, OutboxState, Retry
+from bridge.records.retries import RetryState
 from bridge.store import SqlStore, open_dead_letters, open_store
-from bridge.store.sql.database import Database
+from bridge.store.sql.database import MIGRATIONS, Database
 from bridge.store.sql.dead_letter_tables import DEAD_LETTER_TABLES
-from tests.builders import BETA, message, observed_range
+from tests.builders import BETA, message, observed_range, retry_request
 from tests.postgresql import Server
 
 
@@ -55,8 +56,8 @@ def test_what_was_written_is_there_after_opening_again(url: str) -> None:
 
 
 def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
-    Database(url, migrations=[lambda _: None] * 6).close()
-    with pytest.raises(StoreVersionError, match=r"is of version 7.*reads up to version 4.*upgrade Waybill"):
+    Database(url, migrations=[lambda _: None] * 7).close()
+    with pytest.raises(StoreVersionError, match=r"is of version 8.*reads up to version 5.*upgrade Waybill"):
         open_store(url)
 
 
@@ -87,6 +88,31 @@ def test_a_store_of_the_first_version_gets_what_later_ones_added(url: str) -> No
         ]
         assert "slip" in [column["name"] for column in inspect(connection).get_columns("outbox_failures")]
     database.close()
+
+
+def test_retries_of_an_older_store_are_kept_and_may_die_from_then_on(url: str) -> None:
+    older = SqlStore(url)
+    older.retries.copy([retry_request(1), retry_request(2, message(2))], 2, now=50)
+    older.close()
+    database = Database(url, migrations=MIGRATIONS[:4])
+    with database.transaction() as connection:
+        table = Table("retry_jobs", MetaData(), autoload_with=connection)
+        kept = connection.execute(select(table)).mappings().all()
+        table.drop(connection)
+        table = table.to_metadata(MetaData())
+        table._columns.remove(table.c.held_by)
+        (states,) = (one for one in table.constraints if one.name == "ck_retry_jobs_state")
+        table.constraints.remove(states)
+        table.append_constraint(CheckConstraint("state IN ('OPEN', 'SENDING')", name="ck_retry_jobs_state"))
+        table.create(connection)
+        connection.execute(insert(table), [{key: row[key] for key in row if key != "held_by"} for row in kept])
+        connection.execute(text("UPDATE schema_version SET version = 4"))
+    database.close()
+    with closing(SqlStore(url)) as store:
+        first, second = store.retries.due(100, 10)
+        assert [one.request.sequence for one in (first, second)] == [1, 2]
+        assert store.retries.save(first.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
+        assert store.retries.copy([retry_request(3, message(3))], 3, now=60) == 1
 
 
 def test_dead_letters_in_a_database_of_their_own_are_brought_up_to_date_without_an_outbox(url: str) -> None:

@@ -4,7 +4,17 @@ import pytest
 
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
-from bridge.records.retries import RetryJob, RetryLimits, RetryPayment, RetryState
+from bridge.records.retries import (
+    Exceeded,
+    HeldRetries,
+    RetryBudget,
+    RetryJob,
+    RetryLimits,
+    RetryPayment,
+    RetryState,
+    retry_of,
+    spent_id,
+)
 from tests.builders import ALPHA, BETA, message, retry_request, word
 
 
@@ -102,7 +112,9 @@ def payment(
 def test_a_message_is_retried_only_so_often(store: Store) -> None:
     limits = RetryLimits(retries=2)
     assert [store.retries.commit(payment(attempt), limits) for attempt in (1, 2)] == [None, None]
-    assert store.retries.commit(payment(3), limits) == "it was retried 2 times, and max_message_retries is 2"
+    assert store.retries.commit(payment(3), limits) == Exceeded(
+        RetryBudget.MESSAGE, "it was retried 2 times, and max_message_retries is 2"
+    )
     assert store.retries.commit(payment(1, nonce=2), limits) is None, "another message has its own"
 
 
@@ -110,7 +122,8 @@ def test_all_retries_of_a_message_together_cost_no_more_than_the_limit(store: St
     limits = RetryLimits(message=100 * ETHER)  # more wei than 64 bits hold
     assert store.retries.commit(payment(1, wei=99 * ETHER), limits) is None
     refusal = store.retries.commit(payment(2, wei=ETHER + 1, at=3 * DAY), limits)
-    assert refusal == f"all its retries would cost {100 * ETHER + 1} wei, and max_message_retry_fee is {100 * ETHER}"
+    why = f"all its retries would cost {100 * ETHER + 1} wei, and max_message_retry_fee is {100 * ETHER}"
+    assert refusal == Exceeded(RetryBudget.MESSAGE, why)
     assert store.retries.commit(payment(2, wei=ETHER, at=3 * DAY), limits) is None
 
 
@@ -118,7 +131,8 @@ def test_all_retries_of_a_lane_together_cost_no_more_than_the_limit_of_the_day(s
     limits = RetryLimits(lane=2 * ETHER)
     assert [store.retries.commit(payment(1, nonce), limits) for nonce in (1, 2)] == [None, None]
     refusal = store.retries.commit(payment(1, nonce=3, wei=1, at=DAY - 1), limits)
-    assert refusal == f"retries of its lane would cost {2 * ETHER + 1} wei today, and retry_limits allows {2 * ETHER}"
+    why = f"retries of its lane would cost {2 * ETHER + 1} wei today, and retry_limits allows {2 * ETHER}"
+    assert refusal == Exceeded(RetryBudget.LANE, why)
     assert store.retries.commit(payment(1, nonce=4, destination=BETA + 1), limits) is None, "another lane has its own"
     assert store.retries.commit(payment(1, nonce=3, at=DAY), limits) is None, "and so has the next day"
 
@@ -130,3 +144,46 @@ def test_an_attempt_committed_again_counts_once_and_one_that_was_not_made_not_at
     assert store.retries.commit(payment(2), limits) is not None
     store.retries.withdraw(message(1).id, 1)
     assert store.retries.commit(payment(2), limits) is None
+
+
+# --- what budgets keep from being made
+
+
+def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other(store: Store) -> None:
+    store.retries.copy([retry_request(1)], 1, now=50)
+    assert store.retries.save(only(store).ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
+    assert store.retries.due(10**9, 10) == []
+    (dead,) = store.retries.dead(10)
+    assert (dead.state, dead.outcome, dead.finished_at) == (RetryState.DEAD, "spent", 60)
+    for _ in range(2):
+        store.retries.reopen(message().id, 1, "requeued: worth it", 70)
+    job = only(store)
+    assert (job.state, job.outcome, job.available_at, job.tries, job.finished_at) == (
+        RetryState.OPEN,
+        "requeued: worth it",
+        70,
+        0,
+        None,
+    )
+    assert store.retries.dead(10) == []
+    with pytest.raises(KeyError):
+        store.retries.reopen(message().id, 2, "requeued", 80)
+
+
+def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_on(store: Store) -> None:
+    requests = [retry_request(number, message(number)) for number in (1, 2, 3)]
+    store.retries.copy(requests, 3, now=50)
+    spent, postponed, free = store.retries.due(100, 10)
+    store.retries.save(spent.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
+    store.retries.save(postponed.put_off("tomorrow", 90, RetryBudget.LANE), expected=RetryState.OPEN)
+    store.retries.save(free.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    held = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1}
+    assert store.retries.held() == [HeldRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, held=held)]
+    again = next(job for job in store.retries.due(100, 10) if job.held_by is RetryBudget.LANE)
+    store.retries.save(again.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    assert store.retries.held()[0].held[RetryBudget.LANE] == 0
+
+
+def test_the_letter_of_a_retry_names_its_message_and_attempt_and_no_delivery_does() -> None:
+    assert retry_of(spent_id(message().id, 3)) == (message().id, 3)
+    assert retry_of(f"0x{message().id.hex()}/hyperlane/3") is None
