@@ -23,6 +23,7 @@ from indexer.records import QuarantinedLog
 from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
+from indexer.sinks.limits import saved_policy
 from indexer.sinks.ranking import recent_dispatches
 from indexer.sinks.shown import DIVERGENCES, DIVERGENCES_OF_MESSAGE, SHOWN_STATUS
 from indexer.sinks.tables import SEEN
@@ -45,7 +46,7 @@ class IndexReader:
             IndexerError: there is no store, or a newer Waybill wrote it.
         """
         self._engine = reading_engine(url)
-        self._policy = policy or self._saved_policy()
+        self._policy = policy or saved_policy(self._engine)
         self._clock = clock
 
     def __enter__(self) -> Self:
@@ -254,13 +255,6 @@ class IndexReader:
             (row["gmp"], (row["source_chain"], row["destination_chain"]), _day(row["day"])): row["number"]
             for row in rows
         }
-
-    def _saved_policy(self) -> StallPolicy:
-        chosen = select(tables.facts.c.name, tables.facts.c.value).where(
-            tables.facts.c.name.in_(["stall_after", "max_lag", "silence_after"])
-        )
-        with self._engine.connect() as connection:
-            return StallPolicy(**{row.name: row.value for row in connection.execute(chosen)})
 
     def _orphans(self, rest: str, limit: int = 1, offset: int = 0, **arguments: Any) -> list[MessageRecord]:
         rows = self._rows(

@@ -139,6 +139,52 @@ RECEIPTS: Final = _schema(
     last_duplicate_time=pa.int64(),
 )
 
+ATTEMPTS: Final = _schema(
+    message_id=pa.binary(),
+    attempt=pa.int64(),  # 0 is the route
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    block_number=pa.int64(),
+    log_index=pa.int64(),
+    block_time=pa.int64(),
+    transaction_hash=pa.binary(),
+    dispatched=pa.int32(),  # set of GMPs that took it
+    refused=pa.int32(),  # set of GMPs that did not
+)
+
+DUPLICATES: Final = _schema(
+    message_id=pa.binary(),
+    gmp=pa.int32(),
+    chain_id=pa.int64(),  # where its adapter absorbed the delivery
+    block_number=pa.int64(),
+    log_index=pa.int64(),
+    block_time=pa.int64(),
+    transaction_hash=pa.binary(),
+)
+
+LANES: Final = _schema(
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    day=pa.date32(),  # UTC, on which the messages were created, by block time; all that follows is of these
+    messages=pa.int64(),
+    executed=pa.int64(),
+    expired=pa.int64(),
+    cancelled=pa.int64(),
+    diverged=pa.int64(),
+    retried=pa.int64(),  # messages
+    retries=pa.int64(),  # attempts after the first
+    failures=pa.int64(),  # of recipients, deferrals included
+    receipts=pa.int64(),
+    late_receipts=pa.int64(),  # when the message was executed already
+    duplicates=pa.int64(),
+    delivered_p50=pa.int64(),  # seconds from the route to the first receipt, nearest rank
+    delivered_p95=pa.int64(),
+    delivered_p99=pa.int64(),
+    executed_p50=pa.int64(),  # the same to the execution
+    executed_p95=pa.int64(),
+    executed_p99=pa.int64(),
+)
+
 PAUSES: Final = _schema(
     chain_id=pa.int64(),  # of the router that is paused
     other_chain=pa.int64(),  # the lane's other chain; 0: all lanes (`indexer.transforms.pauses`)

@@ -1,4 +1,4 @@
-"""`waybill index tables`: messages and receipts as tables of the lake."""
+"""`waybill index tables`: what follows from the lake's events, as tables beside them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ def tables(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Write the lake's messages and receipts as Delta tables beside its events, each replaced by one commit.
+    """Write messages, receipts, attempts, duplicates, lanes and divergences as Delta tables beside the lake's events.
 
-    They are of final blocks alone, and as they are now: run it again for newer ones. The store is only read.
+    They are of final blocks alone, and as they are now: run it again for newer ones. Each is replaced by one commit; the store
+    is only read.
 
     Example: waybill index tables
     """
     from indexer.jobs.tables import write_tables
 
     workspace = Workspace.of(network)
-    with open_for_reading(workspace) as (_, lake):
+    with open_for_reading(workspace) as (engine, lake):
         if master is None:
-            written = write_tables(lake, progress=progress)
+            written = write_tables(engine, lake, progress=progress)
         else:
             from indexer.session import spark_session
 
             with spark_session(master) as spark:
-                written = write_tables(lake, spark, progress)
+                written = write_tables(engine, lake, spark, progress)
     value = {"tables": [asdict(one) for one in written]}
 
     def draw(console: Console) -> None:

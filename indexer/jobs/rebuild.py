@@ -20,8 +20,9 @@ from indexer.sinks.retention import ENDED
 from indexer.sinks.store import Store
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
-from indexer.transforms.bucketed import TABLES, made_of
+from indexer.transforms.bucketed import made_of
 
+_COMPARED: Final = {"messages": schemas.MESSAGES, "receipts": schemas.RECEIPTS}
 _ENDED: Final = frozenset(status.value for status in ENDED)
 
 
@@ -66,7 +67,7 @@ def from_lake(engine: Engine, lake: Lake) -> Rebuilt:
     files = lake.files()
     rebuilt = {
         name: (made_of(name, files, folder=lake.folder) if files else schema.empty_table()).to_pylist()
-        for name, (_, schema) in TABLES.items()
+        for name, schema in _COMPARED.items()
     }
     events = sum(
         len(lake.events(chain, 0, block, ["message_id"])) for chain, block in last.items() if block is not None

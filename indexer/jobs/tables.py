@@ -1,15 +1,21 @@
-"""Writes the lake's messages and receipts, for whoever queries them with an engine of their own."""
+"""Writes what follows from the lake's events as tables beside them, for whoever queries them with an engine of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from sqlalchemy import Engine, select, text
 
+from indexer import schemas
+from indexer.sinks import tables
 from indexer.sinks.derived import DerivedTable
 from indexer.sinks.lake import Lake
-from indexer.transforms.bucketed import TABLES, write_table
+from indexer.sinks.limits import saved_policy
+from indexer.sinks.shown import NOTED
+from indexer.transforms import bucketed, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +36,19 @@ class Written:
 
 
 def write_tables(
-    lake: Lake, spark: SparkSession | None = None, progress: Callable[[str], None] = lambda _: None
+    engine: Engine,
+    lake: Lake,
+    spark: SparkSession | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[Written]:
     """Makes the tables anew, all of them from the same version of the events, and replaces each by one commit.
 
     May be cut off anywhere, and repeated: what was not committed does not count, and is deleted after a week.
 
     Args:
+        engine: the store's, for reading: what counts as silent, and which divergences the index has noted.
         lake: the lake.
-        spark: whose tasks do it; None is this process.
+        spark: whose tasks make what is made a message at a time; None is this process.
         progress: told what is being done.
 
     Raises:
@@ -46,13 +56,36 @@ def write_tables(
         IndexerError: somebody else writes the same table.
     """
     version = lake.version
-    files = lake.at(version).files()
+    pinned = lake.at(version)
+    files = pinned.files()
+    with engine.connect() as connection:
+        known = {chain: pinned.last_block(chain) for chain in connection.scalars(select(tables.chains.c.chain_id))}
+    blocks = {chain: block for chain, block in known.items() if block is not None}
+    parts = {"events": whole.Part(files=files, folder=lake.folder, schema=schemas.EVENTS)}
+    noted = noted_in(engine)
     done = []
-    for name, (_, schema) in TABLES.items():
+    for name in (*bucketed.TABLES, *whole.TABLES):
         progress(f"{name}: from {len(files)} files of version {version}")
+        schema = whole.TABLES[name] if name in whole.TABLES else bucketed.TABLES[name][1]
         table = DerivedTable(lake.place, name, schema)
-        manifests = write_table(name, files, lake.folder, table.folder, spark)
-        table.replace(manifests, version)
+        if name in whole.TABLES:
+            manifests = whole.write_whole(name, parts, noted, table.folder)
+        else:
+            manifests = bucketed.write_table(name, files, lake.folder, table.folder, spark)
+        table.replace(manifests, version, blocks)
+        parts[name] = whole.Part(files=table.files(), folder=table.folder, schema=schema)
         rows = sum(manifest["rows"] for manifest in manifests)
         done.append(Written(name=name, folder=str(table.folder), rows=rows, events_version=version))
     return done
+
+
+def noted_in(engine: Engine) -> whole.Noted:
+    """What the running index has noted in its store."""
+    with engine.connect() as connection:
+        limits = [dict(row) for row in connection.execute(select(tables.stall_limits)).mappings()]
+        found = [dict(row) for row in connection.execute(text(NOTED)).mappings()]
+    return whole.Noted(
+        policy=saved_policy(engine),
+        limits=pa.Table.from_pylist(limits, schema=schemas.LIMITS),
+        divergences=pa.Table.from_pylist(found, schema=schemas.DIVERGENCES),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, delete, insert, text
+from sqlalchemy import Connection, Engine, delete, insert, select, text
 
 from bridge.protocol.message import Kind
 from indexer.analytics import percentile
@@ -63,3 +63,11 @@ def _learned(connection: Connection, policy: StallPolicy, lane: tuple[int, int])
     if len(seconds) < _ENOUGH:
         return None
     return min(max(_FACTOR * percentile(seconds, 0.99), _SHORTEST), 4 * policy.stall_after)
+
+
+def saved_policy(engine: Engine) -> StallPolicy:
+    """What the index's last run took for stalled and for silent."""
+    names = ("stall_after", "max_lag", "silence_after")
+    chosen = select(tables.facts.c.name, tables.facts.c.value).where(tables.facts.c.name.in_(names))
+    with engine.connect() as connection:
+        return StallPolicy(**{row.name: row.value for row in connection.execute(chosen)})

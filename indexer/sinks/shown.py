@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from indexer.transforms.queries import RULES, query
-
-
-def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
-    """Seconds from `since` to `until`, by default the destination's last block, in which a message was held up."""
-    end = f"case when p.ends < {until} then p.ends else {until} end"
-    begin = f"case when p.begins > {since} then p.begins else {since} end"
-    return f"""coalesce((
-      select cast(sum({end} - {begin}) as bigint) from pauses p
-      where p.chain_id = m.destination_chain and p.other_chain in (0, m.source_chain) and p.kind = '{kind}'
-        and p.ends > {since} and p.begins < {until}
-    ), 0)"""
-
+from indexer.transforms.queries import RULES, paused, query
 
 _RULES: Final = f"""(
       select chain_id, block_number, log_index, event, gmp, chain, recipient, quorum, gmps, until from events where {RULES}
@@ -52,8 +40,8 @@ def shown_status(messages: str = "messages") -> str:
         messages=messages,
         chains="chains",
         limits="stall_limits",
-        lane_paused=_paused("lane", "m.attempted_time"),
-        clock_paused=_paused("clock", "m.sent_at"),
+        lane_paused=paused("lane", "m.attempted_time"),
+        clock_paused=paused("clock", "m.sent_at"),
         counted=_of_counts("counted"),
         needed=_of_counts("needed"),
     )
@@ -72,23 +60,22 @@ def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
         limits="stall_limits",
         rules=_RULES,
         periods=_PERIODS,
-        lane_paused=_paused("lane", "m.attempted_time"),
+        lane_paused=paused("lane", "m.attempted_time"),
         pruned="""coalesce((
       select p.messages from pruned_lanes p
       where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain
     ), 0)""",
-        executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
+        executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
         text="varchar",
     )
 
 
 _MARKS: Final = """
-select 'FINALITY_VIOLATED', message_id, chain_id, null, evidence from marks where repaired_at is null
+select 'FINALITY_VIOLATED' as kind, message_id, chain_id as source_chain, null as destination_chain, evidence from marks where repaired_at is null
 """
 
-DIVERGENCES: Final = f"""
-select * from ({_of_messages("messages", "receipts", "messages")}) as d
-union all {_MARKS}
+NOTED: Final = f"""
+{_MARKS}
 union all
 select 'LANE_DIFFERS', null,
   case direction when 'sent' then chain_id else other_chain end, case direction when 'sent' then other_chain else chain_id end,
@@ -97,6 +84,12 @@ select 'LANE_DIFFERS', null,
 from lane_checks where verdict = 'different'
 union all
 select 'STORE_DIFFERS_FROM_LAKE', null, chain_id, null, evidence from lake_checks where evidence is not null
+"""
+"""What contradicts by more than the messages' own events: the running index notes it in the store. Columns of `schemas.DIVERGENCES`."""
+
+DIVERGENCES: Final = f"""
+select * from ({_of_messages("messages", "receipts", "messages")}) as d
+union all {NOTED}
 """
 """Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""
 

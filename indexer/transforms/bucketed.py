@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -28,13 +28,19 @@ _TYPES: Final = {
     pa.bool_(): "boolean",
     pa.string(): "varchar",
     pa.binary(): "blob",
+    pa.date32(): "date",
     schemas.UINT64: "decimal(20, 0)",
 }
 _MEMORY: Final = "1GB"  # for one task; what does not fit goes to disk
 
 
-TABLES: Final = {"messages": ("lifecycle", schemas.MESSAGES), "receipts": ("receipts", schemas.RECEIPTS)}
-"""What can be made of the lake's events, one row per message, or per message and GMP: the query, and its columns."""
+TABLES: Final = {
+    "messages": ("lifecycle", schemas.MESSAGES),
+    "receipts": ("receipts", schemas.RECEIPTS),
+    "attempts": ("attempts", schemas.ATTEMPTS),
+    "duplicates": ("duplicates", schemas.DUPLICATES),
+}
+"""What can be made of the lake's events a message at a time: the query, and its columns."""
 
 _FILES: Final = "read_parquet($files, union_by_name = true)"
 _EVENTS: Final = (
@@ -77,8 +83,13 @@ def table_text(name: str, files: Sequence[str], bucket: int | None = None, sourc
         low, high = (f"'\\x{edge * 256 // BUCKETS:02X}'::blob" for edge in (bucket, bucket + 1))
         upper = f"and message_id < {high}" if bucket + 1 < BUCKETS else ""
         chosen += f" where message_id >= {low} {upper}"
+    return typed(query(text, events=f"({chosen})", **WITH_BIT_OR), schema)
+
+
+def typed(text: str, schema: pa.Schema) -> str:
+    """A query of DuckDB with its columns in the types of a schema."""
     columns = ", ".join(f"cast({field.name} as {_TYPES[field.type]}) as {field.name}" for field in schema)
-    return f"select {columns} from ({query(text, events=f'({chosen})', **WITH_BIT_OR)})"  # noqa: S608  the same
+    return f"select {columns} from ({text})"  # noqa: S608  our own texts
 
 
 def write_table(
@@ -107,22 +118,47 @@ def write_table(
 
 
 def _write(name: str, bucket: int | None, files: list[str], folder: Place, target: Place) -> dict[str, Any]:
-    file = f"{'part-' if bucket is None else prefix(bucket)}{uuid.uuid4().hex}.parquet"
-    with (
-        tempfile.TemporaryDirectory(prefix="overflow-", dir=None if target.is_bucket else target.root) as overflow,
-        _connected(files, folder) as (connection, source, parameters),
-    ):
-        connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{_MEMORY}'")
+    start = "part-" if bucket is None else prefix(bucket)
+    with _connected(files, folder) as (connection, source, parameters):
         if bucket is not None:
             connection.execute("set threads = 1")
-        connection.execute("set temp_directory = $folder", {"folder": overflow})
         text = table_text(name, files, bucket, source)
+        return write_rows(connection, text, TABLES[name][1], target, start=start, parameters=parameters)
+
+
+def write_rows(
+    connection: duckdb.DuckDBPyConnection,
+    text: str,
+    schema: pa.Schema,
+    target: Place,
+    *,
+    start: str = "part-",
+    parameters: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Writes what a query finds to one new file, within `_MEMORY`.
+
+    Args:
+        connection: on which to run it.
+        text: the query, its columns as `typed` makes them.
+        schema: of its columns.
+        target: where to write.
+        start: how the file's name begins.
+        parameters: of the query.
+
+    Returns:
+        What `indexer.sinks.parquet.write_files` says of the file, and its `rows`.
+    """
+    file = f"{start}{uuid.uuid4().hex}.parquet"
+    told = dict(parameters or {})
+    with tempfile.TemporaryDirectory(prefix="overflow-", dir=None if target.is_bucket else target.root) as overflow:
+        connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{_MEMORY}'")
+        connection.execute("set temp_directory = $folder", {"folder": overflow})
         if target.is_bucket:
-            rows, size = _copy(connection.sql(text, params=parameters), TABLES[name][1], target, file)
+            rows, size = _copy(connection.sql(text, params=told), schema, target, file)
         else:
             path = Path(target.root) / file
             copied = f"copy ({text}) to '{path}' (format parquet, compression zstd)"
-            rows, size = connection.execute(copied, parameters).fetchall()[0][0], path.stat().st_size
+            rows, size = connection.execute(copied, told).fetchall()[0][0], path.stat().st_size
     return {"path": file, "size": size, "rows": rows, "stats": json.dumps({"numRecords": rows})}
 
 
@@ -143,7 +179,7 @@ def _connected(
     """A connection, what it calls the files' events, and the parameters that this takes."""
     with duckdb.connect() as connection:
         if folder is None or not folder.is_bucket:
-            _check_there(files, folder)
+            check_there(files, folder)
             yield connection, _FILES, {"files": list(files)}
             return
         names = [PurePosixPath(path).name for path in files]
@@ -153,7 +189,7 @@ def _connected(
             yield connection, _EVENTS, {}
 
 
-def _check_there(files: Sequence[str], folder: Place | None) -> None:
+def check_there(files: Sequence[str], folder: Place | None) -> None:
     """DuckDB's own error names neither the lake nor what to do."""
     if folder is not None:
         with explained(folder):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from indexer import schemas
+from indexer.spark_types import spark_schema
+from indexer.transforms.queries import query
+
 
 def duplicates(events: DataFrame) -> DataFrame:
-    """One row per duplicate that an adapter absorbed: where, when, of which message, over which GMP."""
-    return events.where("event = 'DuplicateAbsorbed' and error is null").select(
-        "message_id", "gmp", "chain_id", "block_number", "log_index", "block_time", "transaction_hash"
-    )
+    """One row per duplicate that an adapter absorbed, as `schemas.DUPLICATES`."""
+    found = events.sparkSession.sql(query("duplicates", events="{events}"), events=events)
+    return found.to(spark_schema(schemas.DUPLICATES))

@@ -49,3 +49,20 @@ def query(name: str, **tables: str) -> str:
         tables: what stands for the tables that it reads, and `text`, the engine's word for a string.
     """
     return _template(name).substitute(_COLUMNS | tables)
+
+
+def paused(kind: str, since: str, until: str = "d.block_time") -> str:
+    """An expression: the seconds in which a message `m` was held up by `pauses`, a table of `schemas.PAUSES`.
+
+    Args:
+        kind: of the pauses.
+        since: from when on.
+        until: up to when, by default the destination's last block.
+    """
+    end = f"case when p.ends < {until} then p.ends else {until} end"
+    begin = f"case when p.begins > {since} then p.begins else {since} end"
+    return f"""coalesce((
+      select cast(sum({end} - {begin}) as bigint) from pauses p
+      where p.chain_id = m.destination_chain and p.other_chain in (0, m.source_chain) and p.kind = '{kind}'
+        and p.ends > {since} and p.begins < {until}
+    ), 0)"""  # noqa: S608  our own texts

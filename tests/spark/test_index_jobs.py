@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
@@ -232,7 +233,8 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     of_lake = rows(messages_of_lake(spark, lake))
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
-    (written, _) = write_tables(lake, spark)
+    with closing(Store(world.settings().folder.store_url)) as store:
+        written, *_ = write_tables(store.engine, lake, spark)
     files = DeltaTable(written.folder).file_uris()
     assert len(files) == BUCKETS
     assert rows(spark.read.parquet(*files)) == of_lake

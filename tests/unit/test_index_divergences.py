@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
+from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
+from indexer import schemas
 from indexer.divergences import MEANINGS
+from indexer.jobs.tables import noted_in
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.reading import IndexReader
 from indexer.settings import StallPolicy
 from indexer.sinks.limits import set_limits
 from indexer.sinks.store import Store
+from indexer.transforms.bucketed import TABLES, typed
 from indexer.transforms.lanes import Direction, LaneTotal
+from indexer.transforms.queries import WITH_BIT_OR, query
+from indexer.transforms.whole import divergences
 from tests.unit.index_logs import ADAPTERS, ALPHA, BETA
 from tests.unit.index_world import (
     START,
@@ -61,7 +70,29 @@ class World:
         with IndexReader(self.url, POLICY, clock=lambda: START + 5_000) as reader:
             found = reader.divergences()
         assert all(row.severity and row.next_action and row.evidence for row in found)
+        self._expect_the_same_of_a_lake(found)
         return [(row.kind, row.message_id) for row in found]
+
+    def _expect_the_same_of_a_lake(self, found: list[DivergenceRecord]) -> None:
+        """But for what shows by time alone: of a lake's last block it is known when no event is in it."""
+        of_store = {(row.kind, row.message_id, row.evidence) for row in found}
+        of_lake = {(row["kind"], row["message_id"], row["evidence"]) for row in self._of_lake()}
+        assert of_lake <= of_store
+        waiting = {"SILENT", "RECEIPT_WITHOUT_CREATION", "RECEIPT_OVER_UNUSED_GMP"}
+        assert {kind for kind, _, _ in of_store - of_lake} <= waiting
+
+    def _of_lake(self) -> list[dict[str, Any]]:
+        events = pa.concat_tables([chain.events(0, chain.head) for chain in (self.alpha, self.beta)])
+        with duckdb.connect() as connection:
+            connection.register("events", events)
+            for name in ("messages", "receipts"):
+                text, schema = TABLES[name]
+                connection.execute(
+                    f"create table {name} as {typed(query(text, events='events', **WITH_BIT_OR), schema)}"
+                )
+            text = divergences(connection, replace(noted_in(self.store.engine), policy=POLICY))
+            rows: list[dict[str, Any]] = connection.sql(typed(text, schemas.DIVERGENCES)).to_arrow_table().to_pylist()
+        return rows
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
 from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import apply, executed, new_world, received, routed, sent_message
+from tests.unit.index_world import absorbed, apply, executed, new_world, received, routed, sent_message
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "indexing.md").read_text()
 
@@ -24,18 +25,24 @@ def test_the_example_queries_answer_as_the_page_says(tmp_path: Path) -> None:
         sent = sent_message(nonce, quorum=1)
         alpha.mine(routed(sent))
         beta.mine(received(sent, 1), *[received(sent, 2)] * (nonce % 2), executed(sent))
+    beta.mine(absorbed(sent, 2))
     for chain in (alpha, beta):
         apply(store, chain, final=chain.head)
         promote(store, lake, {ALPHA: 0, BETA: 0})
+    write_tables(store.engine, lake)
     store.close()
-    write_tables(lake)
     found: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(block.replace(".waybill/devnet/lake", str(lake.place)), found)  # noqa: S102  our own page
     assert found["lanes"] == [(ALPHA, BETA, 3)]
     assert found["per_gmp"] == [{"gmp": 1, "event_count": 3}, {"gmp": 2, "event_count": 2}]
     assert found["earlier"] == 3
-    assert found["by_event"] == {"MessageRouted": 3, "MessageReceived": 5, "MessageExecuted": 3}
+    assert found["by_event"] == {"MessageRouted": 3, "MessageReceived": 5, "MessageExecuted": 3, "DuplicateAbsorbed": 1}
+    assert found["per_event"] == found["by_event"]
+    assert found["refusals"] == 0
+    assert found["lane_days"] == [(date(1970, 1, 12), 3, 3, 0, 0)]
+    assert found["repeated"] == {2: 1}
+    assert found["contradictions"] == []
     assert found["states"] == [("EXECUTED", 3, 0.0)]
     assert [tuple(row.values()) for row in found["deliveries"]] == [(1, 3, 3), (2, 3, 2), (3, 3, 0)]
     assert int(found["made_of"]) == lake.version

@@ -219,12 +219,21 @@ def test_tables_writes_what_is_served_of_final_blocks_into_the_lake_and_replaces
 ) -> None:
     network.index()
     written = json.loads(waybill("index", "tables", "--json").out)["tables"]
-    assert {one["name"]: one["rows"] for one in written} == {"messages": 1, "receipts": 3}
+    assert {one["name"]: one["rows"] for one in written} == {
+        "messages": 1,
+        "receipts": 3,
+        "attempts": 1,
+        "duplicates": 0,
+        "lanes": 1,
+        "divergences": 0,
+    }
     assert waybill("index", "tables").code == 0
     engine = reading_engine(network.workspace.index_url)
     for one in written:
         lasting = DeltaTable(one["folder"])
         assert (lasting.version(), len(lasting.file_uris())) == (2, 1)
+        if one["name"] not in ("messages", "receipts"):
+            continue
         with engine.connect() as connection:
             served = [dict(row) for row in connection.execute(text(f"select * from {one['name']}")).mappings()]
         rows = lasting.to_pyarrow_table().to_pylist()

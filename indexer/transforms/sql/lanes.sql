@@ -1,0 +1,41 @@
+-- One row per lane and day (UTC) on which messages were created. The columns are those of schemas.LANES. For DuckDB, which has
+-- percentiles: `quantile_disc` takes the nearest rank, as `indexer.analytics.percentile` does.
+with arrived as (
+  select
+    r.message_id,
+    count(*) as receipts,
+    count(case when m.executions > 0 and (
+      r.received_block > m.executed_block
+      or (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index)
+    ) then 1 end) as late
+  from $receipts r
+  join $messages m on m.message_id = r.message_id
+  where r.received_block is not null
+  group by r.message_id
+)
+select
+  m.source_chain,
+  m.destination_chain,
+  cast(to_timestamp(m.source_time) at time zone 'UTC' as date) as day,
+  count(*) as messages,
+  count(case when m.executions > 0 then 1 end) as executed,
+  count(case when m.status = 'EXPIRED' then 1 end) as expired,
+  count(case when m.status = 'CANCELLED' then 1 end) as cancelled,
+  count(case when m.status = 'DIVERGED' then 1 end) as diverged,
+  count(case when m.attempts > 0 then 1 end) as retried,
+  sum(coalesce(m.attempts, 0)) as retries,
+  sum(m.failures) as failures,
+  sum(coalesce(a.receipts, 0)) as receipts,
+  sum(coalesce(a.late, 0)) as late_receipts,
+  sum(m.duplicates) as duplicates,
+  quantile_disc(m.received_time - m.source_time, 0.50) as delivered_p50,
+  quantile_disc(m.received_time - m.source_time, 0.95) as delivered_p95,
+  quantile_disc(m.received_time - m.source_time, 0.99) as delivered_p99,
+  quantile_disc(m.executed_time - m.source_time, 0.50) as executed_p50,
+  quantile_disc(m.executed_time - m.source_time, 0.95) as executed_p95,
+  quantile_disc(m.executed_time - m.source_time, 0.99) as executed_p99
+from $messages m
+left join arrived a on a.message_id = m.message_id
+where m.source_block is not null
+group by 1, 2, 3
+order by 1, 2, 3
