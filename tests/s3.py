@@ -30,7 +30,7 @@ class S3:
     def new_lake(self) -> str:
         """The URL of a lake in a new bucket, as an operator would give it."""
         bucket = f"lake-{next(self._numbers)}"
-        httpx.put(f"{self.endpoint}/{bucket}").raise_for_status()
+        httpx.put(f"{self.endpoint}/{bucket}", timeout=PATIENCE).raise_for_status()
         return f"{self.lake_in(bucket)}"
 
     def lake_in(self, bucket: str) -> str:
@@ -48,7 +48,8 @@ class S3:
 
     def _check_from(self, request: int) -> None:
         url = f"{self.endpoint}/moto-api/reset-auth"
-        httpx.post(url, content=str(request), headers={"content-type": "text/plain"}).raise_for_status()
+        headers = {"content-type": "text/plain"}
+        httpx.post(url, content=str(request), headers=headers, timeout=PATIENCE).raise_for_status()
 
 
 @contextmanager
