@@ -140,6 +140,10 @@ class OutboxEntry:
         """Whether a worker may take it now."""
         return self.state is OutboxState.PENDING and self.available_at <= now and self.orphaned_at is None
 
+    def is_fresh(self, since: float) -> bool:
+        """Whether it is live traffic: due since that moment (Unix seconds), and never given out before the claim it is under."""
+        return self.fence <= (1 if self.state is OutboxState.CLAIMED else 0) and self.available_at >= since
+
     def is_held_by(self, claim: Claim) -> bool:
         """Whether that claim is still good."""
         return self.state is OutboxState.CLAIMED and self.claimed_by == claim.worker and self.fence == claim.fence
@@ -280,6 +284,29 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
             return entry.buried(claim, failure)
 
 
+@dataclass(frozen=True, slots=True)
+class FreshShare:
+    """How many places live traffic is given before all others: see `OutboxEntry.is_fresh`."""
+
+    places: int
+    since: float  # Unix seconds
+
+
+def shared_out(due: Sequence[OutboxEntry], fresh: Sequence[OutboxEntry], limit: int) -> list[OutboxEntry]:
+    """What a claim gives out: all of the fresh entries, and of `limit` places what they leave to the oldest.
+
+    Args:
+        due: the oldest entries, in the order in which they are due.
+        fresh: those that the fresh ones' share is for, in the same order; the first of them may be among the others.
+        limit: how many places there are.
+    """
+    kept = {entry.event_id for entry in fresh}
+    others = [entry.event_id for entry in due if entry.event_id not in kept]
+    kept.update(others[: max(0, limit - len(fresh))])
+    known = {entry.event_id for entry in due}
+    return [entry for entry in due if entry.event_id in kept] + [one for one in fresh if one.event_id not in known]
+
+
 def lease_expired(entry: OutboxEntry, now: float) -> Retry:
     """How the claim of a worker that no longer renews it ends."""
     message = f"{entry.claimed_by} did not finish before its lease ran out"
@@ -314,8 +341,11 @@ class Outbox(Protocol):
         now: float,
         lease: float,
         in_order: bool = False,
+        fresh: FreshShare | None = None,
     ) -> list[OutboxEntry]:
         """Gives a worker at most `limit` entries that are due, oldest first, for `lease` seconds.
+
+        As many fresh ones as `fresh` has places for are among them, however many older ones there are, even beyond the limit.
 
         Entries on lanes that are held (`bridge.records.lanes`) stay where they are.
         Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.

@@ -33,7 +33,18 @@ from bridge.records.errors import StoreBusyError
 from bridge.records.failures import FailureKind
 from bridge.records.figures import Tried
 from bridge.records.observations import BlockRef
-from bridge.records.outbox import Claim, Dead, Delivered, Delivery, Outbox, OutboxEntry, Outcome, Retry, StaleClaimError
+from bridge.records.outbox import (
+    Claim,
+    Dead,
+    Delivered,
+    Delivery,
+    FreshShare,
+    Outbox,
+    OutboxEntry,
+    Outcome,
+    Retry,
+    StaleClaimError,
+)
 from bridge.records.slips import Slip, slip_of
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.breaker import BreakerState
@@ -107,28 +118,35 @@ class Deliveries:
         if (room == 0 and not self._shares.are_due(now)) or not self._gmps or not await self._sender.can_pay():
             return False
         closed = self._health.among(self._gmps, BreakerState.CLOSED)
-        claimed = self._claim(closed, room)
+        claimed = self._claim(closed, room, fresh=self._shares.of_fresh(len(self._active), now))
         if closed != self._gmps:
             claimed += self._claim_behind_breakers(self._gmps - closed, room - len(claimed))
         self._start(claimed)
-        if len(claimed) == room and self._shares.are_due(now):
+        if len(claimed) >= room and self._shares.are_due(now):
             began = self._clock.now()
             for gmp in sorted(closed):
                 idle = self._shares.without_busy(self._settings.acceptance, gmp)
                 self._start(self._claim(frozenset({gmp}), self._shares.size, idle))
             self._shares.given(began, self._clock.now())
         is_held_back = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
-        self._waits_for_room = len(claimed) == room or is_held_back
-        return len(claimed) == room
+        self._waits_for_room = len(claimed) >= room or is_held_back
+        return len(claimed) >= room
 
     def _start(self, claimed: Sequence[OutboxEntry]) -> None:
         for entry in claimed:
             claim = entry.claim_held
-            self._shares.began(entry)
+            self._shares.began(entry, self._clock.now())
             self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
 
-    def _claim(self, gmps: frozenset[Gmp], limit: int, accepts: Acceptance | None = None) -> list[OutboxEntry]:
-        if not gmps or limit <= 0:
+    def _claim(
+        self,
+        gmps: frozenset[Gmp],
+        limit: int,
+        accepts: Acceptance | None = None,
+        *,
+        fresh: FreshShare | None = None,
+    ) -> list[OutboxEntry]:
+        if not gmps or limit + (fresh.places if fresh is not None else 0) <= 0:
             return []
         return self._outbox.claim(
             worker=self._worker,
@@ -139,6 +157,7 @@ class Deliveries:
             now=self._clock.now(),
             lease=self._settings.lease,
             in_order=self._settings.ordering is Ordering.BLOCK,
+            fresh=fresh,
         )
 
     def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:

@@ -1,4 +1,4 @@
-"""Live traffic first: what a backlog of one lane and GMP leaves to the others."""
+"""Live traffic first: what a backlog leaves to what is new, and one lane and GMP to the others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Final
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import Acceptance
-from bridge.records.outbox import OutboxEntry
+from bridge.records.outbox import Claim, FreshShare, OutboxEntry
 
-_SHARES: Final = 16  # a lane and GMP with nothing under way gets this part of `in_flight` on top of it
+_SHARES: Final = 16  # a lane and GMP with nothing under way, and what is new, get this part of `in_flight` on top of it
+_FRESH: Final = 60.0  # seconds for which what no worker has had before counts as live traffic
 _PAUSE: Final = 20  # times as long as the look took
 
 
@@ -18,7 +19,8 @@ class Shares:
     """What is under way to one destination, by source chain and GMP.
 
     Entries are given out in the order in which they are due, so that those of one source and GMP may take all the room there is.
-    Whatever has nothing under way then gets a few of its own now and then.
+    Whatever has nothing under way then gets a few of its own now and then, and live traffic comes first until it has half of the
+    room: so old and failing entries get half of it at least, and no more while live traffic waits.
     """
 
     def __init__(self, in_flight: int, every: float) -> None:
@@ -27,14 +29,31 @@ class Shares:
         self._every = every
         self._next_at = 0.0  # Unix seconds
         self._busy: Counter[tuple[Gmp, int]] = Counter()
+        self._in_flight = in_flight
+        self._half = in_flight // 2
+        self._fresh: dict[Claim, OutboxEntry] = {}  # that were when they were taken
 
-    def began(self, entry: OutboxEntry) -> None:
+    def began(self, entry: OutboxEntry, now: float) -> None:
         """Counts what is under way."""
         self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] += 1
+        if entry.is_fresh(now - _FRESH):
+            self._fresh[entry.claim_held] = entry
 
     def ended(self, entry: OutboxEntry) -> None:
         """Counts what is under way no more."""
         self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] -= 1
+        self._fresh.pop(entry.claim_held, None)
+
+    def of_fresh(self, active: int, now: float) -> FreshShare:
+        """What live traffic gets before all others beside so many under way; now and then a few where there is no room.
+
+        Never is so much under way that it is half as much again as there is room for.
+        """
+        since = now - _FRESH
+        live = sum(entry.is_fresh(since) for entry in self._fresh.values())  # what takes long is live no more
+        room = max(0, self._in_flight - active) + (self.size if self.are_due(now) else 0)
+        most = self._in_flight + self._half - active
+        return FreshShare(max(0, min(self._half - live, room, most)), since)
 
     def are_due(self, now: float) -> bool:
         """Whether others than the oldest entries have their turn."""

@@ -14,12 +14,14 @@ from bridge.records.outbox import (
     Claim,
     Delivered,
     Delivery,
+    FreshShare,
     OutboxEntry,
     OutboxState,
     Outcome,
     QueueCount,
     apply_outcome,
     lease_expired,
+    shared_out,
 )
 from bridge.store.memory.lanes import MemoryLanes
 
@@ -43,6 +45,7 @@ class MemoryOutbox:
         now: float,
         lease: float,
         in_order: bool = False,
+        fresh: FreshShare | None = None,
     ) -> list[OutboxEntry]:
         here = [entry for entry in self._entries.values() if entry.dispatch.destination_chain == destination_chain]
         for entry in here:
@@ -61,7 +64,8 @@ class MemoryOutbox:
             first = self._first_unfinished()
             due = [entry for entry in due if first[entry.ordering_key] == entry.event_id]
         due.sort(key=lambda entry: entry.available_at)
-        claimed = [entry.claimed(worker, now, lease) for entry in due[:limit]]
+        new = [] if fresh is None else [entry for entry in due if entry.is_fresh(fresh.since)][: fresh.places]
+        claimed = [entry.claimed(worker, now, lease) for entry in shared_out(due, new, limit)]
         for entry in claimed:
             self._entries[entry.event_id] = entry
         return claimed

@@ -71,11 +71,18 @@ def _let_retries_die(connection: Connection) -> None:
         connection.execute(select(func.setval(serial, following, False)))
 
 
+def _index_what_is_new(connection: Connection) -> None:
+    if inspect(connection).has_table("outbox"):
+        columns = "destination_chain, state, available_at"
+        connection.execute(text(f"CREATE INDEX ix_outbox_never_claimed ON outbox ({columns}) WHERE fence = 0"))
+
+
 MIGRATIONS: Final[Sequence[Migration]] = (
     _index_the_order,
     _let_purposes_share_slots,
     _keep_slips_of_failures,
     _let_retries_die,
+    _index_what_is_new,
 )
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 

@@ -34,6 +34,7 @@ from bridge.records.outbox import (
     Dead,
     Delivered,
     Delivery,
+    FreshShare,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -41,10 +42,11 @@ from bridge.records.outbox import (
     Retry,
     apply_outcome,
     lease_expired,
+    shared_out,
 )
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import held_lanes, messages, outbox, outbox_failures
+from bridge.store.sql.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures
 
 _MESSAGES = messages.c.message_id == outbox.c.message_id
 _ENTRIES = select(*rows.ENTRY_COLUMNS).join(messages, _MESSAGES)
@@ -122,6 +124,7 @@ class SqlOutbox:
         now: float,
         lease: float,
         in_order: bool = False,
+        fresh: FreshShare | None = None,
     ) -> list[OutboxEntry]:
         now_here = {"destination": destination_chain, "now": now}
         terms = {**now_here, "worker": worker, "until": now + lease, "most": limit}
@@ -129,6 +132,12 @@ class SqlOutbox:
             expired = _found(connection, _EXPIRED, now_here)
             _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in expired}, now)
             claimed = _found(connection, _due(frozenset(gmps), accepts, in_order=in_order), terms)
+            if fresh is not None and len(claimed) == limit:  # else all that is due is among them
+                first = [entry for entry in claimed if entry.is_fresh(fresh.since)][: fresh.places]
+                if len(first) < fresh.places:
+                    query = _due(frozenset(gmps), accepts, in_order=in_order, only_fresh=True)
+                    first = _found(connection, query, {**terms, "most": fresh.places, "since": fresh.since})
+                claimed = shared_out(claimed, first, limit)
             if claimed:
                 connection.execute(_CLAIM, {**terms, "event_ids": [entry.event_id for entry in claimed]})
         return claimed
@@ -239,7 +248,7 @@ class SqlOutbox:
 
 
 @lru_cache(maxsize=64)
-def _due(gmps: frozenset[Gmp], accepts: Acceptance, *, in_order: bool) -> Select[Any]:
+def _due(gmps: frozenset[Gmp], accepts: Acceptance, *, in_order: bool, only_fresh: bool = False) -> Select[Any]:
     """What may be claimed and nobody else is changing, nor will before this transaction ends: as it is once it is claimed."""
     query = (
         _AS_CLAIMED.where(
@@ -255,7 +264,9 @@ def _due(gmps: frozenset[Gmp], accepts: Acceptance, *, in_order: bool) -> Select
         .limit(bindparam("most"))
         .with_for_update(of=outbox, skip_locked=True)
     )
-    return query.where(~_BEHIND_ANOTHER) if in_order else query
+    if in_order:
+        query = query.where(~_BEHIND_ANOTHER)
+    return query.where(NEVER_CLAIMED, outbox.c.available_at >= bindparam("since")) if only_fresh else query
 
 
 def _accepted(accepts: Acceptance) -> list[ColumnElement[bool]]:

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     event,
+    literal_column,
 )
 
 from bridge.records.outbox import TRANSITIONS
@@ -142,6 +143,18 @@ outbox = Table(
     Index(None, "created_at"),
     Index(None, "ordering_key", "sequence"),
     Index(None, "delivered_at"),
+)
+
+# Literal, since a database uses an index with a condition only where it sees that a query has it.
+NEVER_CLAIMED = outbox.c.fence == literal_column("0")
+
+Index(
+    "ix_outbox_never_claimed",
+    outbox.c.destination_chain,
+    outbox.c.state,  # always PENDING; without it, SQLite takes the index that has it and all else that waits
+    outbox.c.available_at,
+    sqlite_where=NEVER_CLAIMED,
+    postgresql_where=NEVER_CLAIMED,
 )
 
 outbox_failures = Table(
@@ -292,6 +305,26 @@ lane_changes = Table(
     Column("reason", Text, nullable=False),
     Column("changed_by", String, nullable=False),
     Column("changed_at", Double, nullable=False),
+)
+
+arrivals = Table(
+    "arrivals",  # delivered messages whose end is not known to be final
+    METADATA,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("next_at", Double, nullable=False),
+    Column("looks", Integer, nullable=False),
+    Column("problem", Text),
+    Column("ended_in", BigInteger),
+    Index(None, "chain_id", "next_at"),
+)
+
+arrival_cursors = Table(
+    "arrival_cursors",
+    METADATA,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
 )
 
 dead_letter_head = Table(

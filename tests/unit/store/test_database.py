@@ -17,7 +17,7 @@ from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import TRANSITIONS, OutboxState, Retry
 from bridge.records.retries import RetryState
 from bridge.store import SqlStore, open_dead_letters, open_store
-from bridge.store.sql.database import MIGRATIONS, Database
+from bridge.store.sql.database import Database
 from bridge.store.sql.dead_letter_tables import DEAD_LETTER_TABLES
 from tests.builders import BETA, message, observed_range, retry_request
 from tests.postgresql import Server
@@ -57,7 +57,7 @@ def test_what_was_written_is_there_after_opening_again(url: str) -> None:
 
 def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
     Database(url, migrations=[lambda _: None] * 7).close()
-    with pytest.raises(StoreVersionError, match=r"is of version 8.*reads up to version 5.*upgrade Waybill"):
+    with pytest.raises(StoreVersionError, match=r"is of version 8.*reads up to version 6.*upgrade Waybill"):
         open_store(url)
 
 
@@ -73,19 +73,20 @@ def test_a_store_of_an_older_version_is_migrated_once(url: str) -> None:
     assert seen == [0]
 
 
+ADDED = {"ix_outbox_ordering_key_sequence", "ix_outbox_never_claimed"}  # the outbox's later indexes
+
+
 def test_a_store_of_the_first_version_gets_what_later_ones_added(url: str) -> None:
     database = Database(url, migrations=[])
     with database.transaction() as connection:
         for index in inspect(connection).get_indexes("outbox"):
-            if index["column_names"] == ["ordering_key", "sequence"]:
+            if index["name"] in ADDED:
                 connection.execute(text(f"DROP INDEX {index['name']}"))
         connection.execute(text("ALTER TABLE outbox_failures DROP COLUMN slip"))
     database.close()
     database = Database(url)
     with database.reading() as connection:
-        assert ["ordering_key", "sequence"] in [
-            one["column_names"] for one in inspect(connection).get_indexes("outbox")
-        ]
+        assert {one["name"] for one in inspect(connection).get_indexes("outbox")} >= ADDED
         assert "slip" in [column["name"] for column in inspect(connection).get_columns("outbox_failures")]
     database.close()
 
@@ -94,7 +95,7 @@ def test_retries_of_an_older_store_are_kept_and_may_die_from_then_on(url: str) -
     older = SqlStore(url)
     older.retries.copy([retry_request(1), retry_request(2, message(2))], 2, now=50)
     older.close()
-    database = Database(url, migrations=MIGRATIONS[:4])
+    database = Database(url)
     with database.transaction() as connection:
         table = Table("retry_jobs", MetaData(), autoload_with=connection)
         kept = connection.execute(select(table)).mappings().all()
@@ -106,6 +107,7 @@ def test_retries_of_an_older_store_are_kept_and_may_die_from_then_on(url: str) -
         table.append_constraint(CheckConstraint("state IN ('OPEN', 'SENDING')", name="ck_retry_jobs_state"))
         table.create(connection)
         connection.execute(insert(table), [{key: row[key] for key in row if key != "held_by"} for row in kept])
+        connection.execute(text("DROP INDEX ix_outbox_never_claimed"))  # a later version added it
         connection.execute(text("UPDATE schema_version SET version = 4"))
     database.close()
     with closing(SqlStore(url)) as store:

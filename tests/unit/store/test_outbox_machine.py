@@ -19,6 +19,7 @@ from bridge.records.outbox import (
     Delivered,
     Delivery,
     ForbiddenTransitionError,
+    FreshShare,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -99,15 +100,32 @@ class OutboxMachine(RuleBasedStateMachine):
             if one.fence == 0:
                 self.states.pop(one.event_id, None)
 
-    @rule(worker=WORKERS, limit=st.integers(1, 4), gmps=st.sets(st.sampled_from(GMPS)))
-    def claim(self, worker: str, limit: int, gmps: set[Gmp]) -> None:
+    @rule(
+        worker=WORKERS,
+        limit=st.integers(0, 4),
+        gmps=st.sets(st.sampled_from(GMPS)),
+        fresh=st.builds(FreshShare, st.integers(0, 3), st.sampled_from([0.0, 4.0, 100.0])),  # ages in place of moments
+        in_order=st.booleans(),
+    )
+    def claim(self, worker: str, limit: int, gmps: set[Gmp], *, fresh: FreshShare, in_order: bool) -> None:
+        share = FreshShare(fresh.places, self.now - fresh.since)
+        waiting = self.claimable(gmps, in_order=in_order)
         held_before = {one.event_id: one for one in self.memory.outbox.listed(state=OutboxState.CLAIMED, limit=1000)}
         memory, sql = (
-            store.outbox.claim(worker=worker, destination_chain=BETA, gmps=gmps, limit=limit, now=self.now, lease=LEASE)
+            store.outbox.claim(
+                worker=worker,
+                destination_chain=BETA,
+                gmps=gmps,
+                limit=limit,
+                now=self.now,
+                lease=LEASE,
+                in_order=in_order,
+                fresh=share,
+            )
             for store in self.stores
         )
         assert memory == sql
-        assert len(memory) <= limit
+        self.has_shared_fairly(memory, waiting, limit, share)
         for entry in memory:
             assert entry.orphaned_at is None
             assert entry.available_at <= self.now
@@ -119,6 +137,33 @@ class OutboxMachine(RuleBasedStateMachine):
                 self.states[entry.event_id] = OutboxState.PENDING
             self.claims.append(entry.claim_held)
             self.holders[entry.event_id] = entry.claim_held
+
+    def claimable(self, gmps: set[Gmp], *, in_order: bool) -> list[OutboxEntry]:
+        """What a claim may give out, but for what expired leases bring: the longest due first, each behind all of its key."""
+        entries = sorted(self.memory.outbox.all(), key=lambda one: one.available_at)
+        due = [one for one in entries if one.is_claimable(self.now) and one.dispatch.gmp in gmps]
+        if not in_order:
+            return due
+        first: dict[str, str] = {}
+        for one in self.memory.outbox.all():
+            if one.state in (OutboxState.PENDING, OutboxState.CLAIMED) and one.orphaned_at is None:
+                first.setdefault(one.ordering_key, one.event_id)
+        return [one for one in due if first[one.ordering_key] == one.event_id]
+
+    def has_shared_fairly(
+        self, given: list[OutboxEntry], waiting: list[OutboxEntry], limit: int, share: FreshShare
+    ) -> None:
+        """Neither starves: live traffic has its places, and what it leaves goes to the others, the longest due first."""
+        fresh = [one.event_id for one in waiting if one.is_fresh(share.since)]
+        ids = [one.event_id for one in given]
+        assert len(ids) <= max(limit, min(len(fresh), share.places))
+        assert set(fresh[: share.places]) <= set(ids), "live traffic waits, and has not got its places"
+        assert [one.available_at for one in given] == sorted(one.available_at for one in given)
+        old = [one.event_id for one in waiting if one.event_id not in fresh]
+        missed = [one for one in old if one not in ids]
+        if missed:
+            assert len(ids) >= limit, "an old entry waits, and a place is empty"
+            assert old[: len(old) - len(missed)] == [one for one in old if one in ids], "an older one was passed over"
 
     @rule(data=st.data(), kind=st.sampled_from(["delivered", "retry", "dead"]))
     def finish(self, data: st.DataObject, kind: str) -> None:
