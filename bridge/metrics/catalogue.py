@@ -118,6 +118,20 @@ METRICS: Final = (
         "Does the store take what was done?",
         "Commits of ends of deliveries by this process since it started: success or failure.",
     ),
+    Metric(
+        "waybill_dedup_messages",
+        _GAUGE,
+        (),
+        "How full is the store?",
+        "Different messages that it tells from new ones: all that have a delivery which is not forgotten yet.",
+    ),
+    Metric(
+        "waybill_dedup_capacity_messages",
+        _GAUGE,
+        (),
+        "When is it full?",
+        "Messages that it is to know at once (`reliability.dedup_capacity`); then no new one is taken in.",
+    ),
     # transactions
     Metric(
         "waybill_transactions_total",

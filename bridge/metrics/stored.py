@@ -50,6 +50,8 @@ def add_stored(
     """
     names, figures = _Names(deployment), store.figures
     _add_outbox(samples, names, store.outbox.counts(), now)
+    samples.add("waybill_dedup_messages", store.outbox.seen())
+    samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
     slots = figures.slots()
     _add_nonces(samples, names, slots, figures, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +24,8 @@ class Reliability:
     policies: Mapping[Kind, RetryPolicy] = field(default_factory=lambda: DEFAULT_POLICIES)
     ttls: Mapping[Kind, int] = field(default_factory=lambda: RECOMMENDED_TTL)  # 0 is for ever
     dedup_window: float = 30 * 86_400  # for how long what was seen is remembered
+    dedup_capacity: int = 5_000_000  # messages that are remembered at once
+    messages_per_second: float = 1  # expected on average
     max_clock_skew: float = 5  # between this machine and any chain
     lock_ttl: float = 1_020  # for which a preemptive lock holds
     source_finality: float = 12  # until a message is final on its source
@@ -35,7 +38,7 @@ def reliable(values: Reliability) -> Reliability:
     Raises:
         PolicyError: some do not; the text names both values of each pair.
     """
-    problems = [*_window(values), *_locks(values), *_ttls(values)]
+    problems = [*_window(values), *_capacity(values), *_locks(values), *_ttls(values)]
     if problems:
         raise PolicyError("these settings contradict each other:\n" + "\n".join(f"  {text}" for text in problems))
     return values
@@ -59,6 +62,16 @@ def _window(values: Reliability) -> Iterator[str]:
         yield (
             f"dedup window is {values.dedup_window:g} s, and must be at least {needed:g} s: TTL of {kind.name} {ttl} s"
             f" + 2 × clock skew {values.max_clock_skew:g} s; else a duplicate could come after it was forgotten"
+        )
+
+
+def _capacity(values: Reliability) -> Iterator[str]:
+    needed = values.messages_per_second * values.dedup_window
+    if needed > values.dedup_capacity:
+        yield (
+            f"dedup capacity is {values.dedup_capacity} messages, and must be at least {math.ceil(needed)}:"
+            f" {values.messages_per_second:g} messages/s × dedup window {values.dedup_window:g} s; else new messages would"
+            " have to wait until old ones are forgotten"
         )
 
 

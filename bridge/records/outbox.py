@@ -384,6 +384,9 @@ class Outbox(Protocol):
         Their failures go with them; the messages and the nonces stay.
         """
 
+    def seen(self) -> int:
+        """How many different messages have entries: those that are told from new ones."""
+
     def entry(self, event_id: str) -> OutboxEntry | None:
         """One entry."""
 

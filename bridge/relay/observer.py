@@ -21,6 +21,7 @@ from bridge.records.observations import (
     ObservedRange,
 )
 from bridge.records.outbox import event_id_of
+from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
 from bridge.relay.reading import ROUTER_TOPICS, Findings, contradiction, interpret
 from bridge.supervision import Wakeup
@@ -43,6 +44,7 @@ class Observer:
         confirmations: int,
         finality: FinalityTag | None = None,
         block_range: int,
+        capacity: SeenCapacity,
         completeness: Completeness,
         found: Callable[[int], None],
     ) -> None:
@@ -58,6 +60,7 @@ class Observer:
             confirmations: blocks that must lie on top of one that is read.
             finality: what the chain itself must call that block besides.
             block_range: most blocks to read at once.
+            capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
             completeness: says when something was left out, so that the chain is read again.
             found: is told the destination of every new outbox entry.
         """
@@ -70,6 +73,7 @@ class Observer:
         self._confirmations = confirmations
         self._finality = finality
         self._block_range = block_range
+        self._capacity = capacity
         self._completeness = completeness
         self._found = found
         self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
@@ -182,12 +186,24 @@ class Observer:
             return False
         for text in findings.unmatched:
             _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
+        new = self._first_new(findings) if self._capacity.is_full() else None
+        if new is not None:  # it waits on the chain; what lies before it is recorded
+            if position is None and new > first:
+                await self._read(cursor, first, new - 1)
+            return False
         self._borne_out.clear()
         try:
             self._record(cursor, position or BlockRef.of(before), findings)
         except CursorMovedError as error:
             _log.debug("another relayer was faster", chain=self._chain.chain_id, reason=str(error))
         return True
+
+    def _first_new(self, findings: Findings) -> int | None:
+        """The block of the first message that the store does not know; None if it knows all of them."""
+        new = {one for one in findings.envelopes if self._observations.message(one) is None}
+        blocks = [one.block.number for one in findings.attempts if one.message_id in new]
+        blocks += [one.dispatch.block_number for one in findings.dispatches if one.dispatch.message_id in new]
+        return min(blocks, default=None)
 
     async def _contradictions(self, logs: Sequence[Log], transactions: Iterable[bytes]) -> list[str]:
         """Where receipts do not bear out the logs that something is made of.

@@ -15,6 +15,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records import Store
 from bridge.records.finality import ObservedFinality
+from bridge.relay.capacity import SeenCapacity
 from bridge.relay.commits import CommitStrategy
 from bridge.relay.completeness import Completeness
 from bridge.relay.confirmation import Confirmation
@@ -58,6 +59,7 @@ class Relay:
         self._settings = settings
         self._outbox = store.outbox
         self._clock = clock
+        self._capacity = SeenCapacity(store.outbox, settings.dedup_capacity, clock)
         validated(policies)
         self.observers = {
             deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
@@ -112,6 +114,7 @@ class Relay:
             confirmations=deployed.confirmations,
             finality=deployed.finality,
             block_range=self._settings.block_range,
+            capacity=self._capacity,
             completeness=completeness,
             found=self._wake,
         )

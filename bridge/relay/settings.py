@@ -34,6 +34,7 @@ class RelaySettings:
     guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender
     phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none
     retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them
+    dedup_capacity: int | None = None  # messages that the store knows at once; None is no limit
     block_range: int = 2_000  # blocks asked for at once when catching up
     compare: float = 60.0  # between two comparisons of what was found with what the routers have counted
     acceptance: Acceptance = EVERYTHING  # whose messages to deliver; the others are observed and wait

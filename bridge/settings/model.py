@@ -232,6 +232,7 @@ class Settings(BaseSettings):
             guarantees=choices(self.guarantees),
             phase_timeouts=self.phase_timeouts.model_dump(),
             retention=self.retention,
+            dedup_capacity=self.reliability.dedup_capacity,
             block_range=self.block_range,
             compare=self.compare,
             breaker=BreakerSettings(

@@ -65,6 +65,8 @@ class ReliabilityTable(Section):
     lock_ttl: float = Field(default=1_020.0, gt=0)
     source_finality: float = Field(default=12.0, ge=0)
     gmp_time: float = Field(default=10.0, ge=0)
+    dedup_capacity: int = Field(default=5_000_000, gt=0)  # messages that the store knows at once
+    messages_per_second: float = Field(default=1.0, gt=0)  # that this relayer is expected to see, on average
     ttls: dict[str, int] = Field(default={})  # changes to the recommended TTLs, by kind
 
     def values(self, policies: Mapping[Kind, RetryPolicy], dedup_window: float) -> Reliability:
@@ -73,6 +75,8 @@ class ReliabilityTable(Section):
             policies=policies,
             ttls={**RECOMMENDED_TTL, **{Kind[name.upper()]: ttl for name, ttl in self.ttls.items()}},
             dedup_window=dedup_window,
+            dedup_capacity=self.dedup_capacity,
+            messages_per_second=self.messages_per_second,
             max_clock_skew=self.max_clock_skew,
             lock_ttl=self.lock_ttl,
             source_finality=self.source_finality,

@@ -141,6 +141,18 @@ def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
         reliable(Reliability(ttls=ttls, dedup_window=609))
 
 
+@pytest.mark.requirement("OIP-51", "X-3")
+def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
+    reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
+    with pytest.raises(
+        PolicyError,
+        match=r"dedup capacity is 100000 messages, and must be at least 2592000: 1 messages/s × dedup window",
+    ):
+        reliable(Reliability(dedup_capacity=100_000, messages_per_second=1))
+    with pytest.raises(SettingsError, match=r"must be at least 5184000: 2 messages/s × dedup window 2\.592e\+06 s"):
+        Settings.load(reliability={"messages_per_second": 2})
+
+
 @pytest.mark.requirement("OIP-84", "OIP-85", "OIP-86", "OIP-145", "OIP-159", "X-2", "X-6")
 def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -> None:
     reliable(Reliability(lock_ttl=1_020))

@@ -125,6 +125,9 @@ class MemoryOutbox:
             self._failures.pop(entry.event_id, None)
         return len(oldest)
 
+    def seen(self) -> int:
+        return len({entry.dispatch.message_id for entry in self._entries.values()})
+
     def entry(self, event_id: str) -> OutboxEntry | None:
         return self._entries.get(event_id)
 

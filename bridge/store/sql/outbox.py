@@ -202,6 +202,10 @@ class SqlOutbox:
             connection.execute(delete(outbox).where(outbox.c.event_id.in_(ids)))
         return len(ids)
 
+    def seen(self) -> int:
+        with self._database.reading() as connection:
+            return connection.execute(select(func.count(outbox.c.message_id.distinct()))).scalar_one()
+
     def entry(self, event_id: str) -> OutboxEntry | None:
         found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))
         return found[0] if found else None

@@ -15,6 +15,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.records.errors import StoreMismatchError
 from bridge.records.outbox import OutboxState
 from bridge.relay import RelaySettings
+from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
 from bridge.relay.observer import Observer
 from bridge.simulation import SimulatedBridge, World
@@ -31,11 +32,19 @@ NOTHING = RelaySettings(gmps=frozenset())  # observes, delivers nothing
 class Observed:
     """A world whose first chain is observed step by step."""
 
-    def __init__(self, *, start_block: int = 0, block_range: int = 1_000, gmps: tuple[Gmp, ...] = GMPS) -> None:
+    def __init__(
+        self,
+        *,
+        start_block: int = 0,
+        block_range: int = 1_000,
+        gmps: tuple[Gmp, ...] = GMPS,
+        capacity: int | None = None,
+    ) -> None:
         self.world = World()
         self.chain = self.world.chains[ALPHA]
         self.store = MemoryStore()
         self.found: list[int] = []
+        self.capacity = capacity
         self.observer = self.another(start_block=start_block, block_range=block_range, gmps=gmps)
 
     def another(
@@ -57,6 +66,7 @@ class Observed:
             confirmations=CONFIRMATIONS,
             finality=finality,
             block_range=block_range,
+            capacity=SeenCapacity(self.store.outbox, self.capacity, self.world.clock),
             completeness=Completeness(
                 chain or self.chain, ROUTER_ADDRESS, [BETA], self.store.observations, self.world.clock, every=60
             ),

@@ -346,3 +346,17 @@ def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Stor
     store.outbox.finish([Delivered(again.claim_held, delivery())], NOW)
     assert identity(current(store, entry)) == before
     assert identity(store.outbox.replay(entry.event_id, "by hand", NOW)) == before
+
+
+@pytest.mark.requirement("OIP-51", "OIP-52")
+def test_a_message_counts_as_seen_once_until_its_last_delivery_is_forgotten(store: Store) -> None:
+    before, twice = store.outbox.seen(), message(9)
+    both = observed_range(twice, previous=block(10), position=block(11), gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
+    store.observations.record(both)
+    assert store.outbox.seen() == before + 1
+    claimed = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=10, now=10**10, lease=15)
+    for entry, left in zip([one for one in claimed if one.dispatch.message_id == twice.id], (1, 0), strict=True):
+        store.outbox.finish([Delivered(entry.claim_held, Delivery(block(7, "beta"), word("tx")))], 50)
+        store.outbox.confirm([entry.event_id], 50)
+        assert store.outbox.forget(60, 10) == 1
+        assert store.outbox.seen() == before + left

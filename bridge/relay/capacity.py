@@ -1,0 +1,46 @@
+"""How many messages the store is to know at once. Nothing is forgotten to make room: what is new waits on its chain."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from bridge.ports import Clock
+from bridge.records.outbox import Outbox
+
+_log = structlog.get_logger(__name__)
+
+_LOOK_EVERY: Final = 5.0  # seconds; what one range of blocks holds meanwhile may exceed the capacity
+
+
+class SeenCapacity:
+    """Shared by the observers of all chains. What was seen is in the store, so that no restart forgets it."""
+
+    def __init__(self, outbox: Outbox, capacity: int | None, clock: Clock) -> None:
+        """`capacity` is in messages; None is no limit."""
+        self._outbox = outbox
+        self._capacity = capacity
+        self._clock = clock
+        self._looked_at: float | None = None
+        self._is_full = False
+
+    def is_full(self) -> bool:
+        """Whether nothing new may be taken in now."""
+        now = self._clock.now()
+        if self._capacity is not None and (self._looked_at is None or now - self._looked_at >= _LOOK_EVERY):
+            self._look(self._capacity)
+            self._looked_at = now
+        return self._is_full
+
+    def _look(self, capacity: int) -> None:
+        seen, was_full = self._outbox.seen(), self._is_full
+        self._is_full = seen >= capacity
+        if self._is_full and not was_full:
+            _log.error(
+                "the store is full: no new message is taken in until old ones are forgotten",
+                seen=seen,
+                capacity=capacity,
+            )
+        elif was_full and not self._is_full:
+            _log.warning("the store has room again: new messages are taken in", seen=seen, capacity=capacity)
