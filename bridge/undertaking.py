@@ -16,7 +16,6 @@ from bridge.dlq.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webho
 from bridge.dlq.integrity import Verified, verify
 from bridge.dlq.parameters import OnChainParameters
 from bridge.keys import open_sealer
-from bridge.policies import guarantee_of
 from bridge.ports import Chain, Clock, TransientError
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import decode_envelope
@@ -98,13 +97,13 @@ def _promised(job: RetryJob, store: Store, settings: Settings) -> str | None:
     observed = store.observations.message(job.request.message_id)
     if observed is None:
         return None
-    promised = guarantee_of(observed.message, settings.retry_policies(), settings.relay().guarantees)
+    promised = settings.guarantee(observed.message)
     return spent_id(job.request.message_id, job.request.attempt) if promised.dlq_enabled else None
 
 
 def _had_to_be_buried(entry: OutboxEntry, settings: Settings) -> bool:
     message = decode_envelope(entry.dispatch.envelope).message
-    policy = guarantee_of(message, settings.retry_policies(), settings.relay().guarantees).policy
+    policy = settings.guarantee(message).policy
     return policy.dead_letter and entry.attempts >= (policy.max_attempts or 0)
 
 

@@ -11,6 +11,7 @@ from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created
 from bridge.connections import connected
 from bridge.explanation import Explanation, IndexLag, IndexView, explain, lag_of
+from bridge.policies import DeliveryGuarantee
 from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
@@ -25,6 +26,7 @@ class Found:
     deployment: Deployment
     message: Message
     explanation: Explanation
+    guarantee: DeliveryGuarantee  # that a relayer with this workspace's settings keeps
     id_matches: bool
 
 
@@ -54,7 +56,8 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         lags=lags,
         now=time.time(),
     )
-    return Found(deployment, message, explanation, id_matches=message.id == message_id)
+    guarantee = workspace.settings().guarantee(message)
+    return Found(deployment, message, explanation, guarantee, id_matches=message.id == message_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, Sent
 from bridge.connections import connected
 from bridge.explanation import GmpProgress, Stage
+from bridge.policies import DeliveryGuarantee
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -214,6 +215,7 @@ def message_value(found: Found) -> dict[str, Any]:
         "reason": explanation.reason,
         "next": explanation.next_action,
         "message": _message_value(message),
+        "guarantee": found.guarantee.value(),
         "gmps": [
             {
                 "gmp": progress.gmp.label,
@@ -257,6 +259,7 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
                 "state": explanation.status.value,
                 "reason": explanation.reason,
                 "next": explanation.next_action,
+                "promised": _promised(found.guarantee),
                 **_index_facts(found),
             }
         )
@@ -282,6 +285,15 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
         console.print()
         rows = [_row(progress) for progress in explanation.gmps]
         console.print(table(None, ["GMP", "stage", "attempts", "failed tries", "last error"], rows))
+
+
+def _promised(guarantee: DeliveryGuarantee) -> str:
+    """The document's fields in one line."""
+    given = guarantee.value()
+    given["ttlSeconds"] = given["ttlSeconds"] or "none"
+    given["maxRetries"] = "unlimited" if given["maxRetries"] is None else given["maxRetries"]
+    fields = (f"{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
+    return ", ".join(fields).removeprefix("semantics ")
 
 
 def _index_facts(found: Found) -> dict[str, str]:

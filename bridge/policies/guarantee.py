@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from bridge.policies.retries import RetryPolicy
 from bridge.protocol.message import Kind, Message
@@ -29,10 +29,20 @@ class IdempotencyStrategy(StrEnum):
 
 
 class Atomicity(StrEnum):
-    """Whether a message has phases with timeouts of their own."""
+    """Whether a message has phases with timeouts of their own.
+
+    A phase that takes too long ends in DELIVERY_TIMEOUT and is tried again within the message's retries. What the dApps of a
+    transaction over several chains then undo or complete is theirs: GUARANTEED and ALL_OR_NOTHING do not differ in here.
+    """
 
     BEST_EFFORT = "BEST_EFFORT"  # no: only its TTL counts
     GUARANTEED = "GUARANTEED"
+    ALL_OR_NOTHING = "ALL_OR_NOTHING"
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether phase timeouts apply."""
+        return self is not Atomicity.BEST_EFFORT
 
 
 RECOMMENDED_TTL: Final[Mapping[Kind, int]] = MappingProxyType(
@@ -60,7 +70,14 @@ HIGH_FREQUENCY_TRADING_TTL: Final = 5
 REGULATED_ASSET_TTL: Final = 600
 """Least seconds for messages about assets under a regulatory action, which may not expire in the middle of it."""
 
-_BEST_EFFORT: Final = frozenset({Kind.QUERY, Kind.ACK, Kind.HEARTBEAT})
+DEFAULT_ATOMICITY: Final[Mapping[Kind, Atomicity]] = MappingProxyType(
+    {
+        kind: Atomicity.BEST_EFFORT if kind in (Kind.QUERY, Kind.ACK, Kind.HEARTBEAT) else Atomicity.GUARANTEED
+        for kind in Kind
+    }
+)
+"""The level of each kind, unless the settings say otherwise."""
+
 _STATE_HASHED: Final = frozenset({Kind.STATE_SYNC, Kind.REGULATORY_ACTION, Kind.REGULATORY_ACTION_CRITICAL})
 
 
@@ -94,6 +111,20 @@ class DeliveryGuarantee:
     jitter: float  # share of a wait; beyond the document's fields
     atomicity: Atomicity
 
+    def value(self) -> dict[str, Any]:
+        """The document's fields by the document's names, for JSON."""
+        return {
+            "semantics": self.semantics.value,
+            "ttlSeconds": self.ttl_seconds,
+            "idempotencyStrategy": self.idempotency_strategy.value,
+            "requireAttestationCheck": self.require_attestation_check,
+            "maxRetries": self.max_retries,
+            "baseBackoffMs": self.base_backoff_ms,
+            "maxBackoffMs": self.max_backoff_ms,
+            "dlqEnabled": self.dlq_enabled,
+            "atomicity": self.atomicity.value,
+        }
+
     @property
     def policy(self) -> RetryPolicy:
         """The retries that keep it."""
@@ -113,16 +144,12 @@ def resolve_ttl(sender_ttl: int, asset_minimum: int | None) -> int:
     return max(sender_ttl, asset_minimum)
 
 
-def atomicity_of(kind: Kind) -> Atomicity:
-    """Whether messages of a kind have phases."""
-    return Atomicity.BEST_EFFORT if kind in _BEST_EFFORT else Atomicity.GUARANTEED
-
-
 def guarantee_of(
     message: Message,
     policies: Mapping[Kind, RetryPolicy],
     chosen: Mapping[bytes, RetryChoice] | None = None,
     *,
+    atomicity: Mapping[Kind, Atomicity] = DEFAULT_ATOMICITY,
     asset_minimum: int | None = None,
     attested_origin: bool = False,
 ) -> DeliveryGuarantee:
@@ -133,6 +160,7 @@ def guarantee_of(
         policies: the table by kind.
         chosen: what senders chose instead, by message id or by sender (32 bytes); the id goes first. A critical regulatory
             action is retried without end and never a dead letter, whatever anybody chose.
+        atomicity: the level of each kind.
         asset_minimum: least TTL of the asset's class, in seconds; None if no policy applies.
         attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
     """
@@ -150,7 +178,7 @@ def guarantee_of(
         max_backoff_ms=policy.cap * _MILLISECONDS,
         dlq_enabled=policy.dead_letter,
         jitter=policy.jitter,
-        atomicity=atomicity_of(message.kind),
+        atomicity=atomicity[message.kind],
     )
 
 

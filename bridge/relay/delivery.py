@@ -264,11 +264,12 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivery:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
-        async with timed(Phase.ATTEST, entry.kind, self._settings.phase_timeouts):
+        atomicity = self._settings.atomicity[entry.kind]
+        async with timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
             attestation = await _attestation(adapter, dispatch)
         while True:
             try:
-                async with timed(Phase.DELIVER, entry.kind, self._settings.phase_timeouts):
+                async with timed(Phase.DELIVER, atomicity, self._settings.phase_timeouts):
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
                 await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import StrEnum
 
-from bridge.policies.guarantee import Atomicity, atomicity_of
+from bridge.policies.guarantee import Atomicity
 from bridge.ports import TransientError
-from bridge.protocol.message import Kind
 
 
 class Phase(StrEnum):
@@ -29,13 +28,13 @@ class DeliveryTimeoutError(TransientError):
 
 
 @asynccontextmanager
-async def timed(phase: Phase, kind: Kind, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
-    """Limits what is done inside, unless messages of that kind are best effort or the phase has no timeout.
+async def timed(phase: Phase, atomicity: Atomicity, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
+    """Limits what is done inside, unless the message is best effort or the phase has no timeout.
 
     Raises:
         DeliveryTimeoutError: the phase took longer.
     """
-    seconds = None if atomicity_of(kind) is Atomicity.BEST_EFFORT else timeouts.get(phase)
+    seconds = timeouts.get(phase) if atomicity.has_phases else None
     timer = asyncio.timeout(seconds)
     try:
         async with timer:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bridge.policies.guarantee import RetryChoice
+from bridge.policies.guarantee import DEFAULT_ATOMICITY, Atomicity, RetryChoice
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
 from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.relay.breaker import BreakerSettings
 from bridge.relay.commits import CommitSettings
@@ -32,6 +33,7 @@ class RelaySettings:
     commits: CommitSettings = field(default_factory=CommitSettings)
     ordering: Ordering = Ordering.SKIP
     guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender
+    atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
     phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none
     retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them
     dedup_capacity: int | None = None  # messages that the store knows at once; None is no limit

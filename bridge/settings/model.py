@@ -20,11 +20,12 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bridge.chains import EndpointPolicy
-from bridge.policies import DEFAULT_POLICIES, PolicyError, RetryPolicy, validated
+from bridge.policies import DEFAULT_POLICIES, DeliveryGuarantee, PolicyError, RetryPolicy, guarantee_of, validated
+from bridge.policies.guarantee import DEFAULT_ATOMICITY, Atomicity
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
+from bridge.protocol.message import Kind, Message
 from bridge.records.acceptance import Acceptance
 from bridge.recovery import PropagationSettings, RecoverySettings
 from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
@@ -104,6 +105,10 @@ class Settings(BaseSettings):
     guarantees: dict[str, GuaranteeTable] = Field(
         default={}, description="what messages are promised instead, by sender or message id"
     )
+    atomicity: dict[str, Atomicity] = Field(
+        default={},
+        description="by kind, what differs: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING have",
+    )
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
@@ -164,6 +169,14 @@ class Settings(BaseSettings):
         _policy_table(policies)
         return policies
 
+    @field_validator("atomicity")
+    @classmethod
+    def _names_kinds(cls, atomicity: dict[str, Atomicity]) -> dict[str, Atomicity]:
+        if unknown := [repr(name) for name in atomicity if name.upper() not in Kind.__members__]:
+            known = ", ".join(Kind.__members__).lower()
+            raise ValueError(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
+        return atomicity
+
     @field_validator("guarantees")
     @classmethod
     def _names_messages(cls, guarantees: dict[str, GuaranteeTable]) -> dict[str, GuaranteeTable]:
@@ -214,6 +227,13 @@ class Settings(BaseSettings):
         """The table of policies with the changes applied."""
         return _policy_table(self.policies)
 
+    def _atomicity(self) -> Mapping[Kind, Atomicity]:
+        return {**DEFAULT_ATOMICITY, **{Kind[name.upper()]: level for name, level in self.atomicity.items()}}
+
+    def guarantee(self, message: Message) -> DeliveryGuarantee:
+        """What a relayer with these settings promises for one message, and keeps."""
+        return guarantee_of(message, self.retry_policies(), choices(self.guarantees), atomicity=self._atomicity())
+
     def relay(self) -> RelaySettings:
         """What the relay needs of these."""
         return RelaySettings(
@@ -230,6 +250,7 @@ class Settings(BaseSettings):
             ),
             ordering=self.ordering,
             guarantees=choices(self.guarantees),
+            atomicity=self._atomicity(),
             phase_timeouts=self.phase_timeouts.model_dump(),
             retention=self.retention,
             dedup_capacity=self.reliability.dedup_capacity,

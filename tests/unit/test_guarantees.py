@@ -222,14 +222,26 @@ class Hanging(SimulatedAdapter):
 
 
 @pytest.mark.requirement("OIP-29", "OIP-31", "OIP-32", "OIP-144", "OIP-150")
-@pytest.mark.parametrize(("kind", "codes"), [(Kind.STATE_SYNC, {"DELIVERY_TIMEOUT"}), (Kind.QUERY, set())])
+@pytest.mark.parametrize(
+    ("kind", "changed", "codes"),
+    [
+        (Kind.STATE_SYNC, None, {"DELIVERY_TIMEOUT"}),
+        (Kind.STATE_SYNC, Atomicity.BEST_EFFORT, set()),
+        (Kind.QUERY, None, set()),
+        (Kind.QUERY, Atomicity.GUARANTEED, {"DELIVERY_TIMEOUT"}),
+        (Kind.QUERY, Atomicity.ALL_OR_NOTHING, {"DELIVERY_TIMEOUT"}),
+    ],
+)
 @in_virtual_time
 async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_effort(
-    kind: Kind, codes: set[str]
+    kind: Kind, changed: Atomicity | None, codes: set[str]
 ) -> None:
     world, store = World(), MemoryStore()
     world.start()
-    bridge = SimulatedBridge(world, store, relaying=RelaySettings(phase_timeouts={"attest": 7.0, "deliver": 60.0}))
+    settings = Settings.load(
+        phase_timeouts={"attest": 7.0, "deliver": 60.0}, atomicity={kind.name.lower(): changed} if changed else {}
+    )
+    bridge = SimulatedBridge(world, store, relaying=settings.relay())
     for deliveries in bridge.relay.deliveries.values():
         deliveries._adapters = {gmp: Hanging(gmp, world.chains) for gmp in GMPS}
     async with running(bridge):
@@ -239,7 +251,34 @@ async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_eff
         history = store.outbox.failures(entry.event_id)
     assert {one.failure.code for one in history} == codes
     assert all("phase attest did not end within 7 s" in one.failure.message for one in history)
-    assert guarantee_of(sent.message, DEFAULT_POLICIES).atomicity is (
-        Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT
-    )
+    promised = settings.guarantee(sent.message).atomicity
+    assert promised is (changed or (Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT))
     await world.stop()
+
+
+def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no kind of message"):
+        Settings.load(atomicity={"gossip": "GUARANTEED"})
+    with pytest.raises(SettingsError, match="ALL_OR_NOTHING"):
+        Settings.load(atomicity={"query": "HALF"})
+
+
+@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25")
+def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
+    sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=120)
+    settings = Settings.load(
+        policies={"lock_management": {"max_retries": 5, "cap": 20}},
+        guarantees={f"0x{sent.sender.hex()}": {"base": 2, "dead_letter": False}},
+        atomicity={"lock_management": "ALL_OR_NOTHING"},
+    )
+    assert settings.guarantee(sent).value() == {
+        "semantics": "AT_LEAST_ONCE",
+        "ttlSeconds": 120,
+        "idempotencyStrategy": "MESSAGE_ID_PLUS_NONCE",
+        "requireAttestationCheck": False,
+        "maxRetries": 5,
+        "baseBackoffMs": 2_000,
+        "maxBackoffMs": 20_000,
+        "dlqEnabled": False,
+        "atomicity": "ALL_OR_NOTHING",
+    }
