@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,7 +13,7 @@ from typing import Final
 Lane = tuple[int, int]
 """Source and destination chain."""
 
-_LARGEST_SET: Final = 5  # GMPs in a set that is looked at
+_MOST_IN_SETS: Final = 5  # GMPs of which sets are made: 16 would make 65,535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,17 +155,25 @@ def stages(deliveries: Iterable[Delivery]) -> list[Stage]:
     ]
 
 
+def gmps_in_sets(deliveries: Iterable[Delivery]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The GMPs of which `alternatives` makes sets, those that took the most messages, and those that it leaves out."""
+    taken = Counter(gmp for received in _by_message(deliveries).values() for gmp in received[0].dispatched)
+    order = sorted(taken, key=lambda gmp: (-taken[gmp], gmp))
+    return tuple(sorted(order[:_MOST_IN_SETS])), tuple(sorted(order[_MOST_IN_SETS:]))
+
+
 def alternatives(
     deliveries: Iterable[Delivery], gas_paid: Mapping[tuple[bytes, int], int] | None = None
 ) -> list[Alternative]:
-    """What every smaller set of the GMPs in use would have cost and gained, the smallest first.
+    """What every smaller set of the GMPs in use, of `gmps_in_sets`, would have cost and gained, the smallest first.
 
     Args:
         deliveries: of some messages, all that there are of each.
         gas_paid: wei by message and GMP, where the chains were asked for it.
     """
-    messages = list(_by_message(deliveries).values())
-    gmps = sorted({gmp for received in messages for gmp in received[0].dispatched})[:_LARGEST_SET]
+    known = list(deliveries)
+    messages = list(_by_message(known).values())
+    gmps, _ = gmps_in_sets(known)
     found = []
     for size in range(1, len(gmps) + 1):
         for chosen in combinations(gmps, size):

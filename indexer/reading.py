@@ -252,9 +252,19 @@ class IndexReader:
             """
         )
         return {
-            (row["gmp"], (row["source_chain"], row["destination_chain"]), _day(row["day"])): row["number"]
+            (row["gmp"], (row["source_chain"], row["destination_chain"]), day_of(row["day"])): row["number"]
             for row in rows
         }
+
+    def let_go(self) -> int:
+        """How many messages the store has let go of: the lake has them."""
+        with self._engine.connect() as connection:
+            return connection.scalar(select(_sum(tables.pruned_lanes.c.messages))) or 0
+
+    def ids(self) -> list[bytes]:
+        """Of the messages that the store has."""
+        with self._engine.connect() as connection:
+            return list(connection.scalars(select(tables.messages.c.message_id)))
 
     def _orphans(self, rest: str, limit: int = 1, offset: int = 0, **arguments: Any) -> list[MessageRecord]:
         rows = self._rows(
@@ -288,7 +298,8 @@ def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
 
 
-def _day(number: int) -> str:
+def day_of(number: int) -> str:
+    """The date (UTC) of a day counted from 1970."""
     return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
 
 

@@ -48,7 +48,8 @@ class Report:
     """The whole index in figures.
 
     Attributes:
-        messages: routed, and not taken back by a reorg.
+        messages: routed, and not taken back by a reorg; with those that the store has let go of, as all counts are.
+        not_counted: messages that the store has let go of before the lake's tables had them; in no figure.
         executed_twice: must be 0.
         lost: neither executed, nor ended, nor waiting within the deadline, nor executable.
         execution_failures_recovered: executed after the recipient had failed.
@@ -58,6 +59,7 @@ class Report:
         stages: latencies by lane and stage; of the newest messages only, like what follows.
         shares: what each GMP contributed.
         alternatives: what smaller sets of GMPs would have cost and gained.
+        left_out: GMPs of which no sets were made, since there are too many of them.
         duplicates_by_day: deliveries that changed nothing, by GMP, lane and day (UTC).
         health: how GMPs did of late, by lane, the healthiest first.
         costs: what each GMP's deliveries cost; empty unless the chains were asked, as is what follows.
@@ -66,6 +68,7 @@ class Report:
 
     chains: tuple[ChainRecord, ...]
     messages: int
+    not_counted: int
     executed: int
     executed_twice: int
     lost: int
@@ -81,6 +84,7 @@ class Report:
     stages: tuple[Stage, ...]
     shares: tuple[GmpShare, ...]
     alternatives: tuple[Alternative, ...]
+    left_out: tuple[int, ...]
     duplicates_by_day: dict[tuple[int, Lane, str], int]
     health: tuple[GmpHealth, ...]
     costs: tuple[GmpCost, ...]

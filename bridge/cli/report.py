@@ -40,13 +40,14 @@ def report(
     Example: waybill report --html report.html
     """
     from indexer.jobs.costs import costs_of
+    from indexer.jobs.let_go import let_go
     from indexer.jobs.page import report_page
     from indexer.jobs.report import make_report
 
     workspace = Workspace.of(network)
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
     with open_index(workspace) as index:
-        found = make_report(index, ask)
+        found = make_report(index, ask, let_go(index, workspace.lake))
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
     if html:
@@ -59,6 +60,7 @@ def report(
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:
     return {
         "messages": found.messages,
+        "not_counted": found.not_counted,
         "executed": found.executed,
         "executed_twice": found.executed_twice,
         "lost": found.lost,
@@ -85,6 +87,7 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
         "stages": [asdict(stage) for stage in found.stages],
         "shares": [asdict(share) for share in found.shares],
         "alternatives": [asdict(alternative) for alternative in found.alternatives],
+        "alternatives_without": list(found.left_out),
         "health": [asdict(one) for one in found.health],
         "costs": [asdict(cost) for cost in found.costs],
         "fees": [asdict(fee) for fee in found.fees],
@@ -120,6 +123,10 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
             }
         )
     )
+    if value["not_counted"]:
+        console.print(
+            f"{value['not_counted']} messages, let go of by the store, are in no figure: `waybill index tables` has the lake count them"
+        )
     rows = [[gmp, *(str(count) for count in counts.values())] for gmp, counts in value["per_gmp"].items()]
     if rows:
         console.print()
@@ -183,6 +190,8 @@ def _draw_redundancy(console: Console, value: dict[str, Any]) -> None:
             ],
         ),
     )
+    if value["alternatives_without"]:
+        console.print(f"no sets were made with {_gmps(value['alternatives_without'])}: there are too many GMPs")
     for title, columns, rows in whats:
         if rows:
             console.print()

@@ -32,6 +32,8 @@ _HEAD: Final = (
     f"<style>{_STYLE}</style></head><body>"
 )
 
+_MAKE_TABLES: Final = "<code>waybill index tables</code> has the lake count them"
+
 _BAR: Final = 22  # pixels from one bar to the next
 _LEFT: Final = 130
 _WIDTH: Final = 640
@@ -51,9 +53,14 @@ def report_page(report: Report, chain: Named, now: float) -> str:
     parts = [
         f"<h1>Waybill</h1><p>{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC · all times are block times</p>",
         _facts(report),
+        *(
+            [f"<p>{report.not_counted} messages, let go of by the store, are in no figure: {_MAKE_TABLES}.</p>"]
+            * bool(report.not_counted)
+        ),
         _section(
             "Latency, in seconds from the route",
-            "Bars: median (dark) and 95th percentile, by lane and stage.",
+            "Bars: median (dark) and 95th percentile, by lane and stage, of the newest messages that the store has. When a message "
+            "was attested, and when its execution became final, is recorded nowhere: these two stages have no figures.",
             _bars([(f"{_lane(one, chain)} {one.stage}", one.p50, one.p95) for one in report.stages]),
             _stage_table(report.stages, chain),
         ),
@@ -91,7 +98,8 @@ def _redundancy(report: Report, chain: Named) -> list[str]:
         ),
         _section(
             "What other sets of GMPs would have cost and gained",
-            "For the messages that went over all GMPs of a set: how they would have done with these alone.",
+            "For the messages that went over all GMPs of a set: how they would have done with these alone."
+            + (f" No sets were made with {' and '.join(map(_gmp, report.left_out))}." if report.left_out else ""),
             "",
             _alternative_table(report.alternatives),
         ),

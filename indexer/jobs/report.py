@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
-from indexer.analytics import alternatives, gmp_shares, percentile, stages
+from indexer.analytics import alternatives, gmp_shares, gmps_in_sets, percentile, stages
 from indexer.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
 from indexer.health import gmp_health
+from indexer.jobs.let_go import NOTHING, LetGo
 from indexer.reading import IndexReader
 from indexer.records import GmpCounts, Report, RetryCounts
 
@@ -22,22 +25,24 @@ AskCosts = Callable[[Mapping[int, Sequence[bytes]]], Costs]
 """Tells what transactions cost, by chain; see `indexer.jobs.costs`."""
 
 
-def make_report(reader: IndexReader, ask_costs: AskCosts | None = None) -> Report:
+def make_report(reader: IndexReader, ask_costs: AskCosts | None = None, gone: LetGo = NOTHING) -> Report:
     """Counts what the index knows.
 
     Args:
         reader: of the index.
         ask_costs: asks the chains what the newest messages' transactions cost, which the index does not know.
+        gone: what the store has let go of.
     """
-    totals = reader.totals()
-    by_status = reader.counts_by_status()
-    latencies = reader.latencies()
+    totals = Counter(reader.totals()) + Counter(gone.totals)
+    by_status = dict(Counter(reader.counts_by_status()) + Counter(gone.by_status))
+    latencies = sorted([*reader.latencies(), *gone.latencies])
     deliveries = reader.deliveries(_MOST_DELIVERIES if ask_costs is None else _MOST_ASKED_FOR)
     costs = {} if ask_costs is None else ask_costs(transactions_of(deliveries))
     paid = None if ask_costs is None else {key: wei for key, (_, wei) in paid_for(deliveries, costs).items()}
     return Report(
         chains=tuple(reader.chains()),
         messages=totals["messages"],
+        not_counted=gone.missing,
         executed=totals["executed"],
         executed_twice=totals["executed_twice"],
         lost=sum(by_status.get(status, 0) for status in _LOST),
@@ -48,23 +53,32 @@ def make_report(reader: IndexReader, ask_costs: AskCosts | None = None) -> Repor
             executed=totals["retries_executed"],
         ),
         duplicates_absorbed=totals["duplicates"],
-        late_receipts=reader.late_receipts(),
+        late_receipts=reader.late_receipts() + gone.late_receipts,
         execution_failures_recovered=totals["recovered"],
         divergences=tuple(reader.divergences()),
-        per_gmp={
-            gmp: GmpCounts(**{field.name: sums[field.name] for field in fields(GmpCounts)})
-            for gmp, sums in reader.gmp_totals().items()
-        },
+        per_gmp=_per_gmp(reader.gmp_totals(), gone),
         latency_p50_ms=_milliseconds(latencies, 0.50),
         latency_p95_ms=_milliseconds(latencies, 0.95),
         stages=tuple(stages(deliveries)),
         shares=tuple(gmp_shares(deliveries)),
         alternatives=tuple(alternatives(deliveries, paid)),
-        duplicates_by_day=reader.duplicates_by_day(),
+        left_out=gmps_in_sets(deliveries)[1],
+        duplicates_by_day=dict(Counter(reader.duplicates_by_day()) + Counter(gone.duplicates_by_day)),
         health=tuple(gmp_health(reader.dispatches(_MOST_DELIVERIES))),
         costs=tuple(gmp_costs(deliveries, costs)),
         fees=tuple(fees_paid(deliveries, costs)),
     )
+
+
+def _per_gmp(kept: Mapping[Gmp, Mapping[str, int]], gone: LetGo) -> dict[Gmp, GmpCounts]:
+    names = [one.name for one in fields(GmpCounts)]
+    known = {gmp for gmp in Gmp if gmp in kept or gmp.value in gone.per_gmp}
+    return {
+        gmp: GmpCounts(
+            **{name: kept.get(gmp, {}).get(name, 0) + gone.per_gmp.get(gmp.value, {}).get(name, 0) for name in names}
+        )
+        for gmp in sorted(known)
+    }
 
 
 def _milliseconds(ascending: Sequence[int], share: float) -> float | None:

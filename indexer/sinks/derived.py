@@ -86,3 +86,11 @@ class DerivedTable:
 
     def _table(self) -> DeltaTable:
         return DeltaTable(self.folder.root, storage_options=self.folder.options)
+
+
+def files_of_table(folder: Place) -> list[str]:
+    """The files of such a table's newest version; none where there is no table."""
+    with explained(folder):
+        if not DeltaTable.is_deltatable(folder.root, folder.options):
+            return []
+        return DeltaTable(folder.root, storage_options=folder.options).file_uris()

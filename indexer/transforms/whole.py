@@ -60,7 +60,7 @@ def write_whole(name: str, parts: Mapping[str, Part], noted: Noted, target: Plac
     Returns:
         Of the file what `indexer.transforms.bucketed.write_rows` says; of an empty table too, so that it can be read like others.
     """
-    with _opened(parts) as connection:
+    with opened(parts) as connection:
         if name == "lanes":
             text = query("lanes", messages="messages", receipts="receipts")
         else:
@@ -69,7 +69,7 @@ def write_whole(name: str, parts: Mapping[str, Part], noted: Noted, target: Plac
 
 
 @contextmanager
-def _opened(parts: Mapping[str, Part]) -> Iterator[duckdb.DuckDBPyConnection]:
+def opened(parts: Mapping[str, Part]) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that knows each part by its name."""
     with duckdb.connect() as connection:
         for name, part in parts.items():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.analytics import Delivery, alternatives, gmp_shares, percentile, stages
+from indexer.analytics import Delivery, alternatives, gmp_shares, gmps_in_sets, percentile, stages
 from indexer.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
 from indexer.health import NEWEST, Dispatch, gmp_health
 from indexer.jobs.page import report_page
@@ -80,6 +80,14 @@ def test_a_smaller_set_shows_what_it_would_have_cost_and_gained() -> None:
     everything = found[(1, 2, 3), 2]
     assert (everything.reached, everything.saved) == (2, 0)
     assert ((1,), 2) not in found
+
+
+def test_with_more_gmps_than_sets_are_made_of_the_most_used_count_and_the_others_are_named() -> None:
+    six = [delivery(1, gmp, gmp, dispatched=frozenset(range(1, 7))) for gmp in range(1, 7)]
+    six += [delivery(2, 6, 1, dispatched=frozenset({2, 3, 4, 5, 6}))]
+    assert gmps_in_sets(six) == ((2, 3, 4, 5, 6), (1,))
+    assert {gmp for one in alternatives(six) for gmp in one.gmps} == {2, 3, 4, 5, 6}
+    assert gmps_in_sets(THREE) == ((1, 2, 3), ())
 
 
 ALL_COST = {

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
+from bridge.protocol.status import Status
+from indexer.jobs.let_go import let_go
 from indexer.jobs.maintain import maintain
+from indexer.jobs.report import make_report
+from indexer.jobs.tables import write_tables
 from indexer.reading import IndexReader
 from indexer.settings import IndexFolder, IndexSettings
 from indexer.sinks import tables
@@ -205,3 +209,27 @@ def test_pruned_messages_are_counted_once_however_often_they_come_back(world: Wo
     prune(world.store.engine, START + 30_000)
     (row,) = contents(world.store, tables.pruned_lanes)["pruned_lanes"]
     assert row[-1] == OLD
+
+
+def test_the_report_counts_what_the_store_has_let_go_of_once_the_tables_of_the_lake_have_it(world: World) -> None:
+    with IndexReader(f"sqlite:///{world.folder / 'index.db'}") as reader:
+        before = make_report(reader)
+        prune(world.store.engine, START + 3)
+        without = make_report(reader, gone=let_go(reader, world.lake.place))
+        assert (without.messages, without.not_counted) == (len(SENT) - 3, 3)
+        write_tables(world.store.engine, world.lake)
+        prune(world.store.engine, START + 10_000)
+        world.beta.mine(received(SENT[3], 2), time=START + 20_000)
+        world.index()  # which brings one back
+        after = make_report(reader, gone=let_go(reader, world.lake.place))
+    assert (
+        (after.messages, after.executed, after.not_counted)
+        == (before.messages, before.executed, 0)
+        == (len(SENT), OLD, 0)
+    )
+    assert after.late_receipts == before.late_receipts + 1
+    assert (after.latency_p50_ms, after.latency_p95_ms) == (before.latency_p50_ms, before.latency_p95_ms)
+    assert after.by_status[Status.EXECUTED] == before.by_status[Status.EXECUTED] == OLD
+    assert {gmp: counts.dispatched for gmp, counts in after.per_gmp.items()} == {
+        gmp: counts.dispatched for gmp, counts in before.per_gmp.items()
+    }
