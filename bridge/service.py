@@ -82,6 +82,7 @@ class Bridge:
             settings.relay(),
             acceptance=settings.acceptance(deployment),
             spend_limits=settings.lane_limits(deployment),
+            asset_classes=settings.classes(deployment),
             agreeing=frozenset(
                 chain_id for chain_id, policy in settings.endpoint_policies(deployment).items() if policy.agreement > 1
             ),

@@ -12,6 +12,7 @@ from bridge.client import Client, Created
 from bridge.connections import connected
 from bridge.explanation import Explanation, IndexLag, IndexView, explain, lag_of
 from bridge.policies import DeliveryGuarantee
+from bridge.policies.asset_classes import AssetClass, undercut
 from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
@@ -27,6 +28,7 @@ class Found:
     message: Message
     explanation: Explanation
     guarantee: DeliveryGuarantee  # that a relayer with this workspace's settings keeps
+    undercut: AssetClass | None  # the class of assets whose minimum TTL it was routed below
     id_matches: bool
 
 
@@ -56,8 +58,15 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         lags=lags,
         now=time.time(),
     )
-    guarantee = workspace.settings().guarantee(message)
-    return Found(deployment, message, explanation, guarantee, id_matches=message.id == message_id)
+    settings = workspace.settings()
+    return Found(
+        deployment,
+        message,
+        explanation,
+        settings.guarantee(message),
+        undercut(message, settings.classes(deployment)),
+        id_matches=message.id == message_id,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,7 @@ def message_value(found: Found) -> dict[str, Any]:
         "next": explanation.next_action,
         "message": _message_value(message),
         "guarantee": found.guarantee.value(),
+        "belowAssetClass": {"name": found.undercut.name, "minTtl": found.undercut.min_ttl} if found.undercut else None,
         "gmps": [
             {
                 "gmp": progress.gmp.label,
@@ -260,6 +261,7 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
                 "reason": explanation.reason,
                 "next": explanation.next_action,
                 "promised": _promised(found.guarantee),
+                **_undercut(found),
                 **_index_facts(found),
             }
         )
@@ -294,6 +296,16 @@ def _promised(guarantee: DeliveryGuarantee) -> str:
     given["maxRetries"] = "unlimited" if given["maxRetries"] is None else given["maxRetries"]
     fields = (f"{name} {str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items())
     return ", ".join(fields).removeprefix("semantics ")
+
+
+def _undercut(found: Found) -> dict[str, str]:
+    """That it was routed to live shorter than its class of assets demands, if so: nobody can change that any more."""
+    if found.undercut is None:
+        return {}
+    demanded = f"{found.undercut.min_ttl} s of asset class {found.undercut.name}"
+    return {
+        "TTL": f"{found.message.ttl} s, less than the {demanded}: route through `waybill send` or a client with the classes"
+    }
 
 
 def _index_facts(found: Found) -> dict[str, str]:

@@ -82,7 +82,7 @@ async def _route(
     """Sends, and waits so many seconds for the execution; None waits for nothing."""
     (origin, target), deployment = lane, workspace.deployment()
     async with connected(deployment, workspace.settings(), [origin.chain_id, target.chain_id]) as chains:
-        client = Client(deployment, chains, account)
+        client = Client(deployment, chains, account, workspace.settings().classes(deployment))
         sent = await client.route(origin.chain_id, request)
         if patience is None:
             return sent, None
@@ -142,6 +142,7 @@ def _print(
         "sender": from_bytes32(message.sender),
         "recipient": from_bytes32(message.recipient),
         "nonce": message.nonce,
+        "ttl": message.ttl,
         "quorum": message.quorum,
         "gmps": sorted(gmp.label for gmp in sent.gmps),
         "failed": sorted(gmp.label for gmp in sent.failed),
@@ -156,6 +157,8 @@ def _print(
         "fee": f"{sent.fee} wei",
         "transaction": f"0x{sent.receipt.transaction_hash.hex()}",
     }
+    if message.ttl:
+        lines["expires after"] = f"{message.ttl} s"
     if sent.failed:
         lines["refused by"] = f"{', '.join(value['failed'])}; their fee came back"
     if reached is not None and reached.executed:

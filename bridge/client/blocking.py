@@ -12,6 +12,7 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.client.requests import RouteRequest, Sent
 from bridge.client.routing import Client
+from bridge.policies.asset_classes import AssetClass
 from bridge.ports import Chain, Receipt
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -28,8 +29,15 @@ class BlockingClient:
     Every method is the one of `Client` with that name, and raises the same.
     """
 
-    def __init__(self, deployment: Deployment, open_chains: OpenChains, account: LocalAccount | None = None) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        open_chains: OpenChains,
+        account: LocalAccount | None = None,
+        asset_classes: Sequence[AssetClass] = (),
+    ) -> None:
         """Connects to nothing yet; without an account it only reads."""
+        self._asset_classes = asset_classes
         self._deployment = deployment
         self._open_chains = open_chains
         self._account = account
@@ -122,4 +130,4 @@ class BlockingClient:
 
     async def _open(self) -> Client:
         chains = await self._stack.enter_async_context(self._open_chains(self._deployment))
-        return Client(self._deployment, chains, self._account)
+        return Client(self._deployment, chains, self._account, self._asset_classes)

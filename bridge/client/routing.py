@@ -12,6 +12,8 @@ from eth_account.signers.local import LocalAccount
 from bridge.client.arrival import refuse_short_ttl
 from bridge.client.requests import Created, FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
 from bridge.client.transactions import transact
+from bridge.policies.asset_classes import AssetClass, class_of
+from bridge.policies.guarantee import resolve_ttl
 from bridge.ports import Call, CallRevertedError, Chain, Receipt
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, explain_revert, message_tuple
@@ -29,9 +31,17 @@ class Client:
     """Speaks to the routers of one network as one account."""
 
     def __init__(
-        self, deployment: Deployment, chains: Mapping[int, Chain], account: LocalAccount | None = None
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        account: LocalAccount | None = None,
+        asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Takes chains that are open already; without an account it only reads."""
+        """Takes chains that are open already; without an account it only reads.
+
+        What it routes lives at least as long as the classes of assets demand.
+        """
+        self._asset_classes = asset_classes
         self._deployment = deployment
         self._chains = chains
         self._account = account
@@ -65,6 +75,8 @@ class Client:
     async def route(self, source: int | str, request: RouteRequest) -> Sent:
         """Sends a new message and waits until its transaction is included.
 
+        A TTL below the minimum of its class of assets is raised to that.
+
         Raises:
             TtlTooShortError: it would expire before it could arrive; nothing was sent.
             FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
@@ -74,6 +86,9 @@ class Client:
         origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
         draft = self._draft(origin, request)
+        demanded = class_of(draft, self._asset_classes)
+        if demanded is not None:
+            request = replace(request, ttl=resolve_ttl(request.ttl, demanded.min_ttl))
         await refuse_short_ttl(self._chains[origin.chain_id], origin, request)
         fees = await self.quote(origin, draft, request.gmps)
         _check_cap(fees, request.max_fee)

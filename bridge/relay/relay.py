@@ -115,6 +115,7 @@ class Relay:
             finality=deployed.finality,
             block_range=self._settings.block_range,
             capacity=self._capacity,
+            asset_classes=self._settings.asset_classes,
             completeness=completeness,
             found=self._wake,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bridge.policies.asset_classes import AssetClass
 from bridge.policies.guarantee import DEFAULT_ATOMICITY, Atomicity, RetryChoice
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -33,6 +34,7 @@ class RelaySettings:
     commits: CommitSettings = field(default_factory=CommitSettings)
     ordering: Ordering = Ordering.SKIP
     guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender
+    asset_classes: tuple[AssetClass, ...] = ()  # whose minimum TTL messages are to keep
     atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
     phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none
     retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them

@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from bridge.chains import EndpointPolicy
 from bridge.policies import DEFAULT_POLICIES, DeliveryGuarantee, PolicyError, RetryPolicy, guarantee_of, validated
+from bridge.policies.asset_classes import AssetClass
 from bridge.policies.guarantee import DEFAULT_ATOMICITY, Atomicity
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
@@ -35,7 +36,15 @@ from bridge.settings.conflicts import conflicts
 from bridge.settings.dead_letters import DeadLetterTable
 from bridge.settings.index import IndexTable
 from bridge.settings.problems import explain, refusal
-from bridge.settings.reliability import GuaranteeTable, PhaseTable, PropagationTable, ReliabilityTable, choices, unnamed
+from bridge.settings.reliability import (
+    AssetClassTable,
+    GuaranteeTable,
+    PhaseTable,
+    PropagationTable,
+    ReliabilityTable,
+    choices,
+    unnamed,
+)
 from bridge.settings.sections import (
     Addresses,
     ChainSettings,
@@ -105,6 +114,9 @@ class Settings(BaseSettings):
     guarantees: dict[str, GuaranteeTable] = Field(
         default={}, description="what messages are promised instead, by sender or message id"
     )
+    asset_classes: dict[str, AssetClassTable] = Field(
+        default={}, description="by name, least TTL (min_ttl) of messages from or to contracts (members, by chain)"
+    )
     atomicity: dict[str, Atomicity] = Field(
         default={},
         description="by kind, what differs: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING have",
@@ -169,6 +181,13 @@ class Settings(BaseSettings):
         _policy_table(policies)
         return policies
 
+    @field_validator("asset_classes")
+    @classmethod
+    def _has_minimum(cls, asset_classes: dict[str, AssetClassTable]) -> dict[str, AssetClassTable]:
+        for name, table in asset_classes.items():
+            table.least(name)
+        return asset_classes
+
     @field_validator("atomicity")
     @classmethod
     def _names_kinds(cls, atomicity: dict[str, Atomicity]) -> dict[str, Atomicity]:
@@ -226,6 +245,23 @@ class Settings(BaseSettings):
     def retry_policies(self) -> Mapping[Kind, RetryPolicy]:
         """The table of policies with the changes applied."""
         return _policy_table(self.policies)
+
+    def classes(self, deployment: Deployment) -> tuple[AssetClass, ...]:
+        """The classes of assets on a network; of chains that it does not have nothing is said."""
+        ids = {chain.name: chain.chain_id for chain in deployment.chains}
+        return tuple(
+            AssetClass(
+                name=name,
+                min_ttl=table.least(name),
+                members=frozenset(
+                    (ids[chain], to_bytes32(address))
+                    for chain, addresses in table.members.items()
+                    if chain in ids
+                    for address in addresses
+                ),
+            )
+            for name, table in self.asset_classes.items()
+        )
 
     def _atomicity(self) -> Mapping[Kind, Atomicity]:
         return {**DEFAULT_ATOMICITY, **{Kind[name.upper()]: level for name, level in self.atomicity.items()}}

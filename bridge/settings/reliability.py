@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from pydantic import Field, field_validator
 
 from bridge.policies import Reliability, RetryPolicy
-from bridge.policies.guarantee import RECOMMENDED_TTL, RetryChoice
+from bridge.policies.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, RetryChoice
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.message import Kind
 from bridge.recovery import PropagationSettings
-from bridge.settings.sections import Section
+from bridge.settings.sections import Addresses, Section
 
 
 class GuaranteeTable(Section):
@@ -25,6 +26,28 @@ class GuaranteeTable(Section):
     def choice(self) -> RetryChoice:
         """What the relay needs of these."""
         return RetryChoice(**self.model_dump())
+
+
+class AssetClassTable(Section):
+    """How long messages about a class of assets live at least, and whose messages those are."""
+
+    min_ttl: int | None = Field(default=None, gt=0)  # seconds; for the two classes of the document, theirs
+    members: dict[str, Addresses]  # contracts that send or receive them, by name of the chain
+
+    def least(self, name: str) -> int:
+        """The minimum, or the document's for that name.
+
+        Raises:
+            ValueError: there is neither.
+        """
+        minimum = self.min_ttl or _DOCUMENTED.get(name)
+        if minimum is None:
+            known = ", ".join(_DOCUMENTED)
+            raise ValueError(f"asset class {name!r} needs min_ttl, in seconds; only {known} have one by default")
+        return minimum
+
+
+_DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory": REGULATED_ASSET_TTL}
 
 
 class PhaseTable(Section):

@@ -99,7 +99,9 @@ def proof_of(gmp: Gmp, envelope: bytes) -> bytes:
     return keccak(bytes([gmp]) + envelope)
 
 
-def create_message(state: State, sender: str, destination: int, *, quorum: int, payload: bytes, kind: Kind) -> Message:
+def create_message(
+    state: State, sender: str, destination: int, *, quorum: int, payload: bytes, kind: Kind, ttl: int = 0
+) -> Message:
     """The lane's next message, as `route` composes it."""
     state.lanes[destination] = state.lanes.get(destination, 0) + 1
     return Message(
@@ -112,7 +114,7 @@ def create_message(state: State, sender: str, destination: int, *, quorum: int, 
         recipient=_word("0x" + "1b" * 20),
         gas_limit=100_000,
         sent_at=state.timestamp,
-        ttl=0,
+        ttl=ttl,
         kind=kind,
         quorum=quorum,
         replaces=bytes(32),

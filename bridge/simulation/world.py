@@ -124,13 +124,16 @@ class World:
         quorum: int = 1,
         retriable: bool = True,
         kind: Kind = Kind.PLAIN,
+        ttl: int = 0,
     ) -> Sent:
         """A dApp's transaction goes into the source's pool."""
         payload = b"%d" % len(self.sent)
         created: list[Message] = []
 
         def action(state: State) -> list[Emitted]:
-            message = create_message(state, DAPP.address, destination, quorum=quorum, payload=payload, kind=kind)
+            message = create_message(
+                state, DAPP.address, destination, quorum=quorum, payload=payload, kind=kind, ttl=ttl
+            )
             created.append(message)
             self._taken[message.id] = frozenset(gmps)
             return route(state, message, DAPP.address, gmps, retriable=retriable)

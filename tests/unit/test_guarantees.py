@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from bridge.policies import DEFAULT_POLICIES, PolicyError, Reliability, guarantee_of, reliable
+from bridge.policies.asset_classes import AssetClass, class_of, undercut
 from bridge.policies.guarantee import (
     HIGH_FREQUENCY_TRADING_TTL,
     RECOMMENDED_TTL,
@@ -23,16 +25,19 @@ from bridge.policies.guarantee import (
 )
 from bridge.policies.invariants import LOCKING, longest_wait
 from bridge.ports import Dispatch
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.records import Store
 from bridge.records.outbox import Delivered, Delivery, OutboxState
 from bridge.relay import RelaySettings
 from bridge.settings import Settings, SettingsError
-from bridge.simulation import SimulatedBridge, World
+from bridge.simulation import DAPP, SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.contracts import GMPS
 from bridge.store import MemoryStore
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
+from tests.unit.dlq.test_desk import deployed
 from tests.virtual_time import in_virtual_time, running, until
 
 
@@ -282,3 +287,55 @@ def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() 
         "dlqEnabled": False,
         "atomicity": "ALL_OR_NOTHING",
     }
+
+
+REGULATED = "0x" + "aa" * 20
+NETWORK = Deployment.model_validate(
+    {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+)
+
+
+@pytest.mark.requirement("OIP-44", "OIP-45")
+def test_the_documents_classes_of_assets_have_its_minimums_and_others_need_one() -> None:
+    members = {"alpha": [REGULATED]}
+    named = {name: {"members": members} for name in ("high-frequency", "regulatory")}
+    found = {one.name: one.min_ttl for one in Settings.load(asset_classes=named).classes(NETWORK)}
+    assert found == {"high-frequency": 5, "regulatory": 600}
+    with pytest.raises(SettingsError, match="asset class 'gold' needs min_ttl"):
+        Settings.load(asset_classes={"gold": {"members": members}})
+
+
+@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-46")
+def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in() -> None:
+    settings = Settings.load(
+        asset_classes={
+            "regulatory": {"members": {"alpha": [REGULATED]}},
+            "slow": {"min_ttl": 900, "members": {"beta": [REGULATED]}},
+        }
+    )
+    classes = settings.classes(NETWORK)
+    regulated = to_bytes32(REGULATED)
+    sent = message(sender=regulated, ttl=599)
+    assert (found := undercut(sent, classes)) is not None
+    assert (found.name, found.min_ttl) == ("regulatory", 600)
+    assert undercut(message(sender=regulated, ttl=600), classes) is None
+    assert undercut(message(sender=regulated, ttl=0), classes) is None, "for ever is longer"
+    assert (found := undercut(message(sender=regulated, recipient=regulated, ttl=700), classes)) is not None
+    assert found.name == "slow"
+    assert class_of(message(ttl=1), classes) is None, "no policy: the sender's TTL counts"
+
+
+@pytest.mark.requirement("OIP-34", "OIP-45")
+@in_virtual_time
+async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its_class() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    members = frozenset({(ALPHA, to_bytes32(DAPP.address))})
+    relaying = RelaySettings(asset_classes=(AssetClass(name="regulatory", min_ttl=600, members=members),))
+    with capture_logs() as logs:
+        async with running(SimulatedBridge(world, store, relaying=relaying)):
+            short, long = world.send(ALPHA, BETA, gmps=GMPS[:2], ttl=599), world.send(ALPHA, BETA, ttl=600)
+            await until(lambda: all(one.created and world.executions(one.message) == 1 for one in (short, long)))
+    told = [(one["message"], one["asset_class"], one["ttl"], one["least"]) for one in logs if "asset_class" in one]
+    assert told == [(f"0x{short.message.id.hex()}", "regulatory", 599, 600)]
+    await world.stop()
