@@ -25,6 +25,8 @@ FORGE = ROOT / "build" / "tools" / "bin" / "forge"
 ANSI_CODES = re.compile(r"\x1b\[[0-9;]*m")
 FAILURES = re.compile(r"^(?:FAILED |ERROR |\[FAIL|✖ (?!failing tests)).*", re.MULTILINE)
 """How pytest, forge and Node's test runner name a test that failed."""
+HANGING = re.compile(r'^  File "\S*/(tests/[^"]+)", (line \d+ in test_\w+)', re.MULTILINE)
+"""How pytest names, among the stacks that it shows after `faulthandler_timeout`, a test that nothing ended."""
 OVERRUN = 2
 """A suite that takes this many times its budget hangs, and is stopped."""
 
@@ -239,7 +241,9 @@ def judge(suite: Suite, done: Run) -> Result:
     counts = suite.counts(done.output)
     failed = counts.failed + counts.skipped
     note = f"{counts.skipped} skipped, which counts as failed" if counts.skipped else ""
+    failures = FAILURES.findall(done.output)
     if done.stopped:
+        failures += [f"hangs: {file}, {line}" for file, line in HANGING.findall(done.output)]
         failed, note = failed + 1, f"stopped after {done.seconds:.0f} s"
     elif done.code and not failed:
         failed, note = 1, f"ended with exit code {done.code}"
@@ -252,7 +256,7 @@ def judge(suite: Suite, done: Run) -> Result:
         seconds=done.seconds,
         budget=suite.budget,
         note=note,
-        failures=tuple(dict.fromkeys(FAILURES.findall(done.output))),
+        failures=tuple(dict.fromkeys(failures)),
     )
 
 

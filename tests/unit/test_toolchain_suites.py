@@ -106,6 +106,17 @@ def python(code: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
+def test_a_test_that_no_timeout_ends_is_named_when_its_suite_is_stopped(tmp_path: Path) -> None:
+    hanging = tmp_path / "tests" / "test_locks.py"
+    hanging.parent.mkdir()
+    hanging.write_text("import ctypes\n\ndef test_lock():\n    ctypes.PyDLL(None).sleep(3)\n")  # holds the GIL
+    command = [sys.executable, "-m", "pytest", str(hanging), "--rootdir", str(tmp_path), "-c", os.devnull]
+    command += ["-o", "faulthandler_timeout=0.5", "-p", "no:cacheprovider"]
+    printed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    assert ended(-2, printed, stopped=True).failures == ("hangs: tests/test_locks.py, line 4 in test_lock",)
+    assert ended(0, printed).failures == ()
+
+
 def test_command_that_hangs_is_stopped() -> None:
     done = run(python("import time; print('begun', flush=True); time.sleep(60)"), limit=1, show=False)
     assert done.stopped

@@ -177,18 +177,20 @@ def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> 
         threads = [threading.Thread(target=work, args=(store, f"w{n}")) for n, store in enumerate(stores)]
         for thread in threads:
             thread.start()
-        for how, share in ((signal.SIGQUIT, 0.1), (signal.SIGINT, 0.5)):
-            while _delivered(stores[0]) < share * total:
-                time.sleep(0.01)
-            server.stop(how)
-            time.sleep(0.15)
-            server.start()
-        deadline = time.monotonic() + PATIENCE
-        while _delivered(stores[0]) < total and time.monotonic() < deadline:
-            time.sleep(0.05)
-        is_over.set()
-        for thread in threads:
-            thread.join()
+        try:
+            for how, share in ((signal.SIGQUIT, 0.1), (signal.SIGINT, 0.5)):
+                while _delivered(stores[0]) < share * total:
+                    time.sleep(0.01)
+                server.stop(how)
+                time.sleep(0.15)
+                server.start()
+            deadline = time.monotonic() + PATIENCE
+            while _delivered(stores[0]) < total and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:  # or the threads, and with them the run, would never end
+            is_over.set()
+            for thread in threads:
+                thread.join()
         assert _delivered(stores[0]) == total, stores[0].outbox.counts()
         assert next(troubles) > 0, "nobody noticed that the server was gone"
         for store in stores:
