@@ -50,7 +50,7 @@ class EndpointLimits:
     """What each endpoint of a chain is asked at most. None is no limit."""
 
     requests_per_second: float | None = None  # a backfill's tasks share them
-    concurrency: int | None = None  # tasks of a backfill that ask at once; the driver asks beside them
+    concurrency: int | None = None  # requests under way at once, from one machine; a backfill has no more tasks either
     batch: int = 50  # requests that travel together
 
     def __post_init__(self) -> None:

@@ -119,4 +119,4 @@ class ChainSettings(Section):
     agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer where finality depends on it
     requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint
     batch: int = Field(default=50, ge=1)  # requests that travel to an endpoint together at most
-    concurrency: int | None = Field(default=None, gt=0)  # tasks of an index's backfill that ask at once
+    concurrency: int | None = Field(default=None, gt=0)  # requests that the index has under way at once

@@ -14,7 +14,7 @@ RpcError
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, ClassVar, Final
@@ -89,6 +89,7 @@ class WrongChainError(RpcError):
     blames_endpoint: ClassVar[bool] = True
 
 
+_NO_BLANK: Final = re.compile(r"[^ \t\n\r]")
 _HEX_RANGE: Final = re.compile(r"\[?(0x[0-9a-f]+)\s*(?:,|-|to)\s*(0x[0-9a-f]+)\]?", re.IGNORECASE)
 _DECIMAL_RANGE: Final = re.compile(r"\b(\d{3,})\s*(?:-|to)\s*(\d{3,})\b")
 _BLOCK_COUNT: Final = re.compile(
@@ -137,33 +138,54 @@ def parsed_result(body: bytes, request_id: int, where: str) -> Any:
     return result_of(answers_of(body, where), request_id, where)
 
 
-def two_answers(body: bytes, ids: tuple[int, int], where: str) -> tuple[Any, bytes]:
-    """The answers in the body of a response to a batch of two requests.
+def answers_together(body: bytes, ids: Sequence[int], where: str) -> tuple[list[Any], bytes]:
+    """The answers in the body of a response to a batch.
 
     Args:
-        body: of which the second answer may be long, and is left as it is.
+        body: of which the last answer may be long, and is left as it is.
         ids: of the requests.
         where: endpoint and method, for errors.
 
     Returns:
-        The first answer, as JSON, and the bytes of the second.
+        All answers but the last, as JSON, and the bytes of the last.
 
     Raises:
-        RpcError: there are not two answers.
+        RpcError: there are not as many answers.
     """
     text = body.strip()
     if text.startswith(b"[") and text.endswith(b"]"):
         with suppress(JSONDecodeError):
-            first, end = JSONDecoder().raw_decode(text.decode("latin-1"), 1)  # which leaves every byte in its place
-            rest = text[end:-1].lstrip()
-            if isinstance(first, dict) and first.get("id") == ids[0] and rest.startswith(b","):
-                return first, rest[1:]
+            found, end = _leading(text.decode("latin-1"), ids[:-1])  # which leaves every byte in its place
+            return found, text[end:-1]
     answers = answers_of(body, where)
     if not isinstance(answers, list):
         result_of(answers, -1, where)  # an error for the whole batch
-        raise TransientRpcError(f"{where}: a batch of 2 requests got one answer")
+        raise TransientRpcError(f"{where}: a batch of {len(ids)} requests got one answer")
     by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
-    return by_id.get(ids[0]), orjson.dumps(by_id.get(ids[1]))
+    return [by_id.get(id_) for id_ in ids[:-1]], orjson.dumps(by_id.get(ids[-1]))
+
+
+def _leading(text: str, ids: Sequence[int]) -> tuple[list[Any], int]:
+    """The first answers of an array, and where the next begins.
+
+    Raises:
+        JSONDecodeError: they are not those of these requests, in this order.
+    """
+    found: list[Any] = []
+    at = _past_blanks(text, 1)
+    for id_ in ids:
+        answer, at = JSONDecoder().raw_decode(text, at)
+        at = _past_blanks(text, at)
+        if not isinstance(answer, dict) or answer.get("id") != id_ or text[at] != ",":
+            raise JSONDecodeError("another answer than the next", text, at)
+        found.append(answer)
+        at = _past_blanks(text, at + 1)
+    return found, at
+
+
+def _past_blanks(text: str, at: int) -> int:
+    found = _NO_BLANK.search(text, at)
+    return found.start() if found else len(text)
 
 
 def error_of(error: Any, where: str) -> RpcError:

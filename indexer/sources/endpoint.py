@@ -25,11 +25,12 @@ from indexer.sources.answers import (
     TransientRpcError,
     WrongChainError,
     answers_of,
+    answers_together,
     parsed_result,
     result_of,
-    two_answers,
 )
 from indexer.sources.pace import pace_of
+from indexer.sources.places import Places
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +45,10 @@ _ids = itertools.count(1)
 Result = TypeVar("Result")
 Read = Callable[[bytes, int, str], Result]
 """Makes something of the body of an answer, as `answers.parsed_result` does: body, the request's id, what to call it in errors."""
+
+
+Call = tuple[str, Sequence[Any]]
+"""Method and parameters of a request."""
 
 
 class _BatchRefusedError(Exception):
@@ -69,6 +74,7 @@ class Endpoint:
         self._chain_id = chain_id
         self._batch = limits.batch
         self._pace = pace_of(url, limits.requests_per_second)
+        self._places = Places(url, limits.concurrency)
         self._http = http
         self._verified = False
 
@@ -119,27 +125,24 @@ class Endpoint:
                 self._note_no_batches(error)
         return results
 
-    def call_two(
-        self, read: Read[Result], method: str, first: Sequence[Any], second: Sequence[Any]
-    ) -> tuple[Any, Result]:
-        """The results of two requests of one method that one and the same node answers, since they travel together.
+    def call_together(self, read: Read[Result], requests: Sequence[Call]) -> tuple[list[Any], Result]:
+        """The results of requests that travel together, so that one and the same node answers unless a balancer divides them.
 
         Args:
-            read: makes something of the second answer alone.
-            method: of both.
-            first: parameters of the first, whose answer is short.
-            second: parameters of the second.
+            read: makes something of the last answer alone.
+            requests: the answers to all but the last are short.
 
         Raises:
             RpcError: one of them has none.
         """
         self._verify()
-        if self._batch > 1:
+        if self._batch >= len(requests):
             try:
-                return self._two(read, method, first, second)
+                return self._together(read, requests)
             except _BatchRefusedError as error:
                 self._note_no_batches(error)
-        return self._one(parsed_result, method, first), self._one(read, method, second)
+        results = [self._one(parsed_result, method, params) for method, params in requests[:-1]]
+        return results, self._one(read, *requests[-1])
 
     def _verify(self) -> None:
         if self._verified:
@@ -180,16 +183,20 @@ class Endpoint:
         by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
         return [result_of(by_id.get(request["id"]), request["id"], where) for request in requests]
 
-    def _two(self, read: Read[Result], method: str, first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, Result]:
-        where = f"{self.name}: {method}"
-        requests = [_request(method, first), _request(method, second)]
-        ids = requests[0]["id"], requests[1]["id"]
-        body = self._post(requests, len(requests), where)
+    def _together(self, read: Read[Result], requests: Sequence[Call]) -> tuple[list[Any], Result]:
+        *methods, last = [method for method, _ in requests]
+        documents = [_request(method, params) for method, params in requests]
+        ids = [document["id"] for document in documents]
+        body = self._post(documents, len(documents), f"{self.name}: {last}")
         try:
-            answer, rest = two_answers(body, ids, where)
+            answers, rest = answers_together(body, ids, f"{self.name}: {last}")
         except RefusedError as error:
             raise _BatchRefusedError(str(error)) from error
-        return result_of(answer, ids[0], where), read(rest, ids[1], where)
+        results = [
+            result_of(answer, id_, f"{self.name}: {method}")
+            for answer, id_, method in zip(answers, ids, methods, strict=False)
+        ]
+        return results, read(rest, ids[-1], f"{self.name}: {last}")
 
     def _note_no_batches(self, reason: _BatchRefusedError) -> None:
         self._batch = 1
@@ -200,7 +207,8 @@ class Endpoint:
             raise RateLimitedError(f"{where}: not asked, it wants to be left alone for {left:.0f} s more", left)
         self._pace.wait(requests)
         try:
-            response = self._http.post(self._url, content=orjson.dumps(document))
+            with self._places.one():
+                response = self._http.post(self._url, content=orjson.dumps(document))
         except httpx.HTTPError as error:
             raise TransientRpcError(f"{where}: {type(error).__name__} {error}".rstrip()) from error
         except (httpx.InvalidURL, ValueError) as error:

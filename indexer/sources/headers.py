@@ -62,7 +62,7 @@ class Headers:
             UnknownBlockError: one of them is not there.
         """
         blocks = self._rpc.batch("eth_getBlockByNumber", [[hex(number), False] for number in numbers])
-        return [_expected(number, _header(block)) for number, block in zip(numbers, blocks, strict=True)]
+        return [_expected(number, header_of(block)) for number, block in zip(numbers, blocks, strict=True)]
 
     def final(self, head: Header) -> Header | None:
         """The last block that the chain calls final, or None if there is none."""
@@ -84,10 +84,16 @@ def _expected(number: int, header: Header) -> Header:
 
 
 def _read_header(body: bytes, request_id: int, where: str) -> Header:
-    return _header(parsed_result(body, request_id, where))
+    return header_of(parsed_result(body, request_id, where))
 
 
-def _header(block: Any) -> Header:
+def header_of(block: Any) -> Header:
+    """The header in an answer to `eth_getBlockByNumber`.
+
+    Raises:
+        UnknownBlockError: there is none.
+        TransientRpcError: a field is missing, or wrong.
+    """
     if block is None:
         raise UnknownBlockError("the endpoint does not have the block asked for")
     try:

@@ -13,7 +13,8 @@ from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registe
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
 from indexer.decode.scan import scan
 from indexer.sources.answers import TransientRpcError, UnknownBlockError, parsed_result
-from indexer.sources.headers import Headers
+from indexer.sources.endpoint import Call
+from indexer.sources.headers import Headers, header_of
 from indexer.sources.position import Header
 from indexer.sources.ranges import AdaptiveRanges
 from indexer.sources.rpc import ChainRpc
@@ -126,15 +127,23 @@ class EventReader:
     def _answer(self, query: Mapping[str, Any], blocks: _Blocks) -> RawLogs:
         """The logs of some blocks, from a node that has the last of them.
 
-        A node that lags behind answers a range with the logs that it has, but refuses a hash that it does not know. Both
-        are asked in one HTTP request, which no load balancer takes apart, and have to say the same about the last block.
+        A node that lags behind answers a range with the logs that it has, but says that it has no such block when it is asked
+        for the last one by number or by hash. All are asked in one HTTP request, and have to say the same about that block:
+        few load balancers take a request apart, and one that does is noticed as soon as a node that lags gets two of the three.
         """
         by_hash = {**query, "blockHash": "0x" + blocks.header.hash.hex()}
         if blocks.first == blocks.last:
             logs = self._rpc.call_and_read(_scanned_or_parsed, "eth_getLogs", by_hash, final=blocks.final)
             return self._checked(logs, blocks.last, blocks.last)
         ranged = {**query, "fromBlock": hex(blocks.first), "toBlock": hex(blocks.last)}
-        of_last, logs = self._rpc.call_two(_scanned_or_parsed, "eth_getLogs", [by_hash], [ranged], final=blocks.final)
+        # The range comes last, since it is long; two nodes that take turns give it to the one that was asked for the number.
+        requests: list[Call] = [
+            ("eth_getBlockByNumber", [hex(blocks.last), False]),
+            ("eth_getLogs", [by_hash]),
+            ("eth_getLogs", [ranged]),
+        ]
+        (block, of_last), logs = self._rpc.call_together(_scanned_or_parsed, requests, final=blocks.final)
+        self._check_last(block, blocks)
         last, raw = self._checked(of_last, blocks.last, blocks.last), self._checked(logs, blocks.first, blocks.last)
         there = raw.block_number == blocks.last
         if (raw.block_hash[there] != np.frombuffer(blocks.header.hash, np.uint8)).any():
@@ -145,6 +154,15 @@ class EventReader:
                 f"which has {len(last)}: whoever answers for ranges lags behind"
             )
         return raw
+
+    def _check_last(self, block: Any, blocks: _Blocks) -> None:
+        if block is None:
+            raise TransientRpcError(
+                f"{self._where(blocks.first, blocks.last)}: of requests that travel together, one was answered by a node "
+                f"that has no block {blocks.last}: a balancer takes them apart, and a node behind it lags"
+            )
+        if header_of(block).hash != blocks.header.hash:
+            raise self._changed(blocks.last)
 
     def _checked(self, logs: Any, first: int, last: int) -> RawLogs:
         where = self._where(first, last)

@@ -22,7 +22,7 @@ from indexer.sources.answers import (
     parsed_result,
 )
 from indexer.sources.connections import PooledTransport
-from indexer.sources.endpoint import Endpoint, Read, in_order
+from indexer.sources.endpoint import Call, Endpoint, Read, in_order
 
 # stamina would log every repetition of every request. That an endpoint fails, and that it is back, is logged once.
 stamina.instrumentation.set_on_retry_hooks([])
@@ -103,22 +103,18 @@ class ChainRpc:
         """
         return self._with_failover(lambda endpoint: endpoint.call(parsed_result, method, params))
 
-    def call_two(
-        self, read: Read[Result], method: str, first: Sequence[Any], second: Sequence[Any], *, final: bool
-    ) -> tuple[Any, Result]:
-        """The results of two requests that the same node answers; see `Endpoint.call_two`.
+    def call_together(self, read: Read[Result], requests: Sequence[Call], *, final: bool) -> tuple[list[Any], Result]:
+        """The results of requests that travel together; see `Endpoint.call_together`.
 
         Args:
-            read: makes something of the second answer alone.
-            method: of both.
-            first: parameters of the first.
-            second: parameters of the second.
+            read: makes something of the last answer alone.
+            requests: the answers to all but the last are short.
             final: whether they are about final blocks, which only a node that lags behind does not have.
 
         Raises:
             RpcError: no endpoint gave them.
         """
-        return self._with_failover(lambda endpoint: endpoint.call_two(read, method, first, second), final=final)
+        return self._with_failover(lambda endpoint: endpoint.call_together(read, requests), final=final)
 
     def call_and_read(self, read: Read[Result], method: str, *params: Any, final: bool = False) -> Result:
         """What `read` makes of the answer to one request.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -18,11 +20,12 @@ from indexer.sources.answers import (
     RpcError,
     TransientRpcError,
     UnknownBlockError,
+    answers_together,
 )
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
 from indexer.sources.ranges import AdaptiveRanges
-from tests.unit.index_endpoint import Endpoint, chain_copy, chain_of, reader_of, truth
+from tests.unit.index_endpoint import Endpoint, RpcFaultError, chain_copy, chain_of, reader_of, truth
 from tests.unit.index_logs import ADAPTERS, ALPHA
 from tests.unit.index_world import SimulatedChain, absorbed, adapter_replaced, retried, routed, sent_message
 
@@ -272,6 +275,61 @@ def test_a_url_whose_range_queries_reach_a_node_that_lags_behind_gives_no_half_o
         endpoint.answers_ranges = None
         _, found = follow(reader, ChainPosition.before(0))
     assert found == truth(chain)
+
+
+class Balanced(Endpoint):
+    """A balancer that hands the requests of a batch to its nodes by turns; those that lag know of no block hash that they lack."""
+
+    nodes: list[Endpoint]
+    turn: Iterator[int]
+
+    def handle(self, request: httpx.Request) -> httpx.Response:
+        document = json.loads(request.content)
+        requests = document if isinstance(document, list) else [document]
+        answers = [self.nodes[next(self.turn)]._answer(item) for item in requests]
+        return httpx.Response(200, json=answers if isinstance(document, list) else answers[0])
+
+
+class Forgetful(Endpoint):
+    """Has no logs of a block that it does not know, instead of an error."""
+
+    def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+        try:
+            return Endpoint._eth_getLogs(self, query)
+        except RpcFaultError:
+            return []
+
+
+@pytest.mark.parametrize("behind", [1, 20, 250])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("every", [1, 37])
+def test_a_batch_that_two_nodes_answer_by_turns_gives_no_half_of_the_logs_though_one_of_them_lags_behind(
+    behind: int, first: int, every: int
+) -> None:
+    chain = chain_of(400, every=every)  # with and without a log in the last block of a range
+    balancer = Balanced(chain)
+    lagging = Forgetful(chain_copy(chain, 400 - behind), max_range=50)
+    balancer.nodes = [Endpoint(chain, max_range=50), lagging]
+    for offset in range(2):
+        balancer.turn = itertools.cycle([first, 1 - first] if offset else [1 - first, first])
+        with reader_of(balancer, LIMITS) as reader:
+            with suppress(RpcError):
+                found = [row for table in reader.read_final(0, 400) for row in table["block_number"].to_pylist()]
+                assert found == [number for number, _ in truth(chain)]
+            balancer.nodes = [balancer.nodes[0], Endpoint(chain, max_range=50)]  # it has caught up
+            found = [row for table in reader.read_final(0, 400) for row in table["block_number"].to_pylist()]
+            assert found == [number for number, _ in truth(chain)]
+            balancer.nodes[1] = lagging
+
+
+@given(turns=st.lists(st.integers(0, 1), min_size=2, max_size=12))
+@settings(max_examples=40, deadline=None)
+def test_answers_in_any_order_and_with_any_blanks_are_those_of_their_requests(turns: list[int]) -> None:
+    ids = list(range(1, len(turns) + 1))
+    parts = [json.dumps({"id": id_, "result": turn}, indent=turn or None) for id_, turn in zip(ids, turns, strict=True)]
+    for order in (parts, parts[::-1]):
+        answers, rest = answers_together((" [ " + " , ".join(order) + "\n] ").encode(), ids, "here")
+        assert [answer["result"] for answer in answers] + [json.loads(rest)["result"]] == turns
 
 
 @pytest.mark.parametrize("fault", FAULTS)
