@@ -18,7 +18,7 @@ from indexer.sinks import tables
 from indexer.sinks.history import PLACE, History, places
 from indexer.sinks.lake import Lake
 from indexer.sinks.store import Store
-from indexer.sources.answers import RpcError, StateUnavailableError, UnknownBlockError
+from indexer.sources.answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainReader
 from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, Lane, LaneIds, LaneTotal, lanes_of
 
@@ -217,7 +217,17 @@ class _ChainCheck:
                 return
         found = self._read_again(low + 1, high)
         if found.missing or found.surplus:
+            self._check_read(lane, found, high_total - low_total)
             yield found
+
+    def _check_read(self, lane: Lane, found: WrongRange, router: LaneTotal) -> None:
+        """The index is not corrected by logs that do not add up to what the router counts: whoever gave them hides some."""
+        read = lanes_of(found.events).get(lane, NOTHING).total(found.first, found.last)
+        if read != router:
+            raise TransientRpcError(
+                f"the logs of blocks {found.first}…{found.last} that the endpoint gives hold {read.count} messages of the "
+                f"lane, where its router counts {router.count}, or others: ask another endpoint"
+            )
 
     def _read_again(self, first: int, last: int) -> WrongRange:
         events = pa.concat_tables([schemas.EVENTS.empty_table(), *self._reader.read_final(first, last)])

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,14 +17,15 @@ from hypothesis import strategies as st
 from sqlalchemy import delete
 
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
-from indexer.settings import SourceLimits
+from indexer.jobs.watch import Watch
+from indexer.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.sinks import tables
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
 from indexer.transforms.lanes import Direction, LaneIds, LaneTotal
-from tests.unit.index_endpoint import WithRouter, reader_of
+from tests.unit.index_endpoint import Endpoint, WithRouter, reader_of
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     SimulatedChain,
@@ -36,6 +39,8 @@ from tests.unit.index_world import (
     sent_message,
     unfunded,
 )
+
+LIMITS = SourceLimits()
 
 
 @dataclass
@@ -174,6 +179,68 @@ def test_a_router_that_counts_otherwise_than_it_emits_is_told_from_a_lost_block(
         checks = verify([alpha, beta], History(world.store.engine, world.lake))
     (found,) = [check for check in checks if check.verdict is Verdict.DIFFERENT]
     assert [(range_.missing, range_.surplus) for range_ in found.wrong] == [(0, 1)]
+
+
+class Hiding(WithRouter):
+    """Leaves the logs of block 5 out, but tells the truth of its router's state."""
+
+    def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+        return [log for log in Endpoint._eth_getLogs(self, query) if log["blockNumber"] != hex(5)]
+
+
+def test_logs_that_do_not_add_up_to_what_the_router_counts_correct_nothing(world: World) -> None:
+    world.tell(12)
+    world.index()
+    world.lose(world.beta, 3)
+    with reader_of(WithRouter(world.alpha), LIMITS) as alpha, reader_of(Hiding(world.beta), LIMITS) as beta:
+        checks = verify([alpha, beta], History(world.store.engine, world.lake))
+    (found,) = [check for check in checks if check.verdict is Verdict.DIFFERENT]
+    assert found.wrong == ()
+    assert "hold 11 messages of the lane, where its router counts 12" in found.reason
+    assert "ask another endpoint" in found.reason
+
+
+def watch_of(world: World, monkeypatch: pytest.MonkeyPatch, *endpoints: WithRouter) -> Watch:
+    by_chain = {endpoint.chain.chain_id: endpoint for endpoint in endpoints}
+    monkeypatch.setattr("indexer.jobs.watch.ChainReader", lambda chain, _: reader_of(by_chain[chain.chain_id], LIMITS))
+    chains = [reader_of(endpoint, LIMITS).config for endpoint in endpoints]
+    settings = IndexSettings(folder=IndexFolder(path=Path(world.lake.place.root)), verify_interval=300.0)
+    return Watch(chains, settings, store=world.store, lake=world.lake, clock=lambda: 7.0)
+
+
+def test_the_running_index_looks_at_its_interval_corrects_what_it_lacks_and_notes_from_where_on_to_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr("indexer.jobs.watch.time", SimpleNamespace(monotonic=lambda: now))
+    world.tell(12)
+    world.index()
+    before = contents(world.store)
+    world.lose(world.beta, 3, 9)
+    watch = watch_of(world, monkeypatch, WithRouter(world.alpha), WithRouter(world.beta))
+    now += 299.0
+    watch.look_now_and_then()
+    assert contents(world.store) != before
+    now += 1.0
+    watch.look_now_and_then()
+    assert contents(world.store) == before
+    assert world.lake.events(BETA, 0, 99) == world.beta.events(0, world.beta.head)
+    assert (BETA, (Direction.EXECUTED, ALPHA)) not in last_equal(world.store.engine)  # until it was compared again
+    watch.look()
+    assert {checked.block for checked in last_equal(world.store.engine).values()} == {world.alpha.head, world.beta.head}
+    assert len(last_equal(world.store.engine)) == len(ALL_EQUAL)
+
+
+def test_a_chain_that_can_not_be_asked_at_a_look_ends_no_running_index(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.tell(3)
+    world.index()
+    down = WithRouter(world.beta, misbehave=lambda *_: httpx.Response(401))
+    watch_of(world, monkeypatch, WithRouter(world.alpha), down).look()
+    assert last_equal(world.store.engine) == {}
+    watch_of(world, monkeypatch, WithRouter(world.alpha), WithRouter(world.beta)).look()
+    assert len(last_equal(world.store.engine)) == len(ALL_EQUAL)
 
 
 def test_the_next_check_begins_where_the_last_found_the_lanes_equal(world: World) -> None:
