@@ -1,6 +1,6 @@
 """The sink's steps, Parquet → Delta commit → store transaction, each deleted, rewound and advanced: nothing is lost or doubled.
 
-The fourth step, Spark's checkpoint, has its three cells in `tests/spark/test_index_jobs.py`.
+Of the fourth step, Spark's checkpoint, `tests/spark/test_index_jobs.py` deletes and rewinds it.
 """
 
 from __future__ import annotations
