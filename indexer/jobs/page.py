@@ -35,7 +35,8 @@ _HEAD: Final = (
 _MAKE_TABLES: Final = "<code>waybill index tables</code> has the lake count them"
 
 _BAR: Final = 22  # pixels from one bar to the next
-_LEFT: Final = 130
+_LEFT: Final = 130  # pixels for names, more if the longest takes more
+_LETTER: Final = 7  # pixels that a letter takes at most, on average
 _WIDTH: Final = 640
 
 Named = Callable[[int], str]
@@ -149,18 +150,20 @@ def _bars(rows: Sequence[tuple[str, float, float]]) -> str:
     if not rows:
         return ""
     most = max([larger for _, _, larger in rows] + [1])
-    room = _WIDTH - _LEFT - 80
+    left = max(_LEFT, _LETTER * max(len(name) for name, _, _ in rows) + 8)
+    width = left + _WIDTH - _LEFT
+    room = width - left - 80
     drawn = []
     for position, (name, smaller, larger) in enumerate(rows):
         y = position * _BAR
         drawn.append(
-            f'<text x="{_LEFT - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
-            f'<rect x="{_LEFT}" y="{y + 4}" width="{max(1.0, larger / most * room):.1f}" height="14" rx="2" fill="var(--c)"/>'
-            f'<rect x="{_LEFT}" y="{y + 4}" width="{smaller / most * room:.1f}" height="14" rx="2" fill="var(--a)"/>'
-            f'<text x="{_LEFT + larger / most * room + 6:.1f}" y="{y + 15}">{smaller:g} / {larger:g}</text>'
+            f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
+            f'<rect x="{left}" y="{y + 4}" width="{max(1.0, larger / most * room):.1f}" height="14" rx="2" fill="var(--c)"/>'
+            f'<rect x="{left}" y="{y + 4}" width="{smaller / most * room:.1f}" height="14" rx="2" fill="var(--a)"/>'
+            f'<text x="{left + larger / most * room + 6:.1f}" y="{y + 15}">{smaller:g} / {larger:g}</text>'
         )
     height = len(rows) * _BAR + 4
-    return f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" role="img">{"".join(drawn)}</svg>'
+    return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img">{"".join(drawn)}</svg>'
 
 
 def _stage_table(stages: Sequence[Stage], chain: Named) -> str:

@@ -237,3 +237,10 @@ def test_the_page_asks_for_nothing_from_anywhere_and_shows_what_the_report_says(
     assert page.count("<svg") == 2
     assert "EXECUTED_TWICE" in page
     assert "1970-01-12" in page
+
+
+def test_the_names_of_bars_are_shown_whole_however_long_chains_are_called(reader: IndexReader) -> None:
+    page = report_page(make_report(reader), lambda chain: f"a-chain-with-a-long-name-{chain}", START)
+    drawn = re.findall(r'<text x="(\d+)"[^>]* text-anchor="end">([^<]*)<', page)
+    assert max(len(name) for _, name in drawn) > 60
+    assert all(int(x) >= 6.5 * len(name) for x, name in drawn)
