@@ -14,7 +14,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import SecretStr
 
 from bridge.api import models
-from bridge.api.backend import Backend, BackendError, ErrorCode, Json
+from bridge.api.backend import Backend, BackendError, DeliveryFilter, ErrorCode, Json
 from bridge.metrics.samples import CONTENT_TYPE
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.status import Status
@@ -105,9 +105,16 @@ def _readings(backend: Backend) -> APIRouter:
 
     @routes.get("/deliveries", summary="Outbox entries, the newest first", response_model=list[models.Delivery])
     async def deliveries(
-        state: OutboxState | None = None, message_id: models.MessageIdQuery = None, limit: models.Limit = 100
+        state: OutboxState | None = None,
+        message_id: models.MessageIdQuery = None,
+        since: models.Since = 0,
+        until: models.Until = None,
+        limit: models.Limit = 100,
     ) -> list[Json]:
-        return await backend.deliveries(state, _bytes(message_id) if message_id else None, limit)
+        named = _bytes(message_id) if message_id else None
+        return await backend.deliveries(
+            DeliveryFilter(state=state, message_id=named, since=since, until=until, limit=limit)
+        )
 
     @routes.get(
         "/deliveries/{event_id:path}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -35,6 +36,17 @@ class BackendError(Exception):
         self.next_step = next_step
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryFilter:
+    """Which outbox entries are asked for; None is any."""
+
+    state: OutboxState | None
+    message_id: bytes | None
+    since: float  # Unix seconds of its creation, as is `until`
+    until: float | None
+    limit: int
+
+
 class Backend(Protocol):
     """Answers as JSON; every method may raise `BackendError`."""
 
@@ -56,7 +68,7 @@ class Backend(Protocol):
     async def retry(self, message_id: bytes, gmps: Sequence[Gmp] | None) -> Json:
         """Sends another attempt of a message over those GMPs, or over the best ones."""
 
-    async def deliveries(self, state: OutboxState | None, message_id: bytes | None, limit: int) -> list[Json]:
+    async def deliveries(self, asked: DeliveryFilter) -> list[Json]:
         """Outbox entries, the newest first."""
 
     async def delivery(self, event_id: str) -> Json:

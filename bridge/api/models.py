@@ -18,6 +18,8 @@ MessageId = Annotated[
 MessageIdQuery = Annotated[
     str | None, Query(alias="messageId", pattern=r"^0x[0-9a-fA-F]{64}$", description="Only this message's.")
 ]
+Since = Annotated[float, Query(ge=0, description="Created then or later, in Unix seconds.")]
+Until = Annotated[float | None, Query(ge=0, description="Created then or earlier, in Unix seconds.")]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]
 
 

@@ -38,10 +38,10 @@ def api(
 
     Example: waybill api --http 127.0.0.1:8787
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.of(network, config, http=http, store=store)
     deployment = workspace.deployment()
     workspace.state.mkdir(parents=True, exist_ok=True)
-    settings = workspace.settings(config, http=http, store=store)
+    settings = workspace.settings()
     settings = settings.model_copy(update={"http": settings.http or _DEFAULT})
     configure_logging(as_json=as_json)
     work = _with_key if settings.relayer_key else _reading

@@ -25,7 +25,22 @@ app = typer.Typer(help="See and check the relayer's settings.", no_args_is_help=
 
 # Variables that commands read beside the settings.
 _OTHER_VARIABLES: Final = frozenset(
-    f"WAYBILL_{name}" for name in ("HOME", "NETWORK", "CONFIG", "KEY", "PORT", "STALL_AFTER", "DEPLOYER_KEY")
+    f"WAYBILL_{name}"
+    for name in (
+        "ABIS",
+        "CONFIG",
+        "DEPLOYER_KEY",
+        "HOME",
+        "KEY",
+        "NETWORK",
+        "OPERATOR_KEY",
+        "PORT",
+        "REQUESTS_PER_MINUTE",
+        "SPARK_MASTER",
+        "STALL_AFTER",
+        "TRUSTED_PROXY",
+        "WEB_HTTP",
+    )
 )
 
 
@@ -35,7 +50,7 @@ def show(*, network: options.Network = DEVNET, config: options.Config = None, as
 
     Example: waybill config show
     """
-    settings = Workspace.of(network).settings(config)
+    settings = Workspace.of(network, config).settings()
     rows = [
         {
             "setting": name,
@@ -57,14 +72,14 @@ def check(*, network: options.Network = DEVNET, config: options.Config = None, a
 
     Example: waybill config check --config waybill.toml
     """
-    workspace = Workspace.of(network)
-    settings = workspace.settings(config)
+    workspace = Workspace.of(network, config)
+    settings = workspace.settings()
     if workspace.deployments_file.exists():
         _check_network(settings, workspace.deployment())
     unread = unknown_variables(Settings, _OTHER_VARIABLES)
     for name in unread:
         progress(f"warning: nothing reads {name}; is it misspelt?")
-    file = workspace.settings_file(config)
+    file = workspace.settings_file
     value = {"valid": True, "file": str(file) if file else None, "unread": unread}
     source = f"with {file}" if file else f"no {workspace.root / 'waybill.toml'}: defaults and environment"
     result(value, as_json=as_json, render=lambda console: console.print(f"the settings can be used ({source})"))

@@ -248,7 +248,7 @@ def export(
 
 
 def _settings(network: str, config: Path | None) -> Settings:
-    return Workspace.of(network).settings(config)
+    return Workspace.of(network, config).settings()
 
 
 @contextmanager
@@ -267,8 +267,8 @@ def _log(settings: Settings) -> Iterator[DeadLetterLog | None]:
 
 @asynccontextmanager
 async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIterator[tuple[Desk, DeadLetterLog]]:
-    workspace = Workspace.of(network)
-    settings = workspace.settings(config)
+    workspace = Workspace.of(network, config)
+    settings = workspace.settings()
     deployment = workspace.deployment()
     with _log(settings) as log:
         if log is None:

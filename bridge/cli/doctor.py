@@ -30,7 +30,7 @@ from bridge.settings import Settings, SettingsError
 from bridge.store import may_exist, open_dead_letters
 
 _SECONDS: Final = 3.0  # that an endpoint may take
-_MOST_SKEW: Final = 5.0  # seconds: the clock skew that the policies' time limits allow for
+_OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainStandsStill
 _LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
 
 
@@ -59,9 +59,9 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
 
     Example: waybill doctor
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.of(network, config)
     findings = [_versions()]
-    settings, wrong = _settings(lambda: workspace.settings(config))
+    settings, wrong = _settings(workspace.settings)
     findings.append(wrong or Finding("settings", Verdict.OK, "valid"))
     deployment = workspace.deployment()
     findings.append(
@@ -147,12 +147,13 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
     checks: list[Awaitable[list[Finding]]] = []
     for deployed in deployment.chains:
         accounts = sorted({signer.address for signer in signers[deployed.chain_id]})
-        checks += [_endpoint(deployed, url) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
+        skew = settings.reliability.max_clock_skew
+        checks += [_endpoint(deployed, url, skew) for url in urls.get(deployed.chain_id) or deployed.rpc_urls]
         checks.append(_on_chain(deployed, urls.get(deployed.chain_id) or deployed.rpc_urls, accounts))
     return [seal, *(finding for found in await asyncio.gather(*checks) for finding in found)]
 
 
-async def _endpoint(deployed: ChainDeployment, url: str) -> list[Finding]:
+async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float) -> list[Finding]:
     """One endpoint by itself: is it there, is it that chain, how old is its newest block?"""
     name = f"endpoint of {deployed.name}"
     try:
@@ -164,10 +165,16 @@ async def _endpoint(deployed: ChainDeployment, url: str) -> list[Finding]:
     except (TransientError, TerminalError) as error:
         return [Finding(name, Verdict.FAILED, str(error), "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml")]
     ahead = head.timestamp - began
-    if ahead > _MOST_SKEW:
+    if ahead > most_skew:
         clock = f"its newest block is {ahead:.0f} s in this machine's future"
         return [Finding(name, Verdict.FAILED, f"{shown}: {clock}", "set this machine's clock (NTP)")]
-    return [Finding(name, Verdict.OK, f"{shown}: chain {deployed.chain_id}, block {head.number}, {-ahead:.0f} s old")]
+    text = f"{shown}: chain {deployed.chain_id}, block {head.number}, {-ahead:.0f} s old"
+    if ahead < -_OLD:
+        advice = (
+            "does the node still follow its chain, and is this machine's clock right (NTP)? compare with an explorer"
+        )
+        return [Finding(name, Verdict.WARNING, text, advice)]
+    return [Finding(name, Verdict.OK, text)]
 
 
 async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: Iterable[str]) -> list[Finding]:

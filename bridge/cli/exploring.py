@@ -45,7 +45,6 @@ _COSTED = 500
 def serve(
     workspace: Workspace,
     *,
-    config: Path | None,
     http: str,
     read_only: bool,
     public_rpc: Sequence[str],
@@ -60,7 +59,7 @@ def serve(
         CliError: an option can't be used, or the port can't be had.
     """
     deployment = workspace.deployment()
-    kept = workspace.settings(config)
+    kept = workspace.settings()
     host, port = _place(http)
     settings = ExplorerSettings(
         public_rpc=_public_rpc(deployment, public_rpc),

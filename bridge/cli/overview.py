@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bridge.chains import EvmChain
@@ -19,7 +20,7 @@ async def overview(workspace: Workspace) -> dict[str, Any]:
     deployment = workspace.deployment()
     return {
         "network": workspace.network,
-        "chains": await _chains(deployment, _indexed(workspace)),
+        "chains": await _chains(deployment, workspace.settings().rpc_urls(deployment), _indexed(workspace)),
         "outbox": _outbox(workspace, deployment),
         "lanes": _lanes(workspace, deployment),
         "breakers": _breakers(workspace, deployment),
@@ -33,14 +34,17 @@ def _indexed(workspace: Workspace) -> dict[int, int]:
         return {chain.chain_id: chain.block for chain in index.chains()} if index else {}
 
 
-async def _chains(deployment: Deployment, indexed: dict[int, int]) -> list[dict[str, Any]]:
-    return list(await asyncio.gather(*(_chain(deployed, indexed) for deployed in deployment.chains)))
+async def _chains(
+    deployment: Deployment, urls: Mapping[int, Sequence[str]], indexed: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    asked = ((one, urls.get(one.chain_id) or one.rpc_urls) for one in deployment.chains)
+    return list(await asyncio.gather(*(_chain(deployed, at, indexed) for deployed, at in asked)))
 
 
-async def _chain(deployed: ChainDeployment, indexed: dict[int, int]) -> dict[str, Any]:
+async def _chain(deployed: ChainDeployment, urls: Sequence[str], indexed: Mapping[int, int]) -> dict[str, Any]:
     head, error = None, None
     try:
-        async with await EvmChain.connect(deployed.chain_id, deployed.rpc_urls, retry_seconds=2) as chain:
+        async with await EvmChain.connect(deployed.chain_id, urls, retry_seconds=2) as chain:
             head = (await chain.head()).number
     except (TransientError, TerminalError) as reason:
         error = str(reason)

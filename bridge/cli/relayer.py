@@ -54,10 +54,8 @@ def run(
 
     Example: waybill relayer run --pause-gmp axelar
     """
-    workspace = Workspace.of(network)
-    deployment = workspace.deployment()
-    workspace.state.mkdir(parents=True, exist_ok=True)
-    settings = workspace.settings(
+    workspace = Workspace.of(
+        network,
         config,
         relayer_key=key,
         store=store,
@@ -67,6 +65,8 @@ def run(
         paused_gmps=_gmps(pause_gmp),
         http=http,
     )
+    deployment, settings = workspace.deployment(), workspace.settings()
+    workspace.state.mkdir(parents=True, exist_ok=True)
     configure_logging(as_json=as_json)
 
     async def work() -> None:

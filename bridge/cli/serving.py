@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
+from itertools import islice
 from typing import Any
 
 from fastapi import FastAPI
 
-from bridge.api import BackendError, ErrorCode, create_app, listening_at, serving
+from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app, listening_at, serving
 from bridge.cli.letters import letter_value, opened_value
 from bridge.cli.lookup import look_up
 from bridge.cli.message import message_value, record_value
@@ -32,7 +34,7 @@ from bridge.protocol.status import Status
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog, LetterStatus
 from bridge.records.lanes import Lane, LaneChange, LaneState
-from bridge.records.outbox import ForbiddenTransitionError, OutboxEntry, OutboxState
+from bridge.records.outbox import ForbiddenTransitionError, Outbox, OutboxEntry
 from bridge.recovery import Retried, RetryFailedError
 from bridge.service import Bridge, SystemClock
 from bridge.settings import Settings
@@ -170,15 +172,9 @@ class WorkspaceBackend:
             "transaction": f"0x{retried.transaction_hash.hex()}",
         }
 
-    async def deliveries(self, state: OutboxState | None, message_id: bytes | None, limit: int) -> list[dict[str, Any]]:
+    async def deliveries(self, asked: DeliveryFilter) -> list[dict[str, Any]]:
         """See `Backend.deliveries`."""
-        outbox = self._store.outbox
-        if message_id is None:
-            found = await asyncio.to_thread(lambda: outbox.listed(state=state, limit=limit))
-        else:
-            entries = await asyncio.to_thread(outbox.entries, message_id)
-            found = [entry for entry in entries if state in (None, entry.state)][:limit]
-        return [self._delivery(entry) for entry in found]
+        return [self._delivery(entry) for entry in await asyncio.to_thread(_listed, self._store.outbox, asked)]
 
     async def delivery(self, event_id: str) -> dict[str, Any]:
         """See `Backend.delivery`."""
@@ -278,6 +274,18 @@ class WorkspaceBackend:
             "deliveredAt": entry.delivered_at,
             "transaction": f"0x{transaction.hex()}" if transaction else None,
         }
+
+
+def _listed(outbox: Outbox, asked: DeliveryFilter) -> list[OutboxEntry]:
+    if asked.message_id is None:
+        return outbox.listed(state=asked.state, since=asked.since, until=asked.until, limit=asked.limit)
+    latest = math.inf if asked.until is None else asked.until
+    found = (
+        entry
+        for entry in outbox.entries(asked.message_id)
+        if asked.state in (None, entry.state) and asked.since <= entry.created_at <= latest
+    )
+    return list(islice(found, asked.limit))
 
 
 def _jsonable(found: dict[str, Any]) -> dict[str, Any]:

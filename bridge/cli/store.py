@@ -35,7 +35,7 @@ def backup(
 
     Example: waybill store backup before-upgrade.db
     """
-    copied = back_up(Workspace.of(network).settings(config, store=store).store, path)
+    copied = back_up(Workspace.of(network, config, store=store).settings().store, path)
     value = {"path": str(path), "rows": copied.rows}
     result(value, as_json=as_json, render=lambda console: console.print(f"{path}: {_summary(copied)}"))
 
@@ -57,9 +57,9 @@ def restore(
 
     Example: waybill store restore before-upgrade.db --replace
     """
-    workspace = Workspace.of(network)
+    workspace = Workspace.of(network, config, store=store)
     deployment = workspace.deployment()
-    settings = workspace.settings(config, store=store)
+    settings = workspace.settings()
 
     async def put_back() -> tuple[Copied, int]:
         """Connects first: nonces of a store that was put back and not reconciled might be given out again."""

@@ -71,8 +71,7 @@ def web(
     from bridge.cli.exploring import serve
 
     serve(
-        Workspace.of(network),
-        config=config,
+        Workspace.of(network, config),
         http=http,
         read_only=read_only,
         public_rpc=public_rpc or [],

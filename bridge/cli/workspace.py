@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,24 @@ _DEVNET_SETTINGS = {"relayer_key": RELAYER_KEY, "poll": 0.25}  # its chains are 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One network's files below the current folder."""
+    """One network's files below the current folder, and its settings: the same for whatever a command asks of it.
+
+    Attributes:
+        network: its name.
+        root: where the files are.
+        config: the settings file that a flag names; None is the usual one.
+        arguments: what flags say of settings; None counts as not given.
+    """
 
     network: str
     root: Path
+    config: Path | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, network: str) -> Workspace:
+    def of(cls, network: str, config: Path | None = None, **arguments: Any) -> Workspace:
         """The network's files below the current folder, or below ``WAYBILL_HOME``."""
-        return cls(network, Path(os.environ.get("WAYBILL_HOME", ".")))
+        return cls(network, Path(os.environ.get("WAYBILL_HOME", ".")), config, arguments)
 
     @property
     def deployments_file(self) -> Path:
@@ -87,17 +97,14 @@ class Workspace:
             ) from None
         return Deployment.from_json(text, str(self.deployments_file))
 
-    def settings_file(self, named: Path | None = None) -> Path | None:
-        """The file named, here or in ``WAYBILL_CONFIG``, else ``waybill.toml`` beside the deployments folder, if it is there."""
+    @property
+    def settings_file(self) -> Path | None:
+        """The file that a flag or ``WAYBILL_CONFIG`` names, else ``waybill.toml`` beside the deployments folder, if it is there."""
         usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
-        return named or (Path(variable) if variable else usual if usual.exists() else None)
+        return self.config or (Path(variable) if variable else usual if usual.exists() else None)
 
-    def settings(self, config: Path | None = None, **arguments: Any) -> Settings:
+    def settings(self) -> Settings:
         """The relayer's settings on this network.
-
-        Args:
-            config: the settings file; None is the usual one.
-            arguments: what flags say; None counts as not given.
 
         Raises:
             SettingsError: they can't be used.
@@ -107,7 +114,7 @@ class Workspace:
             "index_store": f"sqlite:///{self.index_store}",
             **(_DEVNET_SETTINGS if self.network == DEVNET else {}),
         }
-        return Settings.load(self.settings_file(config), defaults, **arguments)
+        return Settings.load(self.settings_file, defaults, **self.arguments)
 
     def account(self, key: str | None) -> LocalAccount:
         """The account to sign with: the key given, or on the devnet the public one of its example dApp.

@@ -69,6 +69,7 @@ class Demonstration:
             await self._waking([index, relayer])
             await self._refused([index, relayer])
             await self._repeated([index, relayer])
+            self._say("the index reads on until what it adds up to agrees with the chains' own logs")
             await finished(await self._report([index, relayer]))
 
     async def _healthy(self, services: Sequence[Service]) -> None:

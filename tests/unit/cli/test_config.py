@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from bridge.cli.app import app
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
@@ -49,6 +53,24 @@ def test_check_warns_of_variables_that_nothing_reads(waybill: Command, monkeypat
     assert ended.code == 0
     assert json.loads(ended.out)["unread"] == ["WAYBILL_POL"]
     assert "WAYBILL_POL" in ended.err
+
+
+def test_check_knows_every_variable_that_an_option_reads(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = {name for option in _options(get_command(app)) for name in _names(option.envvar)}
+    assert "WAYBILL_OPERATOR_KEY" in read
+    for name in read - {"WAYBILL_CONFIG", "WAYBILL_NETWORK", "WAYBILL_HOME"}:
+        monkeypatch.setenv(name, "")
+    assert json.loads(waybill("config", "check", "--json").out)["unread"] == []
+
+
+def _options(command: Any) -> Iterator[Any]:
+    yield from command.params
+    for below in getattr(command, "commands", {}).values():
+        yield from _options(below)
+
+
+def _names(variables: str | Sequence[str] | None) -> Sequence[str]:
+    return [variables] if isinstance(variables, str) else variables or ()
 
 
 def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, tmp_path: Path) -> None:

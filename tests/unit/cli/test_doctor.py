@@ -54,6 +54,29 @@ def test_what_is_wrong_is_found_and_ends_with_failure(
     assert found in failed(ended.out)[check]
 
 
+def test_clocks_may_differ_as_far_as_the_settings_say_and_no_newest_block_is_old_without_a_warning(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WAYBILL_RELIABILITY", json.dumps({"max_clock_skew": 30}))
+    with nodes((ALPHA, node(ahead=15)), (BETA, node(ahead=-400))) as urls:
+        write_network(tmp_path, *urls)
+        ended = waybill("doctor", "--json")
+    verdicts = {row["check"]: row["verdict"] for row in json.loads(ended.out)}
+    assert (ended.code, verdicts["endpoint of alpha"], verdicts["endpoint of beta"]) == (0, "ok", "warning")
+
+
+def test_the_stores_looked_at_are_those_of_the_settings_file_that_is_named(waybill: Command, tmp_path: Path) -> None:
+    write_network(tmp_path)
+    broken, file = tmp_path / "broken.db", tmp_path / "elsewhere.toml"
+    broken.write_text("this is no database")
+    file.write_text(f'store = "sqlite:///{broken}"\nindex_store = "sqlite:///{tmp_path}/nowhere.db"\n')
+    (tmp_path / ".waybill" / "devnet").mkdir(parents=True)
+    (tmp_path / ".waybill" / "devnet" / "index.db").write_text("nobody may look here")
+    ended = waybill("doctor", "--config", str(file), "--json")
+    assert "is not a SQLite database" in failed(ended.out)["relayer's store"]
+    assert "there is none yet" in {row["check"]: row["found"] for row in json.loads(ended.out)}["index"]
+
+
 def test_a_dead_endpoint_is_named_though_another_one_answers(
     waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

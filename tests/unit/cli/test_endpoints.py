@@ -42,6 +42,16 @@ def test_a_message_is_looked_up_at_the_endpoints_of_the_settings(
     assert ended.code == 3, ended.err
 
 
+def test_the_endpoints_that_status_asks_are_those_of_the_settings(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with nodes((ALPHA, node()), (BETA, node())) as urls:
+        monkeypatch.setenv("WAYBILL_CONFIG", str(settings_file(tmp_path, urls)))
+        ended = waybill("status", "--json")
+    assert ended.code == 0, ended.err
+    assert [(chain["head"], chain["error"]) for chain in json.loads(ended.out)["chains"]] == [(100, None)] * 2
+
+
 def test_a_backup_is_put_back_only_where_its_nonces_can_be_compared_with_the_chains(
     waybill: Command, tmp_path: Path
 ) -> None:

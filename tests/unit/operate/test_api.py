@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from bridge.api import BackendError, ErrorCode, ListeningError, create_app, listening_at, serving
+from bridge.api import BackendError, DeliveryFilter, ErrorCode, ListeningError, create_app, listening_at, serving
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
@@ -75,8 +75,10 @@ class Recorder:
         self.changes.append((message_id.hex(), gmps))
         return {"attempt": 1}
 
-    async def deliveries(self, state: OutboxState | None, message_id: bytes | None, limit: int) -> list[dict[str, Any]]:
-        return [DELIVERY] if (state, message_id, limit) == (OutboxState.DEAD, bytes.fromhex(ID[2:]), 5) else []
+    async def deliveries(self, asked: DeliveryFilter) -> list[dict[str, Any]]:
+        message_id = bytes.fromhex(ID[2:])
+        expected = DeliveryFilter(state=OutboxState.DEAD, message_id=message_id, since=1.5, until=7.0, limit=5)
+        return [DELIVERY] if asked == expected else []
 
     async def delivery(self, event_id: str) -> dict[str, Any]:
         return {**DELIVERY, "eventId": event_id, "failures": []}
@@ -133,7 +135,7 @@ async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
     async with client(Recorder()) as http:
         assert (await http.get("/v1/status")).json() == {"network": "devnet"}
         assert (await http.get("/v1/messages?status=STALLED&limit=3")).json() == [{"status": "STALLED", "limit": 3}]
-        found = await http.get(f"/v1/deliveries?state=DEAD&messageId={ID}&limit=5")
+        found = await http.get(f"/v1/deliveries?state=DEAD&messageId={ID}&since=1.5&until=7&limit=5")
         assert [row["eventId"] for row in found.json()] == [f"{ID}/axelar/0"]
         assert (await http.get(f"/v1/deliveries/{ID}/axelar/0")).json()["eventId"] == f"{ID}/axelar/0"
         letters = await http.get("/v1/dead-letters?status=PENDING_REVIEW&limit=5")
