@@ -32,6 +32,10 @@ _SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A task of a backfill frees and takes the same megabytes for each answer: glibc would give them back to the system, which
+    # has to clear them each time (docs/decisions/0023). 32 MB is as far as it goes with what it maps; other C libraries ignore it.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
 _ON_THIS_MACHINE = {

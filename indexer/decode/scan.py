@@ -21,6 +21,7 @@ _QUOTE: Final = ord('"')
 _OPENING: Final = ord("{")
 _COMMA: Final = ord(",")
 _PREFIX: Final = b'"0x'
+_MOST_WIDTHS: Final = 64  # of data in one answer; an event of fixed length has one
 _MOST_DIGITS: Final = 15  # of a quantity that fits into 63 bits for certain
 _WORDS: Final = ("blockHash", "transactionHash")
 _NUMBERS: Final = ("blockNumber", "logIndex", "blockTimestamp")
@@ -205,7 +206,21 @@ class _Text:
         _expect(not (values.lengths() % 2).any())
         offsets = np.zeros(count + 1, np.int64)
         np.cumsum(values.lengths() // 2, out=offsets[1:])
-        return _unhex(b"".join(self._texts(values))), offsets
+        return self._unhexed_in_place(values, offsets), offsets
+
+    def _unhexed_in_place(self, values: _Values, offsets: Integers) -> Bytes:
+        """Values of all widths as bytes, one after the other; those of one width are copied side by side."""
+        widths = np.diff(offsets)
+        different = np.unique(widths[widths > 0]).tolist()
+        if len(different) > _MOST_WIDTHS:
+            return _unhex(b"".join(self._texts(values)))
+        found = np.empty(int(offsets[-1]), np.uint8)
+        for width in different:
+            rows = np.flatnonzero(widths == width)
+            bytes_ = _unhex(self._slices(values.starts[rows] + 2, 2 * width))
+            windows = np.ndarray((len(found) - width + 1,), f"V{width}", found, strides=(1,))
+            windows[offsets[rows]] = bytes_.view(f"V{width}")
+        return found
 
 
 def _layout(first: bytes, strings: list[bytes]) -> tuple[dict[str, int], int]:

@@ -54,6 +54,24 @@ def assert_same(found: RawLogs, expected: RawLogs) -> None:
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
 
 
+@pytest.mark.parametrize("widths", [1, 64])
+def test_data_of_one_width_and_of_many_is_what_the_plain_path_gives(
+    widths: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.decode.scan._MOST_WIDTHS", widths)
+    for lengths in ([32, 32], [0, 0], [0, 3, 3, 32, 1, 0, 32, 100]):
+        logs = [log_with(bytes(range(length))) for length in lengths]
+        found = scan(body_of(logs))
+        assert found is not None
+        assert_same(found.logs, raw_logs(logs))
+
+
+def log_with(data: bytes) -> dict[str, Any]:
+    word = hexadecimal(b"\xab" * 32)
+    log = {"address": hexadecimal(b"\xab" * 20), "topics": [word], "data": hexadecimal(data), "blockNumber": "0x1"}
+    return log | {"blockHash": word, "transactionHash": word, "logIndex": "0x2"}
+
+
 @settings(deadline=None, max_examples=30)
 @given(answers())
 def test_the_scanner_gives_what_the_plain_path_gives(logs: list[dict[str, Any]]) -> None:
