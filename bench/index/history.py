@@ -13,9 +13,8 @@ from eth_abi.abi import encode
 from bridge.protocol.events import SIGNATURES
 from bridge.protocol.message import Kind, Message
 from indexer import schemas
-from indexer.sinks.compaction import BUCKETS, prefix
+from indexer.sinks.compaction import BUCKETS, by_message, write_bucket
 from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.parquet import write_files
 
 SOURCE: Final = 31337
 DESTINATION: Final = 31338
@@ -39,7 +38,7 @@ def fill_lake(folder: Path, messages: int) -> Lake:
             chosen = numbers[first : first + _AT_ONCE]
             ids = random.integers(0, 256, (len(chosen), 32), np.uint8)
             ids[:, 0] = bucket * 256 // BUCKETS + ids[:, 0] % (256 // BUCKETS)
-            manifests += list(write_files(lake.folder, _events(ids, chosen).to_batches(), prefix(bucket)))
+            manifests += list(write_bucket(lake.folder, bucket, by_message(_events(ids, chosen))))
     blocks = FinalBlocks(0, messages, bytes(32))
     lake.commit(manifests, dict.fromkeys((SOURCE, DESTINATION), blocks))
     return lake

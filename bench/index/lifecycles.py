@@ -83,7 +83,7 @@ def _duckdb_alone(files: list[str], target: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{_MEMORY}'")
         connection.execute("set temp_directory = $folder", {"folder": f"{target}.overflow"})
-        text = f"copy ({table_text('messages', files)}) to '{target}' (format parquet, compression zstd)"
+        text = f"copy ({table_text('messages')}) to '{target}' (format parquet, compression zstd)"
         connection.execute(text, {"files": files})
 
 

@@ -18,7 +18,7 @@ from pyarrow.fs import FileType
 from indexer import schemas
 from indexer.errors import LakeVersionError, RangeGapError
 from indexer.place import Place
-from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, prefix
+from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, write_bucket
 from indexer.sinks.files import explained, files_of
 from indexer.sinks.parquet import write_files
 
@@ -164,7 +164,7 @@ class Lake:
         actions: list[AddAction | RemoveAction] = [
             added(manifest, now, data_change=False)
             for bucket, events in self._in_buckets(loose).items()
-            for manifest in write_files(self.folder, events.combine_chunks().to_batches(), prefix(bucket))
+            for manifest in write_bucket(self.folder, bucket, events)
         ]
         actions += [
             RemoveAction(path=name, data_change=False, deletion_timestamp=now, size=sizes[name]) for name in loose

@@ -20,13 +20,16 @@ _STATISTICS_OF: Final = ("chain_id", "block_number")
 _REPETITIVE: Final = ("chain_id", "event", "source_chain", "destination_chain", "gmp", "gmps", "kind")
 
 
-def write_files(folder: Place, batches: Iterable[pa.RecordBatch], prefix: str = "part-") -> Iterator[dict[str, Any]]:
+def write_files(
+    folder: Place, batches: Iterable[pa.RecordBatch], prefix: str = "part-", rows_in_a_group: int = _ROWS_IN_A_FILE
+) -> Iterator[dict[str, Any]]:
     """Writes rows to new files.
 
     Args:
         folder: of the Delta table.
         batches: `schemas.EVENTS`.
         prefix: how the files' names begin.
+        rows_in_a_group: of which Parquet says the least and greatest values, so that readers can skip it.
 
     Yields:
         Per file, once its content lasts: `path` in the folder, `size` in bytes, and `stats`, Delta's statistics as
@@ -40,16 +43,18 @@ def write_files(folder: Place, batches: Iterable[pa.RecordBatch], prefix: str = 
         rows.append(batch)
         count += batch.num_rows
         if count >= _ROWS_IN_A_FILE:
-            yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix)
+            yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix, rows_in_a_group)
             rows, count = [], 0
     if rows:
-        yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix)
+        yield _write(folder, pa.Table.from_batches(rows, schemas.EVENTS), prefix, rows_in_a_group)
 
 
-def _write(folder: Place, table: pa.Table, prefix: str) -> dict[str, Any]:
+def _write(folder: Place, table: pa.Table, prefix: str, rows_in_a_group: int) -> dict[str, Any]:
     name = f"{prefix}{uuid.uuid4().hex}.parquet"
     with new_file(folder, name) as file:
-        pq.write_table(table, file, compression="zstd", use_dictionary=list(_REPETITIVE))
+        pq.write_table(
+            table, file, compression="zstd", use_dictionary=list(_REPETITIVE), row_group_size=rows_in_a_group
+        )
         size = file.tell()
     ranges = {column: pc.min_max(table[column]).as_py() for column in _STATISTICS_OF}
     stats = {

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from indexer import schemas
 from indexer.place import Place
-from indexer.sinks.compaction import BUCKETS, bucket_of_file, prefix
+from indexer.sinks.compaction import BUCKETS, bucket_of_file, prefix, slices_of
 from indexer.sinks.files import explained, files_of, new_file
 from indexer.transforms.queries import WITH_BIT_OR, query
 
@@ -32,7 +32,13 @@ _TYPES: Final = {
     schemas.UINT64: "decimal(20, 0)",
 }
 _MEMORY: Final = "1GB"  # for one task; what does not fit goes to disk
+_EVENTS_IN_A_SLICE: Final = 250_000
+"""So many fit into the memory of one task, and into the processor's caches better than more do (docs/decisions/0023)."""
 
+Ids = tuple[bytes, bytes | None]
+"""Message ids from the one up to before the other, of which only the first bytes may be given; None ends after all."""
+
+ALL_IDS: Final[Ids] = (b"", None)
 
 TABLES: Final = {
     "messages": ("lifecycle", schemas.MESSAGES),
@@ -64,25 +70,25 @@ def made_of(name: str, files: Sequence[str], bucket: int | None = None, folder: 
     """
     with _connected(files, folder) as (connection, source, parameters):
         connection.execute("set threads = 1" if bucket is not None else "set preserve_insertion_order = false")
-        found = connection.sql(table_text(name, files, bucket, source), params=parameters).to_arrow_table()
+        ids = ALL_IDS if bucket is None else slices_of(bucket, 1)[0]
+        found = connection.sql(table_text(name, ids, source), params=parameters).to_arrow_table()
     return found.cast(TABLES[name][1])
 
 
-def table_text(name: str, files: Sequence[str], bucket: int | None = None, source: str = _FILES) -> str:
+def table_text(name: str, ids: Ids = ALL_IDS, source: str = _FILES) -> str:
     """The query of one of `TABLES`.
 
     Args:
         name: of the table.
-        files: what `source` reads.
-        bucket: only messages of this bucket; of all if not given.
+        ids: only messages of these.
         source: the events, by default those of the parameter `files`.
     """
     text, schema = TABLES[name]
-    chosen = f"select * from {source}"  # noqa: S608  our own texts
-    if bucket is not None and any(bucket_of_file(path) != bucket for path in files):
-        low, high = (f"'\\x{edge * 256 // BUCKETS:02X}'::blob" for edge in (bucket, bucket + 1))
-        upper = f"and message_id < {high}" if bucket + 1 < BUCKETS else ""
-        chosen += f" where message_id >= {low} {upper}"
+    low, high = ids
+    edges = [f"message_id >= {_literal(low)}"] * bool(low) + [
+        f"message_id < {_literal(high)}" for high in [high] if high
+    ]
+    chosen = f"select * from {source} where {' and '.join(edges) or 'true'}"  # noqa: S608  our own texts
     return typed(query(text, events=f"({chosen})", **WITH_BIT_OR), schema)
 
 
@@ -92,84 +98,108 @@ def typed(text: str, schema: pa.Schema) -> str:
     return f"select {columns} from ({text})"  # noqa: S608  our own texts
 
 
+def _literal(value: bytes) -> str:
+    return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::blob"
+
+
 def write_table(
     name: str, files: Sequence[str], folder: Place, target: Place, spark: SparkSession | None = None
 ) -> list[dict[str, Any]]:
-    """Writes one of `TABLES` to new files: by Spark's tasks one per bucket of messages, else one.
+    """Writes one of `TABLES` to new files: one per bucket of messages, or a single one of a lake that was not compacted.
 
     Args:
         name: of the table.
         files: Parquet, of the lake's pinned version.
         folder: where those are.
         target: where to write. Folders must be there, and Spark's tasks reach both.
-        spark: whose tasks do it; None is this process alone.
+        spark: whose tasks do it, a bucket each; None is this process alone, with all cores for each.
 
     Returns:
         Of each file what `indexer.sinks.parquet.write_files` says, and its `rows`; in the order of message ids.
     """
-    if spark is None:
-        return [_write(name, None, list(files), folder, target)] if files else []
     of_bucket = {
         bucket: [path for path in files if bucket_of_file(path) in (bucket, None)] for bucket in range(BUCKETS)
     }
-    tasks = [(bucket, paths) for bucket, paths in of_bucket.items() if paths]
+    tasks: list[tuple[int | None, list[str]]] = [(bucket, paths) for bucket, paths in of_bucket.items() if paths]
+    if spark is None:
+        if tasks and _is_loose(files, folder):
+            tasks = [(None, list(files))]
+        return [_write(name, bucket, paths, folder, target) for bucket, paths in tasks]
     distributed = spark.sparkContext.parallelize(tasks, max(1, len(tasks)))
-    return distributed.map(lambda task: _write(name, *task, folder, target)).collect()
+    return distributed.map(lambda task: _write(name, *task, folder, target, threads=1)).collect()
 
 
-def _write(name: str, bucket: int | None, files: list[str], folder: Place, target: Place) -> dict[str, Any]:
+def _write(
+    name: str, bucket: int | None, files: list[str], folder: Place, target: Place, *, threads: int | None = None
+) -> dict[str, Any]:
+    """Makes and writes one slice of ids after another, so that a bucket of any size takes the same memory."""
     start = "part-" if bucket is None else prefix(bucket)
+    slices = [ALL_IDS] if bucket is None else slices_of(bucket, _slices(files, folder))
     with _connected(files, folder) as (connection, source, parameters):
-        if bucket is not None:
-            connection.execute("set threads = 1")
-        text = table_text(name, files, bucket, source)
-        return write_rows(connection, text, TABLES[name][1], target, start=start, parameters=parameters)
+        if threads is not None:
+            connection.execute(f"set threads = {threads}")
+        texts = [table_text(name, ids, source) for ids in slices]
+        return write_rows(connection, texts, TABLES[name][1], target, start=start, parameters=parameters)
 
 
 def write_rows(
     connection: duckdb.DuckDBPyConnection,
-    text: str,
+    texts: Sequence[str],
     schema: pa.Schema,
     target: Place,
     *,
     start: str = "part-",
     parameters: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Writes what a query finds to one new file, within `_MEMORY`.
+    """Writes what queries find, one after the other, to one new file, within `_MEMORY`.
 
     Args:
-        connection: on which to run it.
-        text: the query, its columns as `typed` makes them.
-        schema: of its columns.
+        connection: on which to run them.
+        texts: the queries, their columns as `typed` makes them.
+        schema: of their columns.
         target: where to write.
         start: how the file's name begins.
-        parameters: of the query.
+        parameters: of each query.
 
     Returns:
         What `indexer.sinks.parquet.write_files` says of the file, and its `rows`.
     """
-    file = f"{start}{uuid.uuid4().hex}.parquet"
-    told = dict(parameters or {})
-    with tempfile.TemporaryDirectory(prefix="overflow-", dir=None if target.is_bucket else target.root) as overflow:
+    file, rows = f"{start}{uuid.uuid4().hex}.parquet", 0
+    with (
+        tempfile.TemporaryDirectory(prefix="overflow-", dir=None if target.is_bucket else target.root) as overflow,
+        new_file(target, file) as stream,
+    ):
         connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{_MEMORY}'")
         connection.execute("set temp_directory = $folder", {"folder": overflow})
-        if target.is_bucket:
-            rows, size = _copy(connection.sql(text, params=told), schema, target, file)
-        else:
-            path = Path(target.root) / file
-            copied = f"copy ({text}) to '{path}' (format parquet, compression zstd)"
-            rows, size = connection.execute(copied, told).fetchall()[0][0], path.stat().st_size
+        with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+            for text in texts:
+                for batch in connection.sql(text, params=dict(parameters or {})).to_arrow_reader():
+                    rows += batch.num_rows
+                    writer.write_batch(batch.cast(schema))
+        size = stream.tell()
     return {"path": file, "size": size, "rows": rows, "stats": json.dumps({"numRecords": rows})}
 
 
-def _copy(found: duckdb.DuckDBPyRelation, schema: pa.Schema, target: Place, file: str) -> tuple[int, int]:
-    rows = 0
-    with new_file(target, file) as stream:
-        with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
-            for batch in found.to_arrow_reader():
-                rows += batch.num_rows
-                writer.write_batch(batch.cast(schema))
-        return rows, stream.tell()
+def _slices(files: Sequence[str], folder: Place) -> int:
+    """In how many slices a bucket is worked on: in all at once where none can be skipped, and memory overflows to disk."""
+    ordered, loose = _rows(files, folder)
+    return 1 if loose > ordered else -(-(ordered + loose // BUCKETS) // _EVENTS_IN_A_SLICE)
+
+
+def _is_loose(files: Sequence[str], folder: Place) -> bool:
+    """Whether most events are in files of all buckets, each of which would be read for each bucket."""
+    ordered, loose = _rows(files, folder)
+    return loose > ordered
+
+
+def _rows(files: Sequence[str], folder: Place) -> tuple[int, int]:
+    """The rows in files of one bucket, and those in files of all of them."""
+    counted = [0, 0]
+    with explained(folder):
+        for path in files:
+            metadata = pq.read_metadata(PurePosixPath(path).name, filesystem=files_of(folder))
+            counted[bucket_of_file(path) is None] += metadata.num_rows
+    return counted[0], counted[1]
 
 
 @contextmanager

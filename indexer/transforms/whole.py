@@ -65,7 +65,7 @@ def write_whole(name: str, parts: Mapping[str, Part], noted: Noted, target: Plac
             text = query("lanes", messages="messages", receipts="receipts")
         else:
             text = divergences(connection, noted)
-        return [write_rows(connection, typed(text, TABLES[name]), TABLES[name], target)]
+        return [write_rows(connection, [typed(text, TABLES[name])], TABLES[name], target)]
 
 
 @contextmanager

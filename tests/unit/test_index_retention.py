@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import delete, update
 
@@ -14,15 +17,17 @@ from indexer.jobs.let_go import let_go
 from indexer.jobs.maintain import maintain
 from indexer.jobs.report import make_report
 from indexer.jobs.tables import write_tables
+from indexer.place import Place
 from indexer.reading import IndexReader
 from indexer.settings import IndexFolder, IndexSettings
-from indexer.sinks import tables
-from indexer.sinks.compaction import BUCKETS
+from indexer.sinks import compaction, tables
+from indexer.sinks.compaction import BUCKETS, bucket_of, slices_of
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
+from indexer.transforms import bucketed
 from indexer.transforms.bucketed import lifecycle_of
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
@@ -165,6 +170,54 @@ def test_lifecycles_of_the_lake_by_duckdb_are_those_of_the_store(world: World, *
     assert sorted(whole) == expected
     parts = [lifecycle_of(world.lake.files(), bucket).to_pylist() for bucket in range(BUCKETS)]
     assert sorted(tuple(row.values()) for part in parts for row in part) == expected
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_lifecycles_made_a_slice_of_ids_at_a_time_are_those_of_the_store(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, ordered: bool
+) -> None:
+    if not ordered:  # as lakes are that an earlier Waybill compacted
+        monkeypatch.setattr(compaction, "by_message", lambda events: events)
+    monkeypatch.setattr(bucketed, "_EVENTS_IN_A_SLICE", 1)
+    asked: list[bucketed.Ids] = []
+    made = bucketed.table_text
+
+    def noted(name: str, ids: bucketed.Ids, source: str) -> str:
+        asked.append(ids)
+        return made(name, ids, source)
+
+    monkeypatch.setattr(bucketed, "table_text", noted)
+    world.lake.compact()
+    target = Place.of(world.folder / "made")
+    (world.folder / "made").mkdir()
+    written = bucketed.write_table("messages", world.lake.files(), world.lake.folder, target)
+    table = pa.concat_tables(pq.read_table(world.folder / "made" / file["path"]) for file in written)
+    assert sorted(tuple(row.values()) for row in table.to_pylist()) == contents(world.store)["messages"]
+    assert len(asked) > len(written) > 1
+
+
+def test_slices_hold_every_id_once() -> None:
+    for slices in (0, 1, 3, 12, 1 << 30):
+        edges = [edge for bucket in range(BUCKETS) for edge in slices_of(bucket, min(slices, 5_000))]
+        assert (edges[0][0], edges[-1][1]) == (bytes(3), None)
+        assert all(end == begin for (_, end), (begin, _) in itertools.pairwise(edges))
+        assert all(high is None or low < high for low, high in edges)
+    assert [bucket_of(low) for low, _ in slices_of(5, 4)] == [5] * 4
+
+
+def test_a_bucket_is_written_in_the_order_of_ids_so_that_slices_of_it_can_be_skipped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "_ROWS_IN_A_GROUP", 2)
+    events = world.lake.events(ALPHA, 0, 999)
+    (manifest,) = compaction.write_bucket(world.lake.folder, 0, compaction.by_message(events))
+    metadata = pq.read_metadata(Path(world.lake.folder.root) / manifest["path"])
+    column = metadata.schema.names.index("message_id")
+    found = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
+    ids = sorted(events["message_id"].to_pylist())
+    assert [(one.min, one.max) for one in found] == [
+        (ids[at], ids[min(at + 1, len(ids) - 1)]) for at in range(0, len(ids), 2)
+    ]
 
 
 def test_the_state_of_an_earlier_version_can_still_be_asked_for(world: World) -> None:
