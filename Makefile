@@ -91,8 +91,8 @@ sweep: $(STEPS)  ## Run the long sweeps whole, of which make test runs samples (
 soak: $(STEPS)  ## Let an index run beside busy, reorganising chains and see that its memory stays flat (MINUTES=30)
 	@$(VENV)/python -m bench.index_soak --minutes $(or $(MINUTES),30)
 
-sim: $(STEPS)  ## Play seeded histories of a world full of faults (SEEDS=1000 FIRST=0 STORM=8)
-	@$(VENV)/python -m scripts.simulate --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0) --storm $(or $(STORM),8)
+sim: $(STEPS)  ## Play seeded histories of a world full of faults (SEEDS=1000 FIRST=0 STORM=8 WORLDS=lying|following|both)
+	@$(VENV)/python -m scripts.simulate --seeds $(or $(SEEDS),1000) --first $(or $(FIRST),0) --storm $(or $(STORM),8) $(if $(WORLDS),--worlds $(WORLDS))
 
 snapshots: abi  ## Write all that is compared with the contracts: ABIs, storage layout, gas
 	@$(VENV)/python -m bench.router_gas --snapshot

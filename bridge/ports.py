@@ -112,7 +112,8 @@ class Fees:
 class Chain(Protocol):
     """One chain behind its RPC endpoints.
 
-    Every method raises `TransientError` when no endpoint gives a usable answer.
+    Every method raises `TransientError` when no endpoint gives a usable answer. Where several have to agree, an answer, a refusal
+    too, is what so many of them give; a number in which they may differ is what so many have reached.
     """
 
     @property
@@ -123,7 +124,7 @@ class Chain(Protocol):
         """The newest block."""
 
     async def height_of(self, tag: FinalityTag) -> int:
-        """The number of the newest block that the chain itself calls so; with several endpoints, what enough of them reach."""
+        """The number of the newest block that the chain itself calls so."""
 
     async def block(self, number: int) -> Block | None:
         """The block at that height on the chain as it is now, or None above the head."""
@@ -131,12 +132,8 @@ class Chain(Protocol):
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """Logs of blocks `first`…`last` (both included) from those addresses with one of those topics 0, in order."""
 
-    async def call(
-        self, call: Call, *, sender: str | None = None, block: int | None = None, agreed: bool = False
-    ) -> bytes:
+    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
         """What a contract answers, without a transaction; at the head or at the end of a block.
-
-        `agreed` is for what ends something: as many endpoints must say it as have to agree on blocks.
 
         Raises:
             CallRevertedError: the contract refused.

@@ -54,14 +54,14 @@ class RouterReader:
         self.address = router
 
     async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
-        """Whether that GMP's receipt is there, as far as the chain's endpoints agree on it: a yes ends a delivery."""
+        """Whether that GMP's receipt is there."""
         data = ROUTER.encode("hasReceived", message_id, int(gmp))
-        answer = await self._chain.call(Call(to=self.address, data=data), agreed=True)
+        answer = await self._chain.call(Call(to=self.address, data=data))
         return bool(ROUTER.decode("hasReceived", answer))
 
-    async def progress(self, message_id: bytes) -> Progress:
-        """The valid receipts, and whether the message was executed."""
-        bits, execution = ROUTER.decode("receiptsOf", await self._ask("receiptsOf", message_id))
+    async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
+        """The valid receipts, and whether the message was executed; at the head or at the end of a block."""
+        bits, execution = ROUTER.decode("receiptsOf", await self._ask("receiptsOf", message_id, block=block))
         return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0)
 
     async def missing_receipts(self, message: Message) -> int:
@@ -119,5 +119,5 @@ class RouterReader:
         """The transaction that executes a message whose quorum is reached."""
         return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
 
-    async def _ask(self, function: str, *arguments: object) -> bytes:
-        return await self._chain.call(Call(to=self.address, data=ROUTER.encode(function, *arguments)))
+    async def _ask(self, function: str, *arguments: object, block: int | None = None) -> bytes:
+        return await self._chain.call(Call(to=self.address, data=ROUTER.encode(function, *arguments)), block=block)

@@ -83,9 +83,6 @@ class Bridge:
             acceptance=settings.acceptance(deployment),
             spend_limits=settings.lane_limits(deployment),
             asset_classes=settings.classes(deployment),
-            agreeing=frozenset(
-                chain_id for chain_id, policy in settings.endpoint_policies(deployment).items() if policy.agreement > 1
-            ),
         )
         self.undertaking = Undertaking(deployment, chains, store, settings, clock)
         self.relay = Relay(

@@ -1,7 +1,8 @@
-"""Plays seeded histories of the simulated world: `make sim SEEDS=5000 FIRST=0 STORM=8`.
+"""Plays seeded histories of the simulated world: `make sim SEEDS=5000 FIRST=0 STORM=8 WORLDS=lying`.
 
-Each seed is a world with reorgs on both sides, nodes that fail, lie, forget and lag, and a relayer that crashes at any of its calls. In the calm
-afterwards every message must have been executed once and every nonce be used. A seed that ends otherwise is printed with its
+Each seed is a world with reorgs on both sides, nodes that fail, forget and lag, and a relayer that crashes at any of its calls. In some, one
+of three endpoints of each chain lies; in some, state changes go to several chains and are followed. In the calm afterwards every message
+must have been executed once and every nonce be used. A seed that ends otherwise is printed with its
 history, and always plays the same.
 """
 
@@ -13,7 +14,7 @@ import sys
 from rich.console import Console
 from rich.progress import track
 
-from tests.unit.simulation.chaos import SQUALL_SECONDS, judge_all
+from tests.unit.simulation.chaos import SQUALL_SECONDS, WorldKind, judge_all
 
 
 def main() -> int:
@@ -24,10 +25,18 @@ def main() -> int:
     parser.add_argument(
         "--storm", type=float, default=SQUALL_SECONDS, help="simulated seconds of bad weather (default: %(default)s)"
     )
+    parser.add_argument(
+        "--worlds",
+        type=WorldKind,
+        choices=list(WorldKind),
+        help="what is in each of them (default: as the seed has it; one in 32 is lying, one following, one both)",
+    )
     chosen = parser.parse_args()
     seeds = range(chosen.first, chosen.first + chosen.seeds)
     bad = []
-    for verdict in track(judge_all(seeds, chosen.storm), "playing", len(seeds), console=Console(stderr=True)):
+    for verdict in track(
+        judge_all(seeds, chosen.storm, chosen.worlds), "playing", len(seeds), console=Console(stderr=True)
+    ):
         if verdict.complaints:
             bad.append(verdict.seed)
             print(f"seed {verdict.seed}:", *verdict.complaints, *verdict.events, sep="\n  ")

@@ -90,7 +90,7 @@ class BaseAdapter(ABC):
         received: bool | BaseException
         call: Call | BaseException | None
         received, call = await asyncio.gather(
-            self._read(destination, destination.router, ROUTER, "hasReceived", *arguments, agreed=True),
+            self._read(destination, destination.router, ROUTER, "hasReceived", *arguments),
             self._tried(dispatch, attestation),
             return_exceptions=True,
         )
@@ -178,16 +178,15 @@ class BaseAdapter(ABC):
         contract: Contract,
         function: str,
         *arguments: Any,
-        agreed: bool = False,
     ) -> Any:
-        """What a view function returns at the newest block; `agreed` as in `Chain.call`.
+        """What a view function returns at the newest block.
 
         Raises:
             TerminalError: there is no such contract.
             TransientError: the chain does not answer.
         """
         call = Call(to=address, data=contract.encode(function, *arguments))
-        answer = await self._chains[chain.chain_id].call(call, agreed=agreed)
+        answer = await self._chains[chain.chain_id].call(call)
         return decode_answer(contract, function, answer, f"{address} on chain {chain.name!r}")
 
 

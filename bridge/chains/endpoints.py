@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import stamina
 import structlog
 
-from bridge.chains.answers import RpcError
+from bridge.chains.answers import RpcError, revert_data
 from bridge.chains.policy import CHANGING, EndpointPolicy, Pace
 from bridge.chains.position import Position
-from bridge.chains.transport import NoAnswerError, Transport
+from bridge.chains.transport import Connect, Exchange, NoAnswerError, over_http, without_secrets
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.node_errors import ANOTHER_NODE
 
@@ -73,19 +71,19 @@ class EndpointState:
 class Endpoint:
     """One URL, and what is known of whoever answers behind it."""
 
-    def __init__(self, url: str, chain_id: int, policy: EndpointPolicy) -> None:
+    def __init__(self, url: str, chain_id: int, policy: EndpointPolicy, exchange: Exchange) -> None:
         self.url = url
         self.name = without_secrets(url)  # for texts
         self.requests: Counter[str] = Counter()  # by result: answered, refused, failed
-        self.rests_until = 0.0  # on the monotonic clock; 0 while it answers
+        self.rests_until = 0.0  # on the event loop's clock; 0 while it answers
         self._chain_id = chain_id
         self._verified = False
         self._pace = Pace(policy.requests_per_second)
-        self._transport = Transport(url, self.name, seconds=policy.request_seconds, batch=policy.batch)
+        self._exchange = exchange
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._transport.close()
+        await self._exchange.close()
 
     async def ask(self, method: str, params: Sequence[Any]) -> Any:
         """The result of a request.
@@ -111,7 +109,7 @@ class Endpoint:
         self._verified = True
 
     async def _post(self, method: str, params: Sequence[Any]) -> Any:
-        wait = self._pace.wait_from(time.monotonic())
+        wait = self._pace.wait_from(asyncio.get_running_loop().time())
         if wait:
             await asyncio.sleep(wait)
         try:
@@ -124,7 +122,7 @@ class Endpoint:
 
     async def _make(self, method: str, params: Sequence[Any]) -> Any:
         try:
-            answer = await self._transport.ask(method, params)
+            answer = await self._exchange.ask(method, params)
         except NoAnswerError as error:
             self._verified = False
             raise _EndpointError(str(error)) from error
@@ -136,12 +134,15 @@ class Endpoint:
 
 
 class Endpoints:
-    """The endpoints of one chain. Create them with `open`, inside the event loop that uses them."""
+    """The endpoints of one chain. Create them inside the event loop that uses them, best with `open`."""
 
-    def __init__(self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> None:
+    def __init__(
+        self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, connect: Connect = over_http
+    ) -> None:
+        """Asks nobody yet; `connect` says how requests travel to a URL."""
         self._chain_id = chain_id
         self._policy = policy
-        self._endpoints = [Endpoint(url, chain_id, policy) for url in urls]
+        self._endpoints = [Endpoint(url, chain_id, policy, connect(url, policy)) for url in urls]
         self._current = self._endpoints[0]  # whose answers we go by
         self._position = Position(chain_id, policy.branch_seconds)  # as it has told us
 
@@ -183,7 +184,7 @@ class Endpoints:
     @property
     def states(self) -> list[EndpointState]:
         """How each endpoint does, the preferred first."""
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         return [EndpointState(one.name, one.rests_until <= now, dict(one.requests)) for one in self._endpoints]
 
     async def request(self, method: str, *params: Any) -> Any:
@@ -219,30 +220,25 @@ class Endpoints:
             params: its parameters.
 
         Raises:
-            RpcError: a node answered with an error that another node would give too.
+            RpcError: so many nodes answered with an error that means the same.
             TransientError: too few answered, or they do not agree.
         """
         needed = self.agreement
         if needed == 1:
             return await self.request(method, *params)
-        answers = await self._opinions(method, params)
-        votes: defaultdict[Hashable, list[Any]] = defaultdict(list)
-        for answer in answers:
-            if not isinstance(answer, Exception):
-                votes[essence(answer)].append(answer)
-        most = max(votes.values(), key=len, default=[])
-        if len(most) >= needed:
-            return most[0]
-        for answer in answers:
-            if isinstance(answer, RpcError):
-                raise answer
-        raise TransientError(
-            f"chain {self._chain_id}: {needed} endpoints have to agree on {method}, and {len(most)} of"
-            f" {len(self._endpoints)} do ({len(votes)} different answers)"
-        )
+        votes = _votes(await self._opinions(essence, method, params), essence)
+        most = max(votes, key=len, default=[])
+        if len(most) < needed:
+            raise TransientError(
+                f"chain {self._chain_id}: {needed} endpoints have to agree on {method}, and {len(most)} of"
+                f" {len(self._endpoints)} do ({len(votes)} different answers)"
+            )
+        if isinstance(most[0], RpcError):
+            raise most[0]
+        return most[0]
 
-    async def opinions(self, method: str, *params: Any) -> list[Any]:
-        """What each endpoint says, where several have to agree; else one answer.
+    async def opinions(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> list[Any]:
+        """What each endpoint says, where several have to agree; else one answer. Who is slow is not waited for once they do.
 
         Raises:
             RpcError: fewer than have to agree gave a result, and a node's error says why.
@@ -250,7 +246,7 @@ class Endpoints:
         """
         if self.agreement == 1:
             return [await self.request(method, *params)]
-        answers = await self._opinions(method, params)
+        answers = await self._opinions(essence, method, params)
         results = [answer for answer in answers if not isinstance(answer, Exception)]
         if len(results) < self.agreement:
             raise next(
@@ -258,8 +254,22 @@ class Endpoints:
             )
         return results
 
-    async def _opinions(self, method: str, params: Sequence[Any]) -> list[Any]:
-        return list(await asyncio.gather(*(self._opinion(one, method, params) for one in self._endpoints)))
+    async def _opinions(self, essence: Callable[[Any], Hashable], method: str, params: Sequence[Any]) -> list[Any]:
+        """Answers of endpoints, or the errors that say why there are none, until enough of them agree."""
+        loop = asyncio.get_running_loop()
+        asked = [loop.create_task(self._opinion(one, method, params)) for one in self._endpoints]
+        answers: list[Any] = []
+        waiting = list(asked)
+        try:
+            while waiting and all(len(votes) < self.agreement for votes in _votes(answers, essence)):
+                done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                answers += [task.result() for task in waiting if task in done]
+                waiting = [task for task in waiting if task not in done]
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+        return answers
 
     async def _opinion(self, endpoint: Endpoint, method: str, params: Sequence[Any]) -> Any:
         """One endpoint's answer, or the error that says why it has none."""
@@ -364,13 +374,13 @@ class Endpoints:
     def _in_order(self) -> list[Endpoint]:
         if len(self._endpoints) == 1:
             return self._endpoints
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         return sorted(self._endpoints, key=lambda endpoint: endpoint.rests_until > now)
 
     def _put_aside(self, endpoint: Endpoint, error: Exception) -> str:
         if not endpoint.rests_until:
             _log.warning("endpoint fails", chain=self._chain_id, endpoint=endpoint.name, reason=str(error))
-        endpoint.rests_until = time.monotonic() + REST_SECONDS
+        endpoint.rests_until = asyncio.get_running_loop().time() + REST_SECONDS
         return f"{endpoint.name}: {error}"
 
     def _take_back(self, endpoint: Endpoint) -> None:
@@ -382,8 +392,12 @@ class Endpoints:
         return _NobodyAnsweredError(f"no RPC endpoint of chain {self._chain_id} answers: {'; '.join(reasons)}")
 
 
-def without_secrets(url: str) -> str:
-    """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
-    parts = urlsplit(url)
-    host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"
+def _votes(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:
+    """Answers that say the same, together; a node's error counts by what it means, and what is no answer does not count."""
+    found: defaultdict[Hashable, list[Any]] = defaultdict(list)
+    for answer in answers:
+        if isinstance(answer, RpcError):
+            found["refused", answer.meaning, revert_data(answer)].append(answer)
+        elif not isinstance(answer, Exception):
+            found["answered", essence(answer)].append(answer)
+    return list(found.values())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from eth_utils import keccak
 
@@ -31,6 +31,8 @@ from bridge.protocol.node_errors import Meaning
 # A base fee grows by at most an eighth per block: twice the present one lasts for six full blocks.
 _BASE_FEE_MARGIN = 2
 _LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or forget transactions that offer nothing
+
+_T = TypeVar("_T")
 
 
 class EvmChain:
@@ -88,7 +90,15 @@ class EvmChain:
 
     async def head(self) -> Block:
         """See `Chain.head`."""
-        return decode("the newest block", to_block, await self._ask("eth_getBlockByNumber", "latest", False))
+        blocks = await self._opinions("the newest block", to_block, "eth_getBlockByNumber", "latest", False)
+        number = _reached([block.number for block in blocks], self._endpoints.agreement)
+        same = [block for block in blocks if block.number == number]
+        if all(one == same[0] for one in same) and len(same) >= self._endpoints.agreement:
+            return same[0]
+        found = await self.block(number)  # some are further, and another one may have made it up
+        if found is None:
+            raise TransientError(f"the endpoints of chain {self._chain_id} do not agree on the newest block")
+        return found
 
     async def height_of(self, tag: FinalityTag) -> int:
         """See `Chain.height_of`.
@@ -97,24 +107,20 @@ class EvmChain:
             TransientError: a node does not know the tag, too.
         """
         try:
-            answers = await self._endpoints.opinions("eth_getBlockByNumber", tag, False)
+            blocks = await self._opinions(f"the {tag} block", _to_block_or_none, "eth_getBlockByNumber", tag, False)
         except RpcError as error:
             raise TransientError(
                 f"chain {self._chain_id} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
                 " tag needs a deployments file without finality, and confirmations"
             ) from error
-        heights = [decode(f"the {tag} block", to_block, answer).number for answer in answers if answer is not None]
-        needed = self._endpoints.agreement
-        if len(heights) < needed:
+        heights = [block.number for block in blocks if block is not None]
+        if len(heights) < self._endpoints.agreement:
             raise TransientError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
-        return sorted(heights, reverse=True)[needed - 1]
+        return _reached(heights, self._endpoints.agreement)
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
-        try:
-            answer = await self._endpoints.agreed(_hash_of_block, "eth_getBlockByNumber", hex(number), False)
-        except RpcError as error:
-            raise _as_port_error(error) from error
+        answer = await self._look_up(_sum_of_block, "eth_getBlockByNumber", hex(number), False)
         return None if answer is None else decode(f"block {number}", to_block, answer)
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
@@ -150,30 +156,23 @@ class EvmChain:
                 )
         return found
 
-    async def call(
-        self, call: Call, *, sender: str | None = None, block: int | None = None, agreed: bool = False
-    ) -> bytes:
+    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
         """See `Chain.call`."""
-        params = (_to_json(call, sender), "latest" if block is None else hex(block))
-        if not agreed:
-            return decode("a call's answer", to_bytes, await self._ask("eth_call", *params))
-        try:
-            answer = await self._endpoints.agreed(str, "eth_call", *params)
-        except RpcError as error:
-            raise _as_port_error(error) from error
-        return decode("a call's answer", to_bytes, answer)
+        at = "latest" if block is None else hex(block)
+        return decode("a call's answer", to_bytes, await self._ask(str, "eth_call", _to_json(call, sender), at))
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
         """See `Chain.estimate_gas`."""
-        return decode("a gas estimate", to_int, await self._ask("eth_estimateGas", _to_json(call, sender)))
+        return await self._amount("a gas estimate", to_int, "eth_estimateGas", _to_json(call, sender))
 
     async def fees(self, limit: int | None = None) -> Fees:
         """See `Chain.fees`."""
-        block = await self._ask("eth_getBlockByNumber", "latest", False)
-        base = decode("the newest block", to_base_fee, block)
-        if base is None:
+        said = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
+        bases = [base for base in said if base is not None]
+        if len(bases) < self._endpoints.agreement:
             raise TerminalError(f"chain {self._chain_id} has no base fee; Waybill sends EIP-1559 transactions only")
-        offer = decode("the priority fee", to_int, await self._ask("eth_maxPriorityFeePerGas"))
+        base = _reached(bases, self._endpoints.agreement)
+        offer = await self._amount("the priority fee", to_int, "eth_maxPriorityFeePerGas")
         priority = max(offer, _LEAST_PRIORITY_FEE)
         offered = _BASE_FEE_MARGIN * base + priority
         if limit is not None and base + priority > limit:
@@ -183,7 +182,7 @@ class EvmChain:
     async def broadcast(self, transaction: bytes) -> None:
         """See `Chain.broadcast`."""
         try:
-            await self._endpoints.request("eth_sendRawTransaction", _hex(transaction))
+            await self._endpoints.agreed(_is_taken, "eth_sendRawTransaction", _hex(transaction))
         except RpcError as error:
             meaning = error.meaning
             if meaning is Meaning.ALREADY_KNOWN:
@@ -195,41 +194,66 @@ class EvmChain:
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
-        answer = await self._look_up("eth_getTransactionReceipt", _hex(transaction_hash))
+        answer = await self._look_up(_sum_of_receipt, "eth_getTransactionReceipt", _hex(transaction_hash))
         return None if answer is None else decode("a receipt", to_receipt, answer)
 
     async def transaction_count(self, address: str) -> int:
         """See `Chain.transaction_count`."""
-        return decode("a nonce", to_int, await self._ask("eth_getTransactionCount", address, "latest"))
+        return await self._amount("a nonce", to_int, "eth_getTransactionCount", address, "latest")
 
     async def pending_count(self, address: str) -> int:
         """See `Chain.pending_count`."""
-        return decode("a nonce", to_int, await self._ask("eth_getTransactionCount", address, "pending"))
+        return await self._amount("a nonce", to_int, "eth_getTransactionCount", address, "pending")
 
     async def balance(self, address: str) -> int:
         """See `Chain.balance`."""
-        return decode("a balance", to_int, await self._ask("eth_getBalance", address, "latest"))
+        return await self._amount("a balance", to_int, "eth_getBalance", address, "latest")
 
     async def code(self, address: str) -> bytes:
         """The contract at an address, or nothing if there is none."""
-        return decode("a contract's code", to_bytes, await self._ask("eth_getCode", address, "latest"))
+        return decode("a contract's code", to_bytes, await self._ask(str, "eth_getCode", address, "latest"))
 
     async def _knows(self, transaction_hash: bytes) -> bool:
-        return await self._look_up("eth_getTransactionByHash", _hex(transaction_hash)) is not None
+        return await self._look_up(_is_there, "eth_getTransactionByHash", _hex(transaction_hash)) is not None
 
-    async def _look_up(self, method: str, *params: Any) -> Any:
-        """The result of a request; None for what is not there."""
+    async def _look_up(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> Any:
+        """What enough endpoints answer; None for what is not there."""
         try:
-            return await self._endpoints.request(method, *params)
+            return await self._endpoints.agreed(essence, method, *params)
         except RpcError as error:
             raise _as_port_error(error) from error
 
-    async def _ask(self, method: str, *params: Any) -> Any:
-        """The result of a request that always has one."""
-        answer = await self._look_up(method, *params)
+    async def _ask(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> Any:
+        """What enough endpoints answer to what always has an answer."""
+        answer = await self._look_up(essence, method, *params)
         if answer is None:
             raise TransientError(f"{method} answered null on chain {self._chain_id}")
         return answer
+
+    async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
+        """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
+        try:
+            return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
+        except RpcError as error:
+            raise _as_port_error(error) from error
+
+    async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
+        """What endpoints say, without what has an unusable form: so many that have to agree, at least."""
+        answers = await self._endpoints.opinions(str, method, *params)
+        found, problems = list[_T](), list[TransientError]()
+        for answer in answers:
+            try:
+                found.append(decode(what, decoder, answer))
+            except TransientError as error:
+                problems.append(error)
+        if len(found) < self._endpoints.agreement:
+            raise problems[0]
+        return found
+
+
+def _reached(numbers: Sequence[int], needed: int) -> int:
+    """The highest number that so many are not below."""
+    return sorted(numbers, reverse=True)[needed - 1]
 
 
 def _as_port_error(error: RpcError) -> Exception:
@@ -260,13 +284,37 @@ def _hex(data: bytes) -> str:
     return "0x" + data.hex()
 
 
-def _hash_of_block(answer: Any) -> Hashable:
-    return answer.get("hash") if isinstance(answer, dict) else None
+def _sum_of_block(answer: Any) -> Hashable:
+    """What of a block must be equal: all that is read of it, since any answer of those that agree is taken."""
+    if not isinstance(answer, dict):
+        return None
+    return tuple(str(answer.get(name)).lower() for name in ("number", "hash", "parentHash", "timestamp"))
 
 
 def _sum_of_logs(answer: Any) -> Hashable:
-    """What of logs must be equal: their places and contents, whatever else a client writes beside them."""
+    """The same of logs: their places and contents, whatever else a client writes beside them."""
     if not isinstance(answer, list):
         return None
-    names = ("blockHash", "logIndex", "address", "topics", "data")
-    return tuple(sorted(str([str(log.get(name)).lower() for name in names]) for log in answer))
+    names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
+    sums = ([str(log.get(name)).lower() for name in names] + [str(bool(log.get("removed")))] for log in answer)
+    return tuple(sorted(str(one) for one in sums))
+
+
+def _sum_of_receipt(answer: Any) -> Hashable:
+    if not isinstance(answer, dict):
+        return None
+    names = ("transactionHash", "blockNumber", "blockHash", "status", "gasUsed")
+    return tuple(str(answer.get(name)).lower() for name in names), _sum_of_logs(answer.get("logs"))
+
+
+def _is_there(answer: Any) -> Hashable:
+    return answer is not None
+
+
+def _is_taken(_answer: Any) -> Hashable:
+    """Every answer to a transaction but an error: it is the transaction's hash."""
+    return True
+
+
+def _to_block_or_none(answer: Any) -> Block | None:
+    return None if answer is None else to_block(answer)

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
 
-from bridge.chains.endpoints import without_secrets
+from bridge.chains.transport import without_secrets
 
 _log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 CHANGING: Final = frozenset({"eth_sendRawTransaction"})
-"""Requests that are made of one endpoint at a time: everything else may be asked twice."""
+"""Requests that are not asked again of another endpoint because the first is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +16,8 @@ class EndpointPolicy:
     Attributes:
         request_seconds: how long one request may take.
         retry_seconds: how long a request is tried again while nobody answers.
-        agreement: how many endpoints must say the same where finality depends on it: blocks by height, logs, and
-            whether a delivery is there.
+        agreement: how many endpoints must say the same before anything counts: an answer, a refusal, that a transaction was
+            taken; a number in which they may differ is what so many have reached.
         branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
         hedge_after: until a read that is slow is asked of another endpoint too; None never.
         requests_per_second: to each endpoint; None is as many as there are.

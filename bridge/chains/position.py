@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,7 +24,9 @@ class Position:
         self._patience = patience
         self._number: int | None = None
         self._hash: Any = None
-        self._refused_since: float | None = None  # on the monotonic clock: since when nobody but another branch answers
+        self._refused_since: float | None = (
+            None  # on the event loop's clock: since when nobody but another branch answers
+        )
 
     @property
     def number(self) -> int | None:
@@ -50,7 +52,7 @@ class Position:
             return f"it is behind: it does not know block {self._number} yet"
         if block.get("hash") == self._hash:
             return None
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         if self._refused_since is None:
             self._refused_since = now
         if now - self._refused_since < self._patience:

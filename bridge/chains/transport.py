@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
 from aiohttp import ClientError, ClientResponseError, ClientSession, ClientTimeout, TCPConnector
 
 from bridge.chains.answers import RpcError
+from bridge.chains.policy import EndpointPolicy
 from bridge.protocol.node_errors import ANOTHER_NODE
 
 _log = structlog.get_logger(__name__)
@@ -24,6 +26,24 @@ _NO_BATCHES: Final = frozenset({400, 405, 413, 415, 422, 501})
 
 class NoAnswerError(Exception):
     """A request got no answer, or none that is JSON-RPC."""
+
+
+class Exchange(Protocol):
+    """How requests travel to one endpoint, and answers back."""
+
+    async def ask(self, method: str, params: Sequence[Any]) -> dict[str, Any]:
+        """The JSON object that answers a request, with its result or error.
+
+        Raises:
+            NoAnswerError: there is none.
+        """
+
+    async def close(self) -> None:
+        """Closes the connections; who still waits for an answer gets none."""
+
+
+Connect = Callable[[str, EndpointPolicy], Exchange]
+"""How a URL is reached."""
 
 
 class _BatchRefusedError(Exception):
@@ -41,7 +61,7 @@ class _Request:
 
 
 class Transport:
-    """One URL, over connections that are kept open. A server that refuses batches gets single requests from then on."""
+    """See `Exchange`: one URL, over connections that are kept open. A server that refuses batches gets single requests from then on."""
 
     def __init__(self, url: str, name: str, *, seconds: float, batch: int) -> None:
         """Nothing is asked before the first request.
@@ -64,18 +84,14 @@ class Transport:
         self._exchanges: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Closes the connections; who still waits for an answer gets none."""
+        """See `Exchange.close`."""
         for exchange in self._exchanges:
             exchange.cancel()
         await asyncio.gather(*self._exchanges, return_exceptions=True)
         await self._session.close()
 
     async def ask(self, method: str, params: Sequence[Any]) -> dict[str, Any]:
-        """The JSON object that answers a request, with its result or error.
-
-        Raises:
-            NoAnswerError: there is none.
-        """
+        """See `Exchange.ask`."""
         if self._session.closed:
             raise RuntimeError(f"{method} was asked of {self._name} after its connection was closed")
         loop = asyncio.get_running_loop()
@@ -146,3 +162,15 @@ def _refuse(requests: Sequence[_Request], reason: str) -> None:
     for request in requests:
         if not request.answer.done():
             request.answer.set_exception(NoAnswerError(reason))
+
+
+def over_http(url: str, policy: EndpointPolicy) -> Transport:
+    """See `Connect`."""
+    return Transport(url, without_secrets(url), seconds=policy.request_seconds, batch=policy.batch)
+
+
+def without_secrets(url: str) -> str:
+    """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
+    parts = urlsplit(url)
+    host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"

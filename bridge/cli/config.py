@@ -11,7 +11,7 @@ from pydantic import BaseModel, SecretStr
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from bridge.chains.endpoints import without_secrets
+from bridge.chains.transport import without_secrets
 from bridge.cli import options
 from bridge.cli.output import progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace

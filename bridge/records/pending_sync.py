@@ -124,6 +124,11 @@ class PendingSync:
         """PENDING again: the destination does not show any more what it showed; the primary record stands."""
         return replace(self, state=SyncState.PENDING, seen=None, resolved_at=None, problem=why, next_at=now)
 
+    def taken_back(self, now: float) -> PendingSync:
+        """Looked at anew, since what was final fell on one of its chains; whoever looks at it now writes nothing any more."""
+        state = self.state if self.state in UNRESOLVED else SyncState.PENDING
+        return replace(self, state=state, seen=None, resolved_at=None, next_at=now, fence=self.fence + 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncProgress:
@@ -212,7 +217,7 @@ class PendingSyncs(Protocol):
         """Those that are not applied, the oldest first."""
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        """How far each lane is."""
+        """How far each lane is; what waits, and was reorged away on its source, is no part of it."""
 
     def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
         """How many messages of each lane are in each state; those in the archive don't count."""

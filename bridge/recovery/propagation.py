@@ -18,7 +18,7 @@ from bridge.records.dead_letters import DeadLetterLog, LetterStatus
 from bridge.records.lanes import Lane
 from bridge.records.merkle import root_of
 from bridge.records.observations import BlockRef
-from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, Segment, SyncState
+from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, PrimaryRecord, Segment, SyncState
 from bridge.recovery.recovery import Recovery, RetryFailedError
 from bridge.routers import RouterReader
 from bridge.sending import Sending
@@ -194,33 +194,51 @@ class Propagation:
         return self._queue.of_message(message_id) or one
 
     async def _look_at(self, one: PendingSync) -> None:
-        record, now = one.record, self._clock.now()
+        now = self._clock.now()
+        one = self._recorded_anew(one, now)
+        record = one.record
         router = self._routers.get(record.destination_chain)
         if router is None:
             self._put_off(one, now, f"chain {record.destination_chain} is not relayed to")
             return
         progress = await router.progress(record.message_id)
-        if progress.executed:
-            await self._executed(one, now)
-        elif progress.ended:
-            self._queue.save(one.resolved(SyncState.ENDED, now), fence=one.fence)
+        if progress.ended:
+            await self._ended(one, SyncState.APPLIED if progress.executed else SyncState.ENDED, now)
         elif min(self._lag(record.lane, now), now - record.final_at) > self._settings.threshold:
             await self._propagate(replace(one, seen=None), now)
         else:
             self._put_off(replace(one, seen=None), now, "")
 
-    async def _executed(self, one: PendingSync, now: float) -> None:
-        """Applied, once the block in which it was seen is final and it is still there."""
-        destination = one.record.destination_chain
+    def _recorded_anew(self, one: PendingSync, now: float) -> PendingSync:
+        """With the record of where it is now, if its source took back what was final and it is in another block."""
+        seen = self._store.observations.message(one.record.message_id)
+        attempts = self._store.observations.attempts(one.record.message_id)
+        if seen is None or not attempts or attempts[0].block == one.record.block:
+            return one
+        return replace(one, record=PrimaryRecord.of(seen.message, attempts[0], now))
+
+    async def _ended(self, one: PendingSync, state: SyncState, now: float) -> None:
+        """APPLIED or ENDED, once the block at whose end it was seen so is final and stands."""
+        chain, record = self._chains[one.record.destination_chain], one.record
         if one.seen is None:
-            seen = BlockRef.of(await self._chains[destination].head())
+            seen = await self._pinned(record)
             self._queue.save(replace(one, seen=seen, next_at=now + self._settings.poll), fence=one.fence)
-        elif one.seen.number <= self._store.observations.final_height(destination):
-            self._queue.save(one.resolved(SyncState.APPLIED, now), fence=one.fence)
-            if one.propagations:
-                _log.info("message applied after all", message=f"0x{one.record.message_id.hex()}")
-        else:
+            return
+        if one.seen.number > self._store.observations.final_height(chain.chain_id):
             self._put_off(one, now, "")
+            return
+        block = await chain.block(one.seen.number)
+        if block is None or block.hash != one.seen.hash:
+            self._queue.save(replace(one, seen=None, next_at=now + self._settings.poll), fence=one.fence)
+        elif self._queue.save(one.resolved(state, now), fence=one.fence) and one.propagations:
+            _log.info("message applied after all", message=f"0x{record.message_id.hex()}")
+
+    async def _pinned(self, record: PrimaryRecord) -> BlockRef | None:
+        """The newest block, if the message has ended at its very end."""
+        chain = self._chains[record.destination_chain]
+        head = await chain.head()
+        progress = await self._routers[chain.chain_id].progress(record.message_id, block=head.number)
+        return BlockRef.of(head) if progress.ended and await chain.block(head.number) == head else None
 
     async def _propagate(self, one: PendingSync, now: float) -> None:
         pause = self._settings.pause_after(one.propagations + 1)

@@ -29,8 +29,6 @@ class Confirmation:
         outbox: Outbox,
         clock: Clock,
         finality: Finality,
-        *,
-        doubts_receipts: bool = False,
     ) -> None:
         """Looks after deliveries to one router.
 
@@ -40,9 +38,7 @@ class Confirmation:
             outbox: what was delivered.
             clock: time.
             finality: says up to which block the chain is final.
-            doubts_receipts: whether the receipt of our own transaction is not enough: several endpoints have to agree.
         """
-        self._doubts_receipts = doubts_receipts
         self._chain = chain
         self._router = RouterReader(chain, router)
         self._outbox = outbox
@@ -81,7 +77,7 @@ class Confirmation:
 
     async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
         """Notes as final what the router still shows. What one node said it had received may be nowhere: that is delivered."""
-        doubtful = list(event_ids if self._doubts_receipts else self._outbox.without_transaction(event_ids))
+        doubtful = self._outbox.without_transaction(event_ids)
         shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in doubtful))
         if not self._finality.holds(block):
             return  # a reorg has taken finality back meanwhile; the next look sees what is left

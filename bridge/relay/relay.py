@@ -127,7 +127,6 @@ class Relay:
             store.outbox,
             self._clock,
             ObservedFinality(store.observations, deployed.chain_id),
-            doubts_receipts=deployed.chain_id in self._settings.agreeing,
         )
 
     @property

@@ -116,7 +116,7 @@ class ChainSettings(Section):
 
     rpc_urls: tuple[str, ...] = ()  # in place of the deployments file's
     ws_url: str | None = Field(default=None, pattern=r"^wss?://")  # announces new blocks; polling goes on beside it
-    agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer where finality depends on it
+    agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer before it counts
     requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint
     batch: int = Field(default=50, ge=1)  # requests that travel to an endpoint together at most
     concurrency: int | None = Field(default=None, gt=0)  # requests that the index has under way at once

@@ -32,6 +32,11 @@ from bridge.simulation.contracts import Emitted, RevertedError, State, transact,
 _GAS_USED: Final = 50_000
 _SLOW: Final = 10.0  # seconds
 
+
+class SilentError(TransientError):
+    """The node gave no answer: nobody knows what it did."""
+
+
 Action = Callable[[State], list[Emitted]]
 """What a transaction of somebody else does."""
 
@@ -100,6 +105,16 @@ class SimulatedChain:
     def height(self) -> int:
         """The head's number."""
         return self._blocks[-1].header.number
+
+    def header(self, number: int) -> Block | None:
+        """The block at that height, if there is one."""
+        return self._blocks[number].header if number <= self.height else None
+
+    def some_log(self, topic: bytes) -> Log | None:
+        """Any event of that kind, if there was one."""
+        receipts = (receipt for block in self._blocks for receipt in block.receipts.values())
+        found = [log for receipt in receipts for log in receipt.logs if log.topics[0] == topic]
+        return self.random.choice(found) if found else None
 
     def fund(self, account: str, wei: int) -> None:
         """Gives an account money, from block 0 on, so that no reorg takes it back."""
@@ -185,7 +200,7 @@ class SimulatedChain:
     async def _answer(self) -> None:
         await asyncio.sleep(_SLOW if self.random.random() < self.faults.slow else self.latency)
         if self.random.random() < self.faults.unavailable:
-            raise TransientError(f"chain {self.chain_id} does not answer")
+            raise SilentError(f"chain {self.chain_id} does not answer")
 
     async def head(self) -> Block:
         """See `Chain.head`."""
@@ -201,7 +216,7 @@ class SimulatedChain:
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
         await self._answer()
-        return self._blocks[number].header if number <= self.height else None
+        return self.header(number)
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """See `Chain.logs`."""
@@ -224,10 +239,11 @@ class SimulatedChain:
         *,
         sender: str | None = None,  # noqa: ARG002  the port's signature
         block: int | None = None,
-        agreed: bool = False,  # noqa: ARG002  there is one node
     ) -> bytes:
         """See `Chain.call`."""
         await self._answer()
+        if block is not None and block > self.height:
+            raise TransientError("header not found")
         state = self.state if block is None else self._blocks[block].state
         try:
             return view(state, call)
@@ -262,7 +278,7 @@ class SimulatedChain:
         if self.random.random() >= self.faults.forgets:
             self.pool[decoded.hash] = decoded
         if self.random.random() < self.faults.answer_lost:
-            raise TransientError(f"the answer of chain {self.chain_id} was lost")
+            raise SilentError(f"the answer of chain {self.chain_id} was lost")
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""

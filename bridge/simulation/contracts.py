@@ -6,6 +6,7 @@ envelope with its proof. Some GMPs want two transactions for a delivery, as Axel
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -89,6 +90,7 @@ class State:
             setattr(self, one.name, getattr(other, one.name))
 
 
+@functools.cache  # there are a few of them, asked for thousands of times
 def gmp_address(gmp: Gmp) -> str:
     """Where a GMP is, on every chain."""
     return to_checksum_address("0x" + f"{int(gmp):02x}" * 20)
@@ -134,6 +136,12 @@ def route(state: State, message: Message, sender: str, gmps: Sequence[Gmp], *, r
         envelope=message.encode(),
     )
     return [*_dispatched(message, gmps), event_log(event)]
+
+
+def refuse(state: State, *, refusing: bool) -> list[Emitted]:
+    """From now on recipients revert; or no more."""
+    state.refusing = refusing
+    return []
 
 
 def transact(state: State, sender: str, call: Call) -> list[Emitted]:

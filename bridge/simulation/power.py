@@ -55,9 +55,12 @@ class Powered:
     def __getattr__(self, name: str) -> Any:
         """The target's attribute, behind the switch if it can be called."""
         value = getattr(self._target, name)
-        if inspect.iscoroutinefunction(value):
-            return _asynchronous(value, self._power)
-        return _synchronous(value, self._power) if callable(value) else value
+        if not callable(value):
+            return value
+        wrap = _asynchronous if inspect.iscoroutinefunction(value) else _synchronous
+        guarded = wrap(value, self._power)
+        setattr(self, name, guarded)  # found at once the next time: this is asked thousands of times a second
+        return guarded
 
 
 def _asynchronous(call: Callable[..., Any], power: Power) -> Callable[..., Any]:

@@ -10,6 +10,9 @@ from typing import Final, cast
 
 from eth_account import Account
 
+from bridge.chains import EndpointPolicy, EvmChain
+from bridge.chains.endpoints import Endpoints
+from bridge.chains.transport import Exchange
 from bridge.dlq import DeadLetterOffice
 from bridge.dlq.signing import KeySealer
 from bridge.policies import DEFAULT_POLICIES, RetryPolicy
@@ -21,7 +24,15 @@ from bridge.protocol.retry_requests import RetryRequest
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
 from bridge.records.finality import ObservedFinality
-from bridge.recovery import Burial, Planner, Recovery, RecoverySettings
+from bridge.recovery import (
+    Burial,
+    Planner,
+    Propagation,
+    PropagationSettings,
+    Recovery,
+    RecoverySettings,
+    RoutePropagator,
+)
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SendingSettings
 from bridge.simulation.adapter import SimulatedAdapter
@@ -35,6 +46,7 @@ from bridge.simulation.contracts import (
     create_message,
     route,
 )
+from bridge.simulation.node import LyingNode, SimulatedNode
 from bridge.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
 from bridge.simulation.time import VirtualClock
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
@@ -49,6 +61,7 @@ _FIRST_CHAIN: Final = 31337
 _ENOUGH: Final = 10**24  # wei
 _CONFIRMATIONS: Final = 2
 _POLL: Final = 0.5  # seconds
+_ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, retry_seconds=1e-6)  # tried a second time, and no more
 _SENDING: Final = SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60)
 
 
@@ -89,7 +102,8 @@ class Requests:
 class World:
     """Chains and everybody on them but the bridge. The same seed gives the same world."""
 
-    def __init__(self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0) -> None:
+    def __init__(self, seed: int = 0, *, chains: int = 2, block_time: float = 1.0, lies: float | None = None) -> None:
+        """Makes chains, which are asked directly; or, with a share of `lies`, over three endpoints each, one of which lies."""
         self.random = random.Random(seed)  # noqa: S311  # a seeded world
         self.clock = VirtualClock()
         ids = [_FIRST_CHAIN + number for number in range(chains)]
@@ -97,6 +111,7 @@ class World:
         for chain in self.chains.values():
             for signer in (RELAYER, DAPP):
                 chain.fund(signer.address, _ENOUGH)
+        self.nodes = None if lies is None else {key: self._nodes_of(chain, lies) for key, chain in self.chains.items()}
         self.down: set[Gmp] = set()  # GMPs that give no proofs
         self.requests = Requests()
         self.sent: list[Sent] = []
@@ -127,19 +142,40 @@ class World:
         ttl: int = 0,
     ) -> Sent:
         """A dApp's transaction goes into the source's pool."""
+        (sent,) = self.send_all(
+            source, [destination], gmps=gmps, quorum=quorum, retriable=retriable, kind=kind, ttl=ttl
+        )
+        return sent
+
+    def send_all(
+        self,
+        source: int,
+        destinations: Sequence[int],
+        *,
+        gmps: Sequence[Gmp],
+        quorum: int = 1,
+        retriable: bool = True,
+        kind: Kind = Kind.PLAIN,
+        ttl: int = 0,
+    ) -> list[Sent]:
+        """The same, with one transaction that sends the same to several chains."""
         payload = b"%d" % len(self.sent)
-        created: list[Message] = []
+        created: dict[int, list[Message]] = {destination: [] for destination in destinations}
 
         def action(state: State) -> list[Emitted]:
-            message = create_message(
-                state, DAPP.address, destination, quorum=quorum, payload=payload, kind=kind, ttl=ttl
-            )
-            created.append(message)
-            self._taken[message.id] = frozenset(gmps)
-            return route(state, message, DAPP.address, gmps, retriable=retriable)
+            emitted = []
+            for destination in destinations:
+                message = create_message(
+                    state, DAPP.address, destination, quorum=quorum, payload=payload, kind=kind, ttl=ttl
+                )
+                created[destination].append(message)
+                self._taken[message.id] = frozenset(gmps)
+                emitted += route(state, message, DAPP.address, gmps, retriable=retriable)
+            return emitted
 
-        sent = Sent(source, self.chains[source].submit(action), created)
-        self.sent.append(sent)
+        transaction = self.chains[source].submit(action)
+        sent = [Sent(source, transaction, created[destination]) for destination in destinations]
+        self.sent += sent
         return sent
 
     def executions(self, message: Message) -> int:
@@ -174,6 +210,11 @@ class World:
         self.requests.rankings[request.sequence] = ranking
         return request
 
+    def _nodes_of(self, chain: SimulatedChain, lies: float) -> list[SimulatedNode]:
+        nodes: list[SimulatedNode] = [SimulatedNode(chain) for _ in range(3)]
+        nodes[self.random.randrange(3)] = LyingNode(chain, self.random, lies)
+        return nodes
+
     async def _mine(self) -> None:
         while True:
             await asyncio.sleep(self.block_time)
@@ -196,17 +237,18 @@ class SimulatedBridge:
         policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
         letters: DeadLetterLog | None = None,
         recovering: RecoverySettings | None = None,
+        propagating: PropagationSettings | None = None,
         max_retry_fee: int | None = None,
         share: int = 1,
         ahead: float = 0,
     ) -> None:
-        """Puts a bridge together.
+        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes.
 
         At most `share` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
         """
         clock = VirtualClock(ahead)
         self.power = power or Power()
-        chains = {chain_id: powered_chain(chain, self.power) for chain_id, chain in world.chains.items()}
+        chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
         guarded = PoweredStore(store, self.power)
         relaying = replace(relaying or RelaySettings(), poll=_POLL)
         self._poll = _POLL
@@ -238,6 +280,26 @@ class SimulatedBridge:
             usable=relaying.claimable,
         )
         self.recovery = Recovery(planner, guarded, clock, recovering, burial=burial, source=world.requests)
+        propagator = RoutePropagator(
+            world.deployment,
+            chains,
+            letters=powered_letters,
+            recovery=self.recovery,
+            senders=self.relay_senders,
+        )
+        self.propagation = (
+            None
+            if propagating is None
+            else Propagation(
+                deployment=world.deployment,
+                chains=chains,
+                store=guarded,
+                propagator=propagator,
+                signer=KeySealer(SEALER),
+                clock=clock,
+                settings=propagating,
+            )
+        )
 
     async def run(self) -> None:
         """Works until it is cancelled, or its power goes off."""
@@ -245,6 +307,8 @@ class SimulatedBridge:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.relay.run())
                 group.create_task(self.recovery.run())
+                if self.propagation is not None:
+                    group.create_task(self.propagation.run())
                 group.create_task(keep_doing("close dead letters", self.dead_letters.step, every=5))
                 for sender in self.senders.values():
                     group.create_task(keep_doing("send", sender.tick, every=self._poll))
@@ -253,6 +317,17 @@ class SimulatedBridge:
         finally:
             for sender in self.senders.values():
                 await sender.close()
+
+
+def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:
+    """A chain as the bridge gets to it."""
+    if world.nodes is None:
+        return powered_chain(chain, power)
+    nodes = {f"http://node-{number}": node for number, node in enumerate(world.nodes[chain.chain_id])}
+    endpoints = Endpoints(
+        chain.chain_id, list(nodes), _ENDPOINTS, lambda url, _policy: cast(Exchange, Powered(nodes[url], power))
+    )
+    return EvmChain(chain.chain_id, endpoints)
 
 
 def _senders(

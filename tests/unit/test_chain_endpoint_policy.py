@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 
 from bridge.chains import EndpointPolicy, EvmChain
-from bridge.ports import Call, TransientError
+from bridge.chains.endpoints import Endpoints
+from bridge.ports import Call, TerminalError, TransientError
 from tests.unit.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
@@ -91,10 +92,113 @@ async def test_one_lying_endpoint_of_three_makes_no_delivery_received_and_can_no
     liar, *honest = [await serve(chain_up_to(9, branch)) for branch in (2, 1, 1)]
     call = Call(to=ADDRESS, data=b"hasReceived")
     async with await EvmChain.connect(ALPHA, [liar.url, *(one.url for one in honest)], agreement=2) as chain:
-        assert await chain.call(call) == bytes.fromhex("02"), "which is why it is asked of several"
-        assert await chain.call(call, agreed=True) == bytes.fromhex("01")
+        assert await chain.call(call) == bytes.fromhex("01")
         liar.behaviour = lambda *_: error(3, "execution reverted")
-        assert await chain.call(call, agreed=True) == bytes.fromhex("01")
+        assert await chain.call(call) == bytes.fromhex("01")
+
+
+def answering(results: dict[str, Any]) -> Behaviour:
+    """A node that gives these answers; an answer with an error refuses."""
+
+    def answer(method: str, _params: list[Any]) -> Answer:
+        result = results[method]
+        return result if isinstance(result, dict) and "error" in result else {"result": result}
+
+    return answer
+
+
+RECEIPT = {
+    "transactionHash": "0x" + "09" * 32,
+    "blockNumber": "0x5",
+    "blockHash": f"0x{1:064x}",
+    "status": "0x1",
+    "gasUsed": "0x5",
+    "logs": [LOG],
+}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [None, {**RECEIPT, "status": "0x0", "logs": []}, {**RECEIPT, "blockNumber": "0x6"}, {**RECEIPT, "logs": []}],
+    ids=["none", "failed", "elsewhere", "without logs"],
+)
+async def test_one_lying_endpoint_of_three_makes_up_no_receipt(serve: Serve, lie: Any) -> None:
+    urls = [(await serve(answering({"eth_getTransactionReceipt": one}))).url for one in (lie, RECEIPT, RECEIPT)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        receipt = await chain.receipt(b"\x09" * 32)
+    assert receipt is not None
+    assert (receipt.succeeded, receipt.block_number, len(receipt.logs)) == (True, 5, 1)
+
+
+@pytest.mark.parametrize("lie", [0, 99])
+async def test_a_number_that_endpoints_differ_in_is_what_enough_of_them_have_reached(serve: Serve, lie: int) -> None:
+    urls = [(await serve(lambda *_, n=number: {"result": hex(n)})).url for number in (lie, 7, 6)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        assert await chain.transaction_count(ADDRESS) == (7 if lie else 6)
+
+
+@pytest.mark.parametrize("lie", [3, 50])
+async def test_one_lying_endpoint_of_three_moves_the_head_nowhere(serve: Serve, lie: int) -> None:
+    urls = [(await serve(one)).url for one in (chain_up_to(lie, 2), chain_up_to(9), chain_up_to(9))]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        head = await chain.head()
+    assert (head.number, head.hash) == (9, (1).to_bytes(32))
+
+
+async def test_a_head_of_which_each_endpoint_says_something_else_is_the_highest_that_enough_of_them_know(
+    serve: Serve,
+) -> None:
+    urls = [(await serve(chain_up_to(height))).url for height in (12, 9, 10)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        assert (await chain.head()).number == 10
+
+
+async def test_a_liar_that_agrees_but_for_a_detail_does_not_get_it_in(serve: Serve) -> None:
+    removed = {**LOG, "removed": True}
+    elsewhere = {**LOG, "transactionHash": "0x" + "66" * 32}
+    for lie in (removed, elsewhere):
+        urls = [(await serve(chain_up_to(9, 1, [one]))).url for one in (lie, LOG, LOG)]
+        async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+            (found,) = await chain.logs(5, 5, [ADDRESS], [TOPIC])
+            assert found.transaction_hash == b"\x09" * 32
+
+
+TAKEN = "0x" + "01" * 32
+
+
+@pytest.mark.parametrize("text", ["invalid sender", "insufficient funds", "nonce too low"])
+async def test_a_transaction_that_one_endpoint_of_three_refuses_is_taken(serve: Serve, text: str) -> None:
+    refusal = error(-32000, text)
+    servers = [await serve(answering({"eth_sendRawTransaction": one})) for one in (refusal, TAKEN, TAKEN)]
+    async with await EvmChain.connect(ALPHA, [one.url for one in servers], agreement=2) as chain:
+        await chain.broadcast(b"\x02raw")
+    assert [one.asked("eth_sendRawTransaction") for one in servers] == [1, 1, 1]
+
+
+async def test_a_transaction_is_refused_once_enough_endpoints_refuse_it_for_the_same_reason(serve: Serve) -> None:
+    refusals = [error(-32000, "invalid sender"), TAKEN, error(-32000, "invalid sender: of another chain")]
+    urls = [(await serve(answering({"eth_sendRawTransaction": one}))).url for one in refusals]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TerminalError, match="invalid sender"):
+            await chain.broadcast(b"\x02raw")
+
+
+async def test_an_error_of_one_endpoint_is_no_answer_where_the_others_do_not_agree(serve: Serve) -> None:
+    answers = [error(3, "execution reverted", "0xdead"), "0x01", "0x02"]
+    urls = [(await serve(answering({"eth_call": one}))).url for one in answers]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TransientError, match="have to agree on eth_call"):
+            await chain.call(Call(to=ADDRESS, data=b""))
+
+
+async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: Serve) -> None:
+    tardy = await serve(slow(chain_up_to(9), 30))
+    urls = [tardy.url, *[(await serve(chain_up_to(9))).url for _ in range(2)]]
+    endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=60))
+    async with EvmChain(ALPHA, endpoints) as chain:
+        async with asyncio.timeout(20):
+            block = await chain.block(5)
+    assert block is not None
 
 
 def finalized_at(height: int) -> Behaviour:

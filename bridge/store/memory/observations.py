@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from bridge.records.errors import CursorMovedError, StoreMismatchError
@@ -30,6 +31,11 @@ class MemoryObservations:
         self._cursors: dict[int, Cursor] = {}
         self._messages: dict[bytes, ObservedMessage] = {}  # in the order of their appearance
         self._attempts: dict[tuple[bytes, int], ObservedAttempt] = {}
+        self._when_rewound: Callable[[int, int, float], None] = lambda *_: None
+
+    def when_rewound(self, then: Callable[[int, int, float], None]) -> None:
+        """Has something done with each reorg, given the chain, the highest block that stands, and the time."""
+        self._when_rewound = then
 
     def identify(self, chain_id: int, genesis: bytes) -> None:
         known = self._genesis.setdefault(chain_id, genesis)
@@ -79,6 +85,7 @@ class MemoryObservations:
                 orphaned += 1
         unconfirmed = self._outbox.unconfirm(chain_id, last_good)
         self._transactions.unfinalise(chain_id, last_good)
+        self._when_rewound(chain_id, last_good, now)
         self._attempts = {
             key: attempt
             for key, attempt in self._attempts.items()

@@ -27,6 +27,7 @@ class MemoryPendingSyncs:
 
     def __init__(self, observations: MemoryObservations) -> None:
         self._observations = observations
+        observations.when_rewound(self._take_back)
         self._all: dict[bytes, PendingSync] = {}
         self._heartbeats: dict[Lane, Heartbeat] = {}
         self._segments: list[tuple[Segment, list[PrimaryRecord]]] = []
@@ -71,7 +72,8 @@ class MemoryPendingSyncs:
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
         lanes: dict[Lane, list[PendingSync]] = {}
         for one in self._all.values():
-            lanes.setdefault(one.record.lane, []).append(one)
+            if one.state not in UNRESOLVED or self._observations.attempts(one.record.message_id):
+                lanes.setdefault(one.record.lane, []).append(one)
         found = {}
         for lane, group in sorted(lanes.items()):
             waiting = [one.record.final_at for one in group if one.state in UNRESOLVED]
@@ -114,6 +116,14 @@ class MemoryPendingSyncs:
                     leaves = [one.leaf for one in records]
                     return ArchivedRecord(record.leaf, prove(leaves, position), segment)
         return None
+
+    def _take_back(self, chain_id: int, last_good: int, now: float) -> None:
+        for message_id, one in self._all.items():
+            record = one.record
+            lost = record.source_chain == chain_id and record.block.number > last_good
+            gone = record.destination_chain == chain_id and one.seen is not None and one.seen.number > last_good
+            if lost or gone:
+                self._all[message_id] = one.taken_back(now)
 
     def _sorted(self) -> list[PendingSync]:
         return sorted(self._all.values(), key=lambda one: (one.record.final_at, one.record.message_id))

@@ -108,7 +108,7 @@ class SqlPendingSyncs:
             func.count().label("total"),
             func.count().filter(~waits).label("applied"),
             func.min(case((waits, pending_syncs.c.final_at))).label("oldest"),
-        )
+        ).where(~waits | exists().where(attempts.c.message_id == pending_syncs.c.message_id))
         with self._database.reading() as connection:
             found = connection.execute(query.group_by(*key).order_by(*key)).all()
         return {
@@ -204,6 +204,25 @@ class SqlPendingSyncs:
         ordered = query.order_by(pending_syncs.c.final_at, pending_syncs.c.message_id).limit(limit)
         with self._database.reading() as connection:
             return [_from(row) for row in connection.execute(ordered).mappings()]
+
+
+def take_back(connection: Connection, chain_id: int, last_good: int, now: float) -> None:
+    """See `PendingSync.taken_back`: for what rested on blocks of that chain above the highest that stands."""
+    table = pending_syncs.c
+    lost = (table.source_chain == chain_id) & (table.block_number > last_good)
+    gone = (table.destination_chain == chain_id) & (table.seen_number > last_good)
+    connection.execute(
+        update(pending_syncs)
+        .where(lost | gone)
+        .values(
+            state=case((table.state.in_(sorted(UNRESOLVED)), table.state), else_=SyncState.PENDING.value),
+            seen_number=None,
+            seen_hash=None,
+            resolved_at=None,
+            next_at=now,
+            fence=table.fence + 1,
+        )
+    )
 
 
 def _add(connection: Connection, row: RowMapping) -> None:

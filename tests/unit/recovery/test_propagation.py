@@ -34,7 +34,7 @@ from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.contracts import GMPS
 from bridge.store import MemoryStore
 from bridge.supervision import keep_doing
-from tests.builders import ALPHA, BETA, message, observed_range
+from tests.builders import ALPHA, BETA, block, message, observed_range
 from tests.unit.dlq_world import SEALER
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -239,6 +239,66 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
         assert (await one.reconcile(sent.message.id)).state is SyncState.APPLIED
     with pytest.raises(KeyError):
         await one.reconcile(bytes(32))
+    await world.stop()
+
+
+async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> Message:
+    """A message that is applied, and known to be."""
+    sent = world.send(ALPHA, BETA, kind=kind)
+    await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+    await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
+    return sent.message
+
+
+@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
+@in_virtual_time
+async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_and_applied_once_more() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedBridge(world, store)), at_work(propagation(world, store, Counting())):
+        message = await resolved(world, store)
+        world.chains[BETA].reorganise(40, keep=0)
+        await until(lambda: followed(store, message).state is SyncState.PENDING)
+        await until(lambda: followed(store, message).state is SyncState.APPLIED)
+    assert world.executions(message) == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-135")
+@in_virtual_time
+async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_source() -> None:
+    world, store, sent = World(), MemoryStore(), message(kind=Kind.STATE_SYNC)
+    one = propagation(world, store, Counting())
+    store.observations.record(observed_range(sent))
+    await one.step()
+    fallen = followed(store, sent).record.block
+    store.observations.rewind(ALPHA, None, world.clock.now())
+    await one.step()
+    store.observations.record(observed_range(sent, position=block(11, "other")))
+    await one.step()
+    record = followed(store, sent).record
+    assert record.block == store.observations.attempts(sent.id)[0].block != fallen
+    assert record.final_at > 100, "it became final once more"
+
+
+@in_virtual_time
+async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    one = propagation(world, store, Counting())
+    async with running(SimulatedBridge(world, store)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: store.outbox.counts() != [] and world.executions(sent.message) == 1)
+        await one.step()
+        await one.step()
+        seen = followed(store, sent.message).seen
+        assert seen is not None
+        world.chains[BETA].reorganise(3)  # it is executed again, in another block of another branch
+        await until(lambda: store.observations.final_height(BETA) > seen.number)
+        await asyncio.sleep(60)
+        await one.step()
+        again = followed(store, sent.message)
+        assert (again.state, again.seen) == (SyncState.PENDING, None)
     await world.stop()
 
 

@@ -176,25 +176,6 @@ async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_cla
     await case.world.stop()
 
 
-@pytest.mark.parametrize(("agreeing", "asked"), [(frozenset[int](), 0), (frozenset({BETA}), 1)])
-@in_virtual_time
-async def test_where_endpoints_have_to_agree_a_receipt_of_our_own_is_not_believed_alone(
-    monkeypatch: pytest.MonkeyPatch, agreeing: frozenset[int], asked: int
-) -> None:
-    case, questions, truth = Delivered(), list[Call](), SimulatedChain.call
-
-    async def call(chain: SimulatedChain, one: Call, *, agreed: bool = False, **how: Any) -> bytes:
-        if agreed and case.is_delivered():
-            questions.append(one)
-        return await truth(chain, one, agreed=agreed, **how)
-
-    monkeypatch.setattr(SimulatedChain, "call", call)
-    async with running(SimulatedBridge(case.world, case.store, relaying=RelaySettings(agreeing=agreeing))):
-        await until(case.is_confirmed)
-    assert len(questions) == asked
-    await case.world.stop()
-
-
 @in_virtual_time
 async def test_a_reorg_while_the_bridge_is_down_is_noticed_when_it_is_back() -> None:
     case = Delivered()

@@ -20,7 +20,7 @@ from bridge.simulation.contracts import GMPS
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
 from tests.unit.relay.entries import only_entry, with_adapter
-from tests.unit.simulation.chaos import History, complaints, deliveries, wasted_transactions
+from tests.unit.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.virtual_time import crash, in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338

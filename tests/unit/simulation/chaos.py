@@ -1,7 +1,8 @@
 """A seeded history; then calm, in which everything must come right.
 
 In the storm there are messages of several kinds, requests for retries, bad nodes, reorgs on both sides, and relayers, sometimes two at
-once, that crash and whose clocks are off. Messages of two kinds have few tries: their deliveries may die.
+once, that crash and whose clocks are off. Messages of some kinds have few tries: their deliveries may die. In some worlds each
+chain has three endpoints, of which one lies, in the calm, too. In some, state changes go to several chains at once, and are followed there.
 """
 
 from __future__ import annotations
@@ -9,26 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from multiprocessing import get_context
 
 import structlog
 
-from bridge.policies import DEFAULT_POLICIES, RetryPolicy
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import Kind
 from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog, LetterStatus, RecordKind
-from bridge.records.outbox import OutboxState, event_id_of
-from bridge.records.transactions import SlotState
-from bridge.simulation import DAPP, RELAYER, Faults, Power, SimulatedBridge, World, run_in_virtual_time
-from bridge.simulation.contracts import GMPS
-from bridge.simulation.world import Sent
+from bridge.records.dead_letters import DeadLetterLog
+from bridge.recovery import RecoverySettings
+from bridge.recovery.propagation import PropagationSettings
+from bridge.simulation import Faults, Power, SimulatedBridge, World, run_in_virtual_time
+from bridge.simulation.chain import SimulatedChain
+from bridge.simulation.contracts import GMPS, refuse
 from bridge.store import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
+from tests.unit.simulation.invariants import POLICIES, History, complaints, standing
 
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8
@@ -37,54 +38,71 @@ CALM = Faults()
 MOST_AHEAD = 30.0  # seconds that a machine's clock is ahead or behind
 
 KINDS = (Kind.PLAIN, Kind.PLAIN, Kind.STATE_SYNC, Kind.GOVERNANCE_VOTE, Kind.QUERY)
-POLICIES: Mapping[Kind, RetryPolicy] = {
-    **DEFAULT_POLICIES,
-    Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=200),  # each crash is a try, too
-    Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=200),
-    Kind.GOVERNANCE_VOTE: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=True),
-    Kind.QUERY: RetryPolicy(max_retries=1, base=0.5, cap=2, dead_letter=False),
-}
-MORTAL = (Kind.GOVERNANCE_VOTE, Kind.QUERY)
+CHANGES = (Kind.STATE_SYNC, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION_CRITICAL)
+FOLLOWING = PropagationSettings(
+    poll=1, heartbeat=1, threshold=10, look=1, longest_look=4, pause=4, most=3, longest_pause=16, lock_ttl=12
+)
+EVENTS = {"send": 12, "retry": 2, "reorg": 3, "rollback": 1, "evict": 1, "fees": 2}
+"""What happens in a storm, and how often."""
+TROUBLES = {"gmp": 2, "refuse": 2}
+"""What happens besides where state changes are followed: somebody is there who gets over it."""
 
 
-@dataclass(slots=True)
-class History:
-    """What happened, for whoever has to understand a failure."""
+class WorldKind(StrEnum):
+    """What is in a world besides bad weather."""
 
-    seed: int
-    world: World
-    store: Store
-    letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
-    events: list[str] = field(default_factory=list)
+    PLAIN = "plain"
+    LYING = "lying"  # endpoints that lie
+    FOLLOWING = "following"  # state changes that are followed
+    BOTH = "both"
 
-    def note(self, text: str) -> None:
-        self.events.append(f"{asyncio.get_running_loop().time():8.2f} {text}")
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a world is like for all of its time."""
+
+    share: int  # deliveries to a transaction at most
+    lies: float | None  # how often one of three endpoints lies; None: chains are asked directly
+    follows: bool  # whether state changes go to several chains, and are followed
+
+    @classmethod
+    def of(cls, seed: int, kind: WorldKind | None = None) -> Shape:
+        """That of a seed; of a kind, if one is wanted: else one world in 32 has liars, one follows, and one has both."""
+        kind = kind or {3: WorldKind.LYING, 5: WorldKind.FOLLOWING, 7: WorldKind.BOTH}.get(seed % 32, WorldKind.PLAIN)
+        dice = random.Random(f"shape {seed}")
+        return cls(
+            share=random.Random(f"share {seed}").choice([1, 2, 8]),
+            lies=dice.choice([0.05, 0.3, 1.0]) if kind in (WorldKind.LYING, WorldKind.BOTH) else None,
+            follows=kind in (WorldKind.FOLLOWING, WorldKind.BOTH),
+        )
 
 
 async def play(
-    seed: int, store: Store | None = None, letters: DeadLetterLog | None = None, *, storm: float = STORM_SECONDS
+    seed: int,
+    store: Store | None = None,
+    letters: DeadLetterLog | None = None,
+    *,
+    storm: float = STORM_SECONDS,
+    kind: WorldKind | None = None,
 ) -> History:
     """Plays the history of a seed to its end; the storm lasts for so many simulated seconds, more or less."""
-    dice = random.Random(f"chaos {seed}")
-    share = random.Random(f"share {seed}").choice([1, 2, 8])  # deliveries to a transaction, the same in every life
-    world = World(seed)
-    history = History(seed, world, store or MemoryStore(), letters or MemoryDeadLetterLog())
+    dice, shape = random.Random(f"chaos {seed}"), Shape.of(seed, kind)
+    world = World(seed, chains=3 if shape.follows else 2, lies=shape.lies)
+    history = History(seed, world, store or MemoryStore(), letters or MemoryDeadLetterLog(), shape.follows)
+    history.note(f"{shape}")
     world.start()
-    weather = asyncio.create_task(_weather(history, dice))
+    weather = asyncio.create_task(_weather(history, dice, shape))
     life = 0
     while asyncio.get_running_loop().time() < storm:
         life += 1
         length = dice.uniform(storm / 8, storm)
         await asyncio.gather(
-            *(_live(history, dice, f"{life}.{one}", share, length) for one in range(dice.choice([1, 1, 2])))
+            *(_live(history, dice, f"{life}.{one}", shape, length) for one in range(dice.choice([1, 1, 2])))
         )
         await asyncio.sleep(dice.choice([0, 1, 10]))
     weather.cancel()
-    for chain in world.chains.values():
-        chain.faults = CALM
-        chain.base_fee = 50  # more than most offered before: what is stuck has to be replaced
-    history.note("calm")
-    running = asyncio.create_task(_bridge(history, "last life", share).run())
+    _calm_down(history, shape)
+    running = asyncio.create_task(_bridge(history, "last life", shape).run())
     await _until_settled(history)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -92,18 +110,31 @@ async def play(
     return history
 
 
-async def _live(history: History, dice: random.Random, name: str, share: int, length: float) -> None:
-    power = Power(draws=int(dice.lognormvariate(6.5, 1.2)))
+def _calm_down(history: History, shape: Shape) -> None:
+    """No more faults; but a liar lies on."""
+    for chain in history.world.chains.values():
+        chain.faults = CALM
+        chain.base_fee = 50  # more than most offered before: what is stuck has to be replaced
+        if shape.follows:
+            chain.submit(partial(refuse, refusing=False))
+    history.world.down.clear()
+    history.note("calm")
+
+
+async def _live(history: History, dice: random.Random, name: str, shape: Shape, length: float) -> None:
+    draws = int(dice.lognormvariate(6.5, 1.2))
+    power = Power(draws if shape.lies is None else 3 * draws)  # each call is made of several requests
     ahead = dice.uniform(-MOST_AHEAD, MOST_AHEAD)
     history.note(f"life {name} begins, its clock {ahead:+.1f} s")
-    running = asyncio.create_task(_bridge(history, f"life {name}", share, power, ahead).run())
+    bridge = _bridge(history, f"life {name}", shape, power, ahead)
+    running = asyncio.create_task(bridge.run())
     await asyncio.wait([running], timeout=length)
     power.cut()
     await asyncio.wait_for(running, timeout=60)
     history.note(f"crash of life {name} after {power.used} calls")
 
 
-def _bridge(history: History, name: str, share: int, power: Power | None = None, ahead: float = 0) -> SimulatedBridge:
+def _bridge(history: History, name: str, shape: Shape, power: Power | None = None, ahead: float = 0) -> SimulatedBridge:
     return SimulatedBridge(
         history.world,
         history.store,
@@ -111,15 +142,16 @@ def _bridge(history: History, name: str, share: int, power: Power | None = None,
         power=power,
         policies=POLICIES,
         letters=history.letters,
-        share=share,
+        recovering=RecoverySettings(max_retries=None),
+        propagating=FOLLOWING if shape.follows else None,
+        share=shape.share,
         ahead=ahead,
     )
 
 
-async def _weather(history: History, dice: random.Random) -> None:
+async def _weather(history: History, dice: random.Random, shape: Shape) -> None:
     world = history.world
-    chains = list(world.chains.values())
-    for chain in chains:
+    for chain in world.chains.values():
         chain.faults = Faults(
             unavailable=dice.choice([0, 0.02, 0.1]),
             answer_lost=dice.choice([0, 0.1, 0.3]),
@@ -129,33 +161,55 @@ async def _weather(history: History, dice: random.Random) -> None:
             slow=dice.choice([0, 0.01]),
         )
         history.note(f"chain {chain.chain_id}: {chain.faults}")
+    kinds = [*EVENTS, *(TROUBLES if shape.follows else ())]
+    weights = [{**EVENTS, **TROUBLES}[kind] for kind in kinds]
     while True:
         await asyncio.sleep(dice.expovariate(1.5))
-        chain = dice.choice(chains)
-        match dice.choices(["send", "retry", "reorg", "rollback", "evict", "fees"], weights=[12, 2, 3, 1, 1, 2])[0]:
+        chain = dice.choice(list(world.chains.values()))
+        match dice.choices(kinds, weights=weights)[0]:
             case "send":
-                gmps = dice.sample(GMPS, dice.randint(1, 3))
-                other = next(one for one in chains if one is not chain)
-                quorum, kind = dice.randint(1, len(gmps)), dice.choice(KINDS)
-                world.send(chain.chain_id, other.chain_id, gmps=gmps, quorum=quorum, kind=kind)
+                _send(world, dice, shape, chain.chain_id)
             case "retry":
                 waiting = [sent.message for sent in standing(world) if not world.executions(sent.message)]
                 if waiting:
                     world.request_retry(dice.choice(waiting))
-            case "reorg":
-                depth, keep = dice.randint(1, 8), dice.choice([1.0, 1.0, 0.5, 0.0])
-                chain.reorganise(depth, keep=keep)
-                history.note(f"chain {chain.chain_id}: reorg of depth {depth}, {keep:.0%} of the transactions kept")
-            case "rollback":
-                depth = min(dice.randint(1, 4), chain.height)
-                chain.rollback(depth)
-                history.note(f"chain {chain.chain_id}: rollback of {depth}")
-            case "evict":
-                chain.pool = {key: one for key, one in chain.pool.items() if one.action is not None}
-                history.note(f"chain {chain.chain_id}: pool emptied")
-            case "fees":
-                chain.base_fee = dice.choice([5, 10, 50, 200])
-                history.note(f"chain {chain.chain_id}: base fee {chain.base_fee}")
+            case "gmp":
+                world.down.symmetric_difference_update({gmp := dice.choice(GMPS)})
+                history.note(f"{gmp.label} gives {'no proofs' if gmp in world.down else 'proofs again'}")
+            case event:
+                history.note(f"chain {chain.chain_id}: {_befall(chain, dice, event)}")
+
+
+def _send(world: World, dice: random.Random, shape: Shape, source: int) -> None:
+    others = [chain_id for chain_id in world.chains if chain_id != source]
+    gmps = dice.sample(GMPS, dice.randint(1, 3))
+    destinations = dice.sample(others, dice.choice([1, 2, 2])) if shape.follows else others
+    quorum, kind = dice.randint(1, len(gmps)), dice.choice(CHANGES if shape.follows else KINDS)
+    world.send_all(source, destinations, gmps=gmps, quorum=quorum, kind=kind)
+
+
+def _befall(chain: SimulatedChain, dice: random.Random, event: str) -> str:
+    """Does something to a chain, and says what."""
+    match event:
+        case "reorg":
+            depth, keep = dice.randint(1, 8), dice.choice([1.0, 1.0, 0.5, 0.0])
+            chain.reorganise(depth, keep=keep)
+            return f"reorg of depth {depth}, {keep:.0%} of the transactions kept"
+        case "rollback":
+            depth = min(dice.randint(1, 4), chain.height)
+            chain.rollback(depth)
+            return f"rollback of {depth}"
+        case "evict":
+            chain.pool = {key: one for key, one in chain.pool.items() if one.action is not None}
+            return "pool emptied"
+        case "fees":
+            chain.base_fee = dice.choice([5, 10, 50, 200])
+            return f"base fee {chain.base_fee}"
+        case "refuse":
+            refusing = dice.choice([True, False])
+            chain.submit(partial(refuse, refusing=refusing))
+            return f"recipients {'refuse' if refusing else 'take'} messages"
+    raise AssertionError(event)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,31 +221,21 @@ class Verdict:
     events: tuple[str, ...]
 
 
-def judge(seed: int, storm: float) -> Verdict:
+def judge(seed: int, storm: float, kind: WorldKind | None = None) -> Verdict:
     """Plays a seed in memory."""
-    history = run_in_virtual_time(play(seed, storm=storm))
+    history = run_in_virtual_time(play(seed, storm=storm, kind=kind))
     found = complaints(history) if standing(history.world) else ["nothing was sent"]
     return Verdict(seed, tuple(found), tuple(history.events) if found else ())
 
 
-def judge_all(seeds: Iterable[int], storm: float) -> Iterator[Verdict]:
+def judge_all(seeds: Iterable[int], storm: float, kind: WorldKind | None = None) -> Iterator[Verdict]:
     """Plays seeds on all cores; the verdicts come in the order of the seeds."""
     with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_be_quiet) as pool:
-        yield from pool.map(partial(judge, storm=storm), seeds, chunksize=10)
+        yield from pool.map(partial(judge, storm=storm, kind=kind), seeds, chunksize=10)
 
 
 def _be_quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-
-
-def standing(world: World) -> list[Sent]:
-    """What dApps sent, and what the source chain as it is now includes."""
-    return [sent for sent in world.sent if _is_included(world, sent)]
-
-
-def _is_included(world: World, sent: Sent) -> bool:
-    chain = world.chains[sent.source]
-    return sent.created != [] and chain.includes(sent.transaction_hash)
 
 
 async def _until_settled(history: History) -> None:
@@ -199,92 +243,3 @@ async def _until_settled(history: History) -> None:
         await asyncio.sleep(10)
         if not complaints(history):
             return
-
-
-def complaints(history: History) -> list[str]:
-    """Everything that is not as it must be in the end."""
-    found = []
-    for sent in standing(history.world):
-        found += _message_complaints(history, sent.message)
-    for chain in history.world.chains.values():
-        found += (c for one in (RELAYER, DAPP) for c in _nonce_complaints(history, chain.chain_id, one.address))
-    return found + _letter_complaints(history)
-
-
-def _message_complaints(history: History, message: Message) -> list[str]:
-    world, store = history.world, history.store
-    name = f"message {message.nonce} of {message.source_chain}"
-    found = []
-    entries = [entry for entry in store.outbox.entries(message.id) if entry.orphaned_at is None]
-    observed = store.observations.attempts(message.id)
-    dispatched = {gmp for attempt in observed for gmp in attempt.gmps}
-    expected = {event_id_of(message.id, gmp, attempt.attempt) for attempt in observed for gmp in attempt.gmps}
-    if {entry.event_id for entry in entries} != expected or not dispatched:
-        found.append(f"{name} is in the outbox for {[entry.event_id for entry in entries]}, not for {expected}")
-    dead = [one for one in entries if one.state is OutboxState.DEAD and message.kind in MORTAL]
-    found += (
-        f"{entry.event_id} is {entry.state}, confirmed at {entry.confirmed_at}: {entry.last_error}"
-        for entry in entries
-        if entry not in dead and (entry.state is not OutboxState.DELIVERED or entry.confirmed_at is None)
-    )
-    found += (f"{one.event_id} died after {one.attempts} tries: {one.last_error}" for one in dead if one.attempts < 2)
-    alive = {one.dispatch.gmp for one in entries if one not in dead}
-    ever = {one.dispatch.gmp for one in store.outbox.entries(message.id)}  # a retry may fall after its delivery
-    receipts = world.receipts(message)
-    if not alive <= receipts <= ever:
-        found.append(f"{name} was delivered by {receipts}: less than {alive} or more than {ever}")
-    due = len(receipts) >= message.quorum
-    if world.executions(message) != due:
-        found.append(
-            f"{name} with {len(receipts)} receipts of {message.quorum} was executed {world.executions(message)} times"
-        )
-    return found
-
-
-def _letter_complaints(history: History) -> list[str]:
-    """A delivery that is dead has one letter, if its kind has letters; a letter is about a delivery that is, or was, dead."""
-    store = history.store
-    dead = {
-        entry.event_id
-        for entry in store.outbox.listed(state=OutboxState.DEAD, limit=10_000)
-        if POLICIES[entry.kind].dead_letter
-    }
-    letters = history.letters.letters(limit=None)
-    records = [record.event_id for record in history.letters.records() if record.kind is RecordKind.ENTERED]
-    found = [f"{event_id} is dead without a letter" for event_id in dead - {letter.event_id for letter in letters}]
-    found += (f"{event_id} has {times} letters" for event_id, times in Counter(records).items() if times > 1)
-    pending = {one.event_id for one in letters if one.status is LetterStatus.PENDING_REVIEW}
-    standing_ids = {sent.message.id for sent in standing(history.world)}
-    found += (
-        f"{one.event_id} has a letter to decide about, and is not dead"
-        for one in letters
-        if one.event_id in pending - dead and one.message_id in standing_ids
-    )
-    return found
-
-
-def _nonce_complaints(history: History, chain_id: int, account: str) -> list[str]:
-    ledger = history.store.transactions
-    open_slots = ledger.open_slots(chain_id, account)
-    found = [f"nonce {slot.nonce} of {account} on {chain_id} is {slot.state} for {slot.purpose}" for slot in open_slots]
-    included = [ledger.slot(slot_id) for ids in ledger.included_slots(chain_id, account).values() for slot_id in ids]
-    found += (f"nonce {slot.nonce} of {account} on {chain_id} is not final" for slot in included)
-    used = history.world.chains[chain_id].state.nonces.get(account, 0)
-    final = [slot.nonce for slot in ledger.slots(chain_id, account) if slot.state is SlotState.FINAL]
-    if final != list(range(used)):
-        found.append(f"{account} has used nonces up to {used} on {chain_id}, the ledger ends with {final}")
-    return found
-
-
-def wasted_transactions(history: History) -> int:
-    """Transactions of the relayer that did nothing: reverted, or no-ops."""
-    return sum(
-        slot.ended_as_noop or (slot.included is not None and not slot.included.succeeded)
-        for chain_id in history.world.chains
-        for slot in history.store.transactions.slots(chain_id, RELAYER.address)
-    )
-
-
-def deliveries(history: History) -> int:
-    """How many (message, GMP) pairs have a receipt."""
-    return sum(len(history.world.receipts(sent.message)) for sent in standing(history.world))

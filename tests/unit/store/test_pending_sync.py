@@ -57,6 +57,47 @@ def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Stor
     assert [one.record.message_id for one in store.pending_sync.due(300, 10)] == [back.id]
 
 
+@pytest.mark.requirement("OIP-4", "OIP-136")
+@pytest.mark.parametrize(("chain", "state"), [(BETA, "applied"), (BETA, "ended"), (ALPHA, "applied")])
+def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_chain(
+    store: Store, chain: int, state: str
+) -> None:
+    three(store)
+    store.pending_sync.collect(FOLLOWED, 0)
+    for one in store.pending_sync.due(100, 10):
+        resolved = SyncState.APPLIED if state == "applied" else SyncState.ENDED
+        seen = replace(one, seen=BlockRef(7, word("seen")))
+        assert store.pending_sync.save(seen.resolved(resolved, 160), fence=0)
+    store.observations.rewind(chain, block(7) if chain == BETA else block(10), 200)
+    assert store.pending_sync.unresolved() == [], "the blocks that it rests on stand"
+    store.observations.rewind(chain, block(6) if chain == BETA else block(9), 210)
+    (changed,) = [one for one in store.pending_sync.unresolved() if one.record.lane == LANE]
+    assert (changed.state, changed.seen, changed.resolved_at, changed.fence) == (SyncState.PENDING, None, None, 1)
+    assert changed.next_at == 210
+    assert not store.pending_sync.save(changed.resolved(SyncState.APPLIED, 211), fence=0), "who looked at it before"
+
+
+def test_what_is_diverged_stays_so_when_a_block_falls(store: Store) -> None:
+    three(store)
+    store.pending_sync.collect(FOLLOWED, 0)
+    for one in store.pending_sync.due(100, 10):
+        diverged = replace(one, state=SyncState.DIVERGED, seen=BlockRef(7, word("seen")))
+        assert store.pending_sync.save(diverged, fence=0)
+    store.observations.rewind(BETA, block(6), 200)
+    states = {one.record.destination_chain: (one.state, one.seen) for one in store.pending_sync.unresolved()}
+    assert states[BETA] == (SyncState.DIVERGED, None)
+    assert states[BETA + 1] == (SyncState.DIVERGED, BlockRef(7, word("seen")))
+
+
+def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store) -> None:
+    three(store)
+    store.pending_sync.collect(FOLLOWED, 0)
+    store.observations.rewind(ALPHA, None, 200)
+    assert store.pending_sync.progress(500).get(LANE) is None
+    store.observations.record(observed_range(message(1, kind=Kind.STATE_SYNC), position=block(11, "other")))
+    assert store.pending_sync.progress(500)[LANE].primary_final == 1
+
+
 def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_the_lag(store: Store) -> None:
     three(store)
     store.pending_sync.collect(FOLLOWED, 0)
