@@ -349,7 +349,7 @@ class Deliveries:
             policy,
             tries,
             failure.kind,
-            now=now,
+            now=now if message.expires_at is None else await self._chain_time(),
             expires_at=message.expires_at,
             random=self._random,
         )
@@ -361,6 +361,13 @@ class Deliveries:
             return await self._dead_letters.bury(entry, claim, failure, reason.value)
         log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
         return Dead(claim, failure)
+
+    async def _chain_time(self) -> float:
+        """The destination's, which decides what has expired: this machine's clock may be off. As long as it is silent, nothing has."""
+        try:
+            return (await self._chain.head()).timestamp
+        except TransientError:
+            return 0
 
     def _slip(self, entry: OutboxEntry) -> Slip:
         """Where all deliveries of the message are; nothing if the store does not say: a failure is noted in any case."""

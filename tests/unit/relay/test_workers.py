@@ -248,3 +248,22 @@ async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_
     purposes = [only_entry(store, one).event_id for one in sent]
     assert [len(store.transactions.slots_for(purpose)) for purpose in purposes] == [1] * len(sent), "none was wasted"
     await world.stop()
+
+
+@pytest.mark.parametrize("ahead", [-3_600.0, 3_600.0])
+@in_virtual_time
+async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_worker(ahead: float) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    async with running(SimulatedBridge(world, store, ahead=ahead)):
+        sent, late = world.send(ALPHA, BETA, ttl=600), world.send(ALPHA, BETA, ttl=60)
+        await until(lambda: late.created != [] and store.outbox.entries(late.message.id) != [])
+        await until(lambda: only_entry(store, late).state is OutboxState.DEAD, seconds=200)
+        waiting = only_entry(store, sent)
+        assert waiting.state is not OutboxState.DEAD
+        assert waiting.attempts > 1
+        assert world.chains[BETA].state.timestamp < sent.message.sent_at + 600
+        world.down.clear()
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
