@@ -15,7 +15,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance docs lint test-solidity test-proofs test-twins test-python test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance docs lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -44,6 +44,9 @@ test-twins: $(STEPS)  ## Show tests fail on three vulnerable twins of the router
 
 test-python: $(STEPS)  ## Run the Python unit tests
 	@$(SUITES) unit
+
+test-simulation: $(STEPS)  ## Play a thousand storms in a simulated world
+	@$(SUITES) simulation
 
 test-anvil: $(STEPS)  ## Run the tests against real anvil chains
 	@$(SUITES) anvil

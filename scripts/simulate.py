@@ -14,7 +14,7 @@ import sys
 from rich.console import Console
 from rich.progress import track
 
-from tests.unit.simulation.chaos import SQUALL_SECONDS, WorldKind, judge_all
+from tests.simulation.chaos import SQUALL_SECONDS, WorldKind, judge_all
 
 
 def main() -> int:

@@ -127,6 +127,7 @@ SUITES = (
         counts=pytest_counts,
     ),
     pytest_suite("unit", "Python, without chains or Spark", 300, *BESIDE_EACH_OTHER),
+    pytest_suite("simulation", "storms in a simulated world", 200),
     pytest_suite("anvil", "Python, against real anvil chains", 420),
     pytest_suite("spark", "Python, on a real Spark session", 360),
     Suite(
@@ -288,7 +289,7 @@ def main() -> int:
         "suites",
         nargs="*",
         metavar="SUITE",
-        help="lint, solidity, proofs, twins, unit, anvil, spark, web (default: all)",
+        help="lint, solidity, proofs, twins, unit, simulation, anvil, spark, web (default: all)",
     )
     known = ["lint", *(suite.name for suite in SUITES)]
     chosen = parser.parse_args().suites or known

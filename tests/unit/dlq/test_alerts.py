@@ -185,7 +185,7 @@ class ParameterChain:
         self.values = values
         self.owner = owner
 
-    async def call(self, call: Call) -> bytes:
+    async def call(self, call: Call, **_: object) -> bytes:
         if len(call.data) == 4:
             return encode(["address"], [self.owner])
         if call.data[4:] not in self.values:

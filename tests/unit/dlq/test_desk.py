@@ -45,7 +45,7 @@ class RoutingChain:
     async def block(self, number: int) -> Block | None:
         return await self.head()
 
-    async def call(self, call: Call) -> bytes:
+    async def call(self, call: Call, **_: object) -> bytes:
         match call.data[:4]:
             case data if data == ROUTER.selector("adapterOf"):
                 return encode(["address"], ["0x" + "03" * 20])

@@ -26,8 +26,8 @@ from bridge.simulation.contracts import DELIVER, GMPS, ROUTER_ADDRESS, gmp_addre
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
 from tests.builders import dispatch, message, word
+from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.unit.relay.entries import only_entry, with_adapter
-from tests.unit.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338

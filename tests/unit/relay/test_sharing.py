@@ -19,8 +19,8 @@ from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.contracts import GMPS
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
+from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.unit.relay.entries import only_entry, with_adapter
-from tests.unit.simulation.invariants import History, complaints, deliveries, wasted_transactions
 from tests.virtual_time import crash, in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338

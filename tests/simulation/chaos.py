@@ -29,7 +29,7 @@ from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.contracts import GMPS, refuse
 from bridge.store import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
-from tests.unit.simulation.invariants import POLICIES, History, complaints, standing
+from tests.simulation.invariants import POLICIES, History, complaints, standing
 
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8

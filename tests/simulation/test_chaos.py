@@ -8,8 +8,8 @@ import pytest
 
 from bridge.simulation import run_in_virtual_time
 from bridge.store import SqlStore, open_dead_letters
-from tests.unit.simulation.chaos import SQUALL_SECONDS, judge_all, play
-from tests.unit.simulation.invariants import complaints, deliveries, standing
+from tests.simulation.chaos import SQUALL_SECONDS, judge_all, play
+from tests.simulation.invariants import complaints, deliveries, standing
 
 SEEDS = 25
 SQUALLS = 1000
