@@ -12,6 +12,7 @@ from bridge.records.outbox import Outbox
 _log = structlog.get_logger(__name__)
 
 _LOOK_EVERY: Final = 5.0  # seconds; what one range of blocks holds meanwhile may exceed the capacity
+_FASTEST: Final = 1_000  # messages/s: no relayer takes in more, so a store with much room is rarely counted
 
 
 class SeenCapacity:
@@ -22,18 +23,18 @@ class SeenCapacity:
         self._outbox = outbox
         self._capacity = capacity
         self._clock = clock
-        self._looked_at: float | None = None
+        self._look_at = 0.0
         self._is_full = False
 
     def is_full(self) -> bool:
         """Whether nothing new may be taken in now."""
         now = self._clock.now()
-        if self._capacity is not None and (self._looked_at is None or now - self._looked_at >= _LOOK_EVERY):
-            self._look(self._capacity)
-            self._looked_at = now
+        if self._capacity is not None and now >= self._look_at:
+            room = self._look(self._capacity)
+            self._look_at = now + max(_LOOK_EVERY, room / _FASTEST)
         return self._is_full
 
-    def _look(self, capacity: int) -> None:
+    def _look(self, capacity: int) -> int:
         seen, was_full = self._outbox.seen(), self._is_full
         self._is_full = seen >= capacity
         if self._is_full and not was_full:
@@ -44,3 +45,4 @@ class SeenCapacity:
             )
         elif was_full and not self._is_full:
             _log.warning("the store has room again: new messages are taken in", seen=seen, capacity=capacity)
+        return capacity - seen

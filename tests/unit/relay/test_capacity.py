@@ -71,3 +71,13 @@ def test_the_store_is_counted_every_few_seconds_and_without_a_capacity_never_ful
     desk.clock.time += 5
     assert capacity.is_full()
     assert not unlimited.is_full()
+
+
+def test_a_store_with_much_room_is_not_counted_before_it_can_be_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, counts = Undertaking(), [999_000, 990_000, 1_000_000]
+    monkeypatch.setattr(desk.store.outbox, "seen", counts.pop)
+    capacity = SeenCapacity(desk.store.outbox, 2_000_000, desk.clock)
+    for seconds, left in ((0, 2), (999, 2), (1, 1), (1_009, 1), (1, 0)):  # a thousand a second would fill it
+        desk.clock.time += seconds
+        assert not capacity.is_full()
+        assert len(counts) == left
