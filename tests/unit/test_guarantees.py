@@ -41,7 +41,7 @@ from tests.unit.dlq.test_desk import deployed
 from tests.virtual_time import in_virtual_time, running, until
 
 
-@pytest.mark.requirement("OIP-17", "OIP-19", "OIP-20", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-18")
+@pytest.mark.requirement("OIP-17", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-18")
 def test_a_guarantee_has_every_field_of_the_document() -> None:
     given_ = guarantee_of(message(kind=Kind.STATE_SYNC, ttl=300), DEFAULT_POLICIES, attested_origin=True)
     assert given_.semantics is Semantics.AT_LEAST_ONCE
