@@ -24,9 +24,8 @@ class Position:
         self._patience = patience
         self._number: int | None = None
         self._hash: Any = None
-        self._refused_since: float | None = (
-            None  # on the event loop's clock: since when nobody but another branch answers
-        )
+        # On the event loop's clock: since when nobody but another branch answers.
+        self._refused_since: float | None = None
 
     @property
     def number(self) -> int | None:
