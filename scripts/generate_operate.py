@@ -12,11 +12,39 @@ from pydantic_core import PydanticUndefined
 
 from bridge.metrics import METRICS
 from bridge.settings import PROFILES, Settings
+from bridge.settings.attestations import AttestationTable
+from bridge.settings.dead_letters import AlertSettings, DeadLetterTable, EmailSettings
 from bridge.settings.index import IndexTable
+from bridge.settings.reliability import (
+    AssetClassTable,
+    GuaranteeTable,
+    PhaseTable,
+    PropagationTable,
+    ReliabilityTable,
+)
+from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "operate"
 ALERTS: Final = ROOT / "ops" / "alerts.yml"
+
+_TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
+    "[chains.NAME]": (ChainSettings, "One chain's endpoints, where they differ from the deployments file."),
+    "[[signers]]": (SignerSource, "Where one key is: exactly one of `environment`, `keystore` and `remote`."),
+    "[[spend_limits]]": (SpendLimit, "What deliveries of a lane may cost per day (UTC); `[[retry_limits]]` says the same of retries."),
+    "[policies.KIND]": (PolicyOverride, "What to change in a kind's row of the policy table."),
+    '[guarantees."0x…"]': (GuaranteeTable, "What a sender's messages, or one message, are promised instead."),
+    "[asset_classes.NAME]": (AssetClassTable, "How long messages about a class of assets live at least."),
+    "[phase_timeouts]": (PhaseTable, "How long each phase of a delivery may take. They never touch a message's TTL."),
+    "[sync]": (PropagationTable, "How state changes are followed to their application."),
+    "[reliability]": (ReliabilityTable, "Values that must fit each other; the dedup window is `retention`."),
+    "[attestations]": (AttestationTable, "Whom to ask for what a GMP's own parties signed. A devnet signs itself."),
+    "[dlq]": (DeadLetterTable, "Where dead letters are kept, who vouches for them, and who is told."),
+    "[dlq.alerts]": (AlertSettings, "Each channel that is named is told of each dead letter."),
+    "[dlq.alerts.email]": (EmailSettings, "A mail server, and whom to write to."),
+    "[index]": (IndexTable, "What `waybill index run` goes by. Endpoints, their pace and their batches are those of `[chains.NAME]`."),
+}  # fmt: skip
+"""Tables of the settings file, in the order of the page."""
 
 _MADE: Final = "<!-- Made by `python -m scripts.generate_operate`; edit the code instead. -->\n"
 
@@ -83,13 +111,11 @@ def _settings() -> str:
             _row(*["---"] * 4),
             *rows,
             "",
-            "## `[index]`",
+            "## Tables",
             "",
-            "What `waybill index run` goes by; in the environment, `WAYBILL_INDEX` has all of it as JSON. Endpoints, their pace and their batches",
-            "are those of `[chains.NAME]`.",
+            "In the environment, a table's variable has all of it as JSON.",
             "",
-            *_table(Settings.model_fields["index"].default),
-            "",
+            *(line for name, (table, about) in _TABLES.items() for line in _table(name, table, about)),
             "## Profiles",
             "",
             _row("profile", "sets"),
@@ -100,26 +126,33 @@ def _settings() -> str:
     )
 
 
-def _table(table: BaseModel) -> list[str]:
+def _table(name: str, table: type[BaseModel], about: str) -> list[str]:
     """The settings in a table of its own."""
     return [
+        f"### `{name}`",
+        "",
+        about,
+        "",
         _row("setting", "default", "meaning"),
         _row(*["---"] * 3),
         *(
-            _row(f"`{name}`", _default(field.default), field.description or "")
-            for name, field in type(table).model_fields.items()
+            _row(f"`{key}`", "needed" if field.is_required() else _default(field.default), field.description or "")
+            for key, field in table.model_fields.items()
         ),
+        "",
     ]
 
 
 def _default(value: Any) -> str:
-    if isinstance(value, IndexTable):
+    if isinstance(value, BaseModel):
         return "see below"
     if value is PydanticUndefined or isinstance(value, NoneType):
         return "none"
-    if isinstance(value, frozenset | tuple | dict):
+    if isinstance(value, frozenset):
         return "all" if value else "none"
-    return f"`{value}`"
+    if isinstance(value, tuple | dict):
+        return ", ".join(f"`{one}`" for one in value) or "none"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _words(labels: tuple[str, ...]) -> str:

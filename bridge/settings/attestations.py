@@ -15,9 +15,11 @@ _Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
 class AttestationTable(Section):
     """Whom to ask for what a GMP's own parties signed. A devnet asks nobody: it signs itself."""
 
-    wormhole: tuple[_Url, ...] = AttestationSettings().wormhole  # each serves /v1/signed_vaa
-    hyperlane: dict[str, Address] = Field(default={})  # ValidatorAnnounce contracts, by name of the chain
-    timeout: float = Field(default=AttestationSettings().timeout, gt=0)
+    wormhole: tuple[_Url, ...] = Field(
+        default=AttestationSettings().wormhole, description="URLs that serve `/v1/signed_vaa`, asked in order"
+    )
+    hyperlane: dict[str, Address] = Field(default={}, description="ValidatorAnnounce contracts, by name of the chain")
+    timeout: float = Field(default=AttestationSettings().timeout, gt=0, description="until an answer is given up")
 
     def settings(self) -> AttestationSettings:
         """What the attesters need of these."""

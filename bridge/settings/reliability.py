@@ -18,10 +18,10 @@ from bridge.settings.sections import Addresses, Section
 class GuaranteeTable(Section):
     """What the messages of one sender, or one message, are promised instead of their kind's row; times in seconds."""
 
-    max_retries: int | None = Field(default=None, ge=0)
-    base: float | None = Field(default=None, gt=0)
-    cap: float | None = Field(default=None, gt=0)
-    dead_letter: bool | None = None
+    max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
+    base: float | None = Field(default=None, gt=0, description="the first wait; each one after it is twice as long")
+    cap: float | None = Field(default=None, gt=0, description="the longest wait")
+    dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
 
     def choice(self) -> RetryChoice:
         """What the relay needs of these."""
@@ -31,8 +31,12 @@ class GuaranteeTable(Section):
 class AssetClassTable(Section):
     """How long messages about a class of assets live at least, and whose messages those are."""
 
-    min_ttl: int | None = Field(default=None, gt=0)  # seconds; for the two classes of the document, theirs
-    members: dict[str, Addresses]  # contracts that send or receive them, by name of the chain
+    min_ttl: int | None = Field(
+        default=None,
+        gt=0,
+        description="the least TTL; `high-frequency` and `regulatory` have the document's, 5 and 600",
+    )
+    members: dict[str, Addresses] = Field(description="contracts that send or receive them, by name of the chain")
 
     def least(self, name: str) -> int:
         """The minimum, or the document's for that name.
@@ -53,19 +57,19 @@ _DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory"
 class PhaseTable(Section):
     """How long each phase of a delivery may take; times in seconds. They never touch a message's TTL."""
 
-    attest: float = Field(default=120.0, gt=0)
-    deliver: float = Field(default=900.0, gt=0)
+    attest: float = Field(default=120.0, gt=0, description="until the GMP's proof is there")
+    deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
 
 
 class PropagationTable(Section):
     """How state changes are followed to their application; times in seconds."""
 
-    heartbeat: float = Field(default=5.0, gt=0)
-    threshold: float = Field(default=300.0, gt=0)  # lag above which they are sent again
-    pause: float = Field(default=60.0, gt=0)
-    most: int = Field(default=5, gt=0)  # re-propagations in vain, after which the destination has DIVERGED
-    longest_pause: float = Field(default=900.0, gt=0)  # each pause after that is twice as long, up to this
-    keep_days: float = Field(default=30.0, gt=0)  # until resolved records go into the archive
+    heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
+    threshold: float = Field(default=300.0, gt=0, description="lag above which a state change is sent again")
+    pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
+    most: int = Field(default=5, gt=0, description="re-propagations in vain, after which the destination has DIVERGED")
+    longest_pause: float = Field(default=900.0, gt=0, description="each pause after that is twice as long, up to this")
+    keep_days: float = Field(default=30.0, gt=0, description="days until resolved records go into the archive")
 
     def settings(self, poll: float, lock_ttl: float) -> PropagationSettings:
         """What propagation needs of these."""
@@ -84,13 +88,13 @@ class PropagationTable(Section):
 class ReliabilityTable(Section):
     """Times are in seconds. The dedup window is the setting `retention`: what is forgotten is not known any more."""
 
-    max_clock_skew: float = Field(default=5.0, ge=0)
-    lock_ttl: float = Field(default=1_020.0, gt=0)
-    source_finality: float = Field(default=12.0, ge=0)
-    gmp_time: float = Field(default=10.0, ge=0)
-    dedup_capacity: int = Field(default=5_000_000, gt=0)  # messages that the store knows at once
-    messages_per_second: float = Field(default=1.0, gt=0)  # that this relayer is expected to see, on average
-    ttls: dict[str, int] = Field(default={})  # changes to the recommended TTLs, by kind
+    max_clock_skew: float = Field(default=5.0, ge=0, description="by which clocks may differ")
+    lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change ends by itself")
+    source_finality: float = Field(default=12.0, ge=0, description="until a source's block is final")
+    gmp_time: float = Field(default=10.0, ge=0, description="that a GMP usually takes after that")
+    dedup_capacity: int = Field(default=5_000_000, gt=0, description="messages that the store knows at once")
+    messages_per_second: float = Field(default=1.0, gt=0, description="that this relayer is expected to see")
+    ttls: dict[str, int] = Field(default={}, description="changes to the recommended TTLs, by kind")
 
     def values(self, policies: Mapping[Kind, RetryPolicy], dedup_window: float) -> Reliability:
         """All values that are checked together."""

@@ -65,11 +65,11 @@ class Section(BaseModel):
 class PolicyOverride(Section):
     """What to change in one row of the policy table; times in seconds."""
 
-    max_retries: int | None = Field(default=None, ge=0)
-    base: float | None = Field(default=None, ge=0)
-    cap: float | None = Field(default=None, ge=0)
-    jitter: float | None = Field(default=None, ge=0, lt=1)  # share by which a wait is made longer or shorter
-    dead_letter: bool | None = None  # whether running out of tries leaves a dead letter
+    max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
+    base: float | None = Field(default=None, ge=0, description="the first wait; each one after it is twice as long")
+    cap: float | None = Field(default=None, ge=0, description="the longest wait")
+    jitter: float | None = Field(default=None, ge=0, lt=1, description="share by which a wait gets longer or shorter")
+    dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
 
     def applied_to(self, policy: RetryPolicy) -> RetryPolicy:
         """The row with the changes."""
@@ -79,12 +79,14 @@ class PolicyOverride(Section):
 class SignerSource(Section):
     """Where one key is: in a variable, in a keystore file, or with a remote signer. Exactly one of the three."""
 
-    environment: str | None = None  # the variable that holds a private key
-    keystore: Path | None = None  # a version 3 keystore file
-    password_file: Path | None = None  # of the keystore
-    remote: str | None = Field(default=None, pattern=r"^https?://")  # a signer's JSON-RPC, such as Web3signer's
-    address: Address | None = None  # the remote signer's account
-    chains: Names = frozenset()  # names of the chains it sends on; none is every chain
+    environment: str | None = Field(default=None, description="the variable that holds a private key")
+    keystore: Path | None = Field(default=None, description="a version 3 keystore file")
+    password_file: Path | None = Field(default=None, description="with the keystore's password")
+    remote: str | None = Field(
+        default=None, pattern=r"^https?://", description="a signer's JSON-RPC, such as Web3signer's"
+    )
+    address: Address | None = Field(default=None, description="the remote signer's account")
+    chains: Names = Field(default=frozenset(), description="names of the chains it sends on; none is every chain")
 
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:
@@ -102,9 +104,9 @@ class SignerSource(Section):
 class SpendLimit(Section):
     """What deliveries of a lane, or its retries, may commit to pay per day (UTC)."""
 
-    source: str | None = None  # name of a chain; none is every one
-    destination: str | None = None
-    wei_per_day: Wei = Field(gt=0)
+    source: str | None = Field(default=None, description="name of a chain; none is every one")
+    destination: str | None = Field(default=None, description="the same")
+    wei_per_day: Wei = Field(gt=0, description="what may be committed to")
 
     def fits(self, source: str, destination: str) -> bool:
         """Whether it is about that lane."""
@@ -114,9 +116,13 @@ class SpendLimit(Section):
 class ChainSettings(Section):
     """One chain's endpoints, where they differ from the deployments file."""
 
-    rpc_urls: tuple[str, ...] = ()  # in place of the deployments file's
-    ws_url: str | None = Field(default=None, pattern=r"^wss?://")  # announces new blocks; polling goes on beside it
-    agreement: int = Field(default=1, ge=1)  # endpoints that must give the same answer before it counts
-    requests_per_second: float | None = Field(default=None, gt=0)  # to each endpoint
-    batch: int = Field(default=50, ge=1)  # requests that travel to an endpoint together at most
-    concurrency: int | None = Field(default=None, gt=0)  # requests that the index has under way at once
+    rpc_urls: tuple[str, ...] = Field(default=(), description="in place of the deployments file's")
+    ws_url: str | None = Field(
+        default=None, pattern=r"^wss?://", description="announces new blocks; polling goes on beside it"
+    )
+    agreement: int = Field(default=1, ge=1, description="endpoints that must say the same before anything counts")
+    requests_per_second: float | None = Field(default=None, gt=0, description="to each endpoint; none is no limit")
+    batch: int = Field(default=50, ge=1, description="requests that travel to an endpoint together at most")
+    concurrency: int | None = Field(
+        default=None, gt=0, description="requests that the index has under way at an endpoint; none is no limit"
+    )
