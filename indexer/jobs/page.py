@@ -61,7 +61,7 @@ def report_page(report: Report, chain: Named, now: float) -> str:
         _section(
             "Latency, in seconds from the route",
             "Bars: median (dark) and 95th percentile, by lane and stage, of the newest messages that the store has. When a message "
-            "was attested, and when its execution became final, is recorded nowhere: these two stages have no figures.",
+            "was attested, and when its execution became final, is in no event of the routers: these two stages have no figures.",
             _bars([(f"{_lane(one, chain)} {one.stage}", one.p50, one.p95) for one in report.stages]),
             _stage_table(report.stages, chain),
         ),

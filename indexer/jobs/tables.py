@@ -58,9 +58,6 @@ def write_tables(
     version = lake.version
     pinned = lake.at(version)
     files = pinned.files()
-    with engine.connect() as connection:
-        known = {chain: pinned.last_block(chain) for chain in connection.scalars(select(tables.chains.c.chain_id))}
-    blocks = {chain: block for chain, block in known.items() if block is not None}
     parts = {"events": whole.Part(files=files, folder=lake.folder, schema=schemas.EVENTS)}
     noted = noted_in(engine)
     done = []
@@ -72,7 +69,7 @@ def write_tables(
             manifests = whole.write_whole(name, parts, noted, table.folder)
         else:
             manifests = bucketed.write_table(name, files, lake.folder, table.folder, spark)
-        table.replace(manifests, version, blocks)
+        table.replace(manifests, version)
         parts[name] = whole.Part(files=table.files(), folder=table.folder, schema=schema)
         rows = sum(manifest["rows"] for manifest in manifests)
         done.append(Written(name=name, folder=str(table.folder), rows=rows, events_version=version))

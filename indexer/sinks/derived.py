@@ -18,7 +18,6 @@ from indexer.sinks.files import explained
 from indexer.sinks.lake import added, fit_schema
 
 _MADE_OF: Final = "events_version"  # in a commit, the version of the table `events` that the rows were made of
-_BLOCK: Final = "block-"  # and a chain's id: the last of its blocks whose events those are
 _KEEP_HOURS: Final = 168  # for which versions that were replaced can still be read
 
 
@@ -45,21 +44,19 @@ class DerivedTable:
                 DeltaTable.create(root, schema=schema, mode="ignore", name=name, storage_options=options)
             fit_schema(self._table(), schema)
 
-    def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int, blocks: Mapping[int, int]) -> None:
+    def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int) -> None:
         """Puts files in the place of all that the table has, in one commit, and deletes what was replaced long ago.
 
         Args:
             manifests: of the files, as `indexer.transforms.bucketed.write_table` returns them.
             events_version: of the table `events`, of which they were made.
-            blocks: by chain, up to which that version has its events.
 
         Raises:
             IndexerError: somebody else has replaced the table meanwhile.
         """
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [added(manifest, now, data_change=True) for manifest in manifests]
-        reached = {f"{_BLOCK}{chain}": str(block) for chain, block in blocks.items()}
-        properties = CommitProperties(custom_metadata={_MADE_OF: str(events_version)} | reached)
+        properties = CommitProperties(custom_metadata={_MADE_OF: str(events_version)})
         with explained(self.folder):
             table = self._table()
             try:
@@ -74,11 +71,6 @@ class DerivedTable:
         """The version of the table `events` that the rows were made of; None before the first time."""
         found = (commit.get(_MADE_OF) for commit in self._table().history())
         return next((int(version) for version in found if version is not None), None)
-
-    def blocks(self) -> dict[int, int]:
-        """By chain, the last block whose events the rows were made of; none before the first time."""
-        newest = next((commit for commit in self._table().history() if _MADE_OF in commit), {})
-        return {int(key.removeprefix(_BLOCK)): int(newest[key]) for key in newest if key.startswith(_BLOCK)}
 
     def files(self) -> list[str]:
         """The files of the table's newest version."""
