@@ -7,6 +7,8 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# Where it is set, every process compiles every module again: seconds for each command that a test types.
+unexport PYTHONDONTWRITEBYTECODE
 
 DONE := build/setup
 STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp explorer proofs)
