@@ -27,8 +27,8 @@ FAILURES = re.compile(r"^(?:FAILED |ERROR |\[FAIL|✖ (?!failing tests)).*", re.
 """How pytest, forge and Node's test runner name a test that failed."""
 HANGING = re.compile(r'^  File "\S*/(tests/[^"]+)", (line \d+ in test_\w+)', re.MULTILINE)
 """How pytest names, among the stacks that it shows after `faulthandler_timeout`, a test that nothing ended."""
-OVERRUN = 3
-"""A suite that takes this many times its budget hangs, and is stopped; machines differ by nearly a factor of two."""
+OVERRUN = 2
+"""A suite that takes this many times its budget hangs, and is stopped."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,28 @@ class World:
                 chain.mine()
 
 
+def _propagation(
+    world: World,
+    chains: Mapping[int, Chain],
+    store: Store,
+    propagator: RoutePropagator,
+    *,
+    clock: VirtualClock,
+    settings: PropagationSettings | None,
+) -> Propagation | None:
+    if settings is None:
+        return None
+    return Propagation(
+        deployment=world.deployment,
+        chains=chains,
+        store=store,
+        propagator=propagator,
+        signer=KeySealer(SEALER),
+        clock=clock,
+        settings=settings,
+    )
+
+
 class SimulatedBridge:
     """One life of a bridge process: from its start to its stop or crash. What it remembers is in the store."""
 
@@ -273,33 +295,13 @@ class SimulatedBridge:
         planner = _planner(world, chains, self.senders, guarded, relaying=relaying, max_fee=max_retry_fee)
         recovering = replace(recovering or RecoverySettings(), poll=_POLL, put_off=2)
         burial = Burial(
-            self.dead_letters,
-            guarded,
-            policies=policies,
-            guarantees=relaying.guarantees,
-            usable=relaying.claimable,
+            self.dead_letters, guarded, policies=policies, guarantees=relaying.guarantees, usable=relaying.claimable
         )
         self.recovery = Recovery(planner, guarded, clock, recovering, burial=burial, source=world.requests)
         propagator = RoutePropagator(
-            world.deployment,
-            chains,
-            letters=powered_letters,
-            recovery=self.recovery,
-            senders=self.relay_senders,
+            world.deployment, chains, letters=powered_letters, recovery=self.recovery, senders=self.relay_senders
         )
-        self.propagation = (
-            None
-            if propagating is None
-            else Propagation(
-                deployment=world.deployment,
-                chains=chains,
-                store=guarded,
-                propagator=propagator,
-                signer=KeySealer(SEALER),
-                clock=clock,
-                settings=propagating,
-            )
-        )
+        self.propagation = _propagation(world, chains, guarded, propagator, clock=clock, settings=propagating)
 
     async def run(self) -> None:
         """Works until it is cancelled, or its power goes off."""

@@ -70,19 +70,19 @@ def let_go(reader: IndexReader, lake: Place) -> LetGo:
         return _added_up(connection, gone)
 
 
+_TOTALS: Final = """
+select count(*) as messages, count(*) filter (executions > 0) as executed,
+  count(*) filter (executions > 1) as executed_twice,
+  cast(coalesce(sum(attempts), 0) as bigint) as retries_sent,
+  count(*) filter (executions > 0 and attempts > 0) as retries_executed,
+  cast(coalesce(sum(duplicates), 0) as bigint) as duplicates,
+  count(*) filter (executions > 0 and failures > 0) as recovered
+from gone
+"""
+
+
 def _added_up(connection: duckdb.DuckDBPyConnection, gone: int) -> LetGo:
-    (totals,) = _rows(
-        connection,
-        """
-        select count(*) as messages, count(*) filter (executions > 0) as executed,
-          count(*) filter (executions > 1) as executed_twice,
-          cast(coalesce(sum(attempts), 0) as bigint) as retries_sent,
-          count(*) filter (executions > 0 and attempts > 0) as retries_executed,
-          cast(coalesce(sum(duplicates), 0) as bigint) as duplicates,
-          count(*) filter (executions > 0 and failures > 0) as recovered
-        from gone
-        """,
-    )
+    (totals,) = _rows(connection, _TOTALS)
     (late,) = _rows(
         connection,
         """
