@@ -91,7 +91,7 @@ abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of 
 	@$(VENV)/python scripts/generate_abi.py
 
 sweep: $(STEPS)  ## Run the long sweeps whole, of which make test runs samples (ONLY=folder or file)
-	@$(VENV)/python -m pytest $(or $(ONLY),tests) -m sweep -v --durations=0
+	@$(VENV)/python -m pytest $(or $(ONLY),tests) -m sweep -v --durations=0 --capture=no -o faulthandler_timeout=0
 
 soak: $(STEPS)  ## Let an index run beside busy, reorganising chains and see that its memory stays flat (MINUTES=30)
 	@$(VENV)/python -m bench.index_soak --minutes $(or $(MINUTES),30)
