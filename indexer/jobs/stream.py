@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 import orjson
@@ -123,7 +125,7 @@ class Stream:
 
     def _start(self, *, once: bool = False) -> StreamingQuery:
         """Begins where store and lake are; whatever Spark remembers of an earlier run is of no interest."""
-        shutil.rmtree(self._settings.folder.checkpoint, ignore_errors=True)
+        forget(self._settings.folder.checkpoint)
         positions = options.encode_positions(where_to_begin(self._chains, self._store))
         rows = (
             self._spark.readStream.format(evm.FORMAT)
@@ -204,6 +206,20 @@ class Stream:
             except (LakeUnreachableError, LakeFileLostError) as error:
                 log.warning("what is final stays in the store alone for now", reason=str(error))
             self._promoted_at = time.monotonic()
+
+
+def forget(checkpoint: Path) -> None:
+    """Deletes what Spark remembers of an earlier run.
+
+    Raises:
+        IndexerError: it can't be deleted.
+    """
+    shutil.rmtree(checkpoint, ignore_errors=True)  # of a query that has just failed, Spark may be deleting files too
+    if os.path.lexists(checkpoint):
+        raise IndexerError(
+            f"Spark's checkpoint {checkpoint} can't be deleted: delete it by hand, a link too, and start again. Nothing in it "
+            "is needed, and with it Spark would go on where it once was"
+        )
 
 
 def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, ChainPosition]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from eth_abi.abi import encode
 from eth_utils import keccak
 
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from tests.anvil.rpc import free_ports
 
 TOOLS = Path(__file__).parents[2] / "build" / "tools" / "bin"
 _SELECTOR = keccak(text="emitLogs((bytes32[],bytes)[])")[:4]
@@ -158,9 +158,7 @@ class AnvilChain:
 
 @contextmanager
 def anvil_chain(chain_id: int) -> Iterator[AnvilChain]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [
         str(TOOLS / "anvil"),
         "--port",

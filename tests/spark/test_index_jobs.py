@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from contextlib import closing
 from typing import Any
 
@@ -158,22 +157,6 @@ def test_a_reorg_while_the_index_was_down_is_noticed_when_it_starts(spark: Spark
     world.alpha.rpc("evm_increaseTime", 1)
     world.alpha.rpc("anvil_reorg", 4, [])
     world.send(world.new_message())
-    world.index_once(spark)
-    assert world.equals_chains()
-
-
-def test_sparks_checkpoint_may_be_lost_or_stale(spark: SparkSession, world: World) -> None:
-    checkpoint, earlier = world.settings().folder.checkpoint, world.folder.parent / "earlier"
-    world.tell_a_story()
-    world.index_once(spark)
-    shutil.copytree(checkpoint, earlier)
-    shutil.rmtree(checkpoint)
-    world.tell_a_story()
-    world.index_once(spark)
-    assert world.equals_chains()
-    shutil.rmtree(checkpoint)
-    shutil.copytree(earlier, checkpoint)
-    world.tell_a_story()
     world.index_once(spark)
     assert world.equals_chains()
 

@@ -1,6 +1,6 @@
 """The sink's steps, Parquet → Delta commit → store transaction, each deleted, rewound and advanced: nothing is lost or doubled.
 
-Of the fourth step, Spark's checkpoint, `tests/spark/test_index_jobs.py` deletes and rewinds it.
+The fourth step, Spark's checkpoint, is in `tests/spark/test_index_checkpoint.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from indexer.errors import LakeFileLostError
+from indexer.errors import IndexerError, LakeFileLostError
 from indexer.jobs import backfill
 from indexer.jobs.backfill import fill_store
 from indexer.jobs.restore import restore
+from indexer.jobs.stream import forget
 from indexer.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
@@ -159,3 +160,15 @@ def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
         shutil.rmtree(folder / "lake")  # as the error says
     run(folder, HEADS["later"], kept)
     assert is_right(folder, HEADS["later"], kept)
+
+
+def test_a_checkpoint_is_forgotten_and_one_that_can_not_be_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    forget(checkpoint)
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "offsets" / "0").write_text("v1")
+    forget(checkpoint)
+    assert not checkpoint.exists()
+    checkpoint.symlink_to(tmp_path)  # of a link, `rmtree` deletes neither the folder nor the link
+    with pytest.raises(IndexerError, match=r"checkpoint can't be deleted: delete it by hand"):
+        forget(checkpoint)
