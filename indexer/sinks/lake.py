@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.dataset import dataset
 from pyarrow.fs import FileType
 
 from indexer import schemas
-from indexer.errors import LakeVersionError, RangeGapError
+from indexer.errors import IndexerError, LakeFileLostError, LakeVersionError, RangeGapError
 from indexer.place import Place
 from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, write_bucket
 from indexer.sinks.files import explained, files_of
 from indexer.sinks.parquet import write_files
+
+log = structlog.get_logger(__name__)
+
+_REWRITTEN: Final = "rewritten"
+"""A Delta transaction of all who take files away: of two at a time, the second one's commit fails."""
+_BEING_WRITTEN: Final = 24
+"""Hours: a file younger than that, which no commit names, somebody may be about to commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,37 +122,58 @@ class Lake:
         """Puts other events in the place of those of a range of blocks, in one commit that says why.
 
         The only exception to append-only; the versions before it still show what was there.
+
+        Raises:
+            IndexerError: somebody else compacts or repairs the lake at the same time.
         """
         table = self._table()
         if not schemas.EVENTS.equals(events.schema):
             raise ValueError("events to replace others must have the columns of schemas.EVENTS")
-        with explained(self.folder):
+        with self._alone():
             write_deltalake(
                 table,
                 events,
                 mode="overwrite",
                 predicate=f"chain_id = {chain} AND block_number >= {first} AND block_number <= {last}",
-                commit_properties=CommitProperties(custom_metadata={"repair": reason}),
+                commit_properties=CommitProperties(
+                    custom_metadata={"repair": reason}, app_transactions=[_rewriting(table)]
+                ),
             )
 
     def take_back(self, chain: int, back_to: FinalBlocks, reason: str) -> None:
-        """Deletes what the chain has no longer, in one commit that says why; the next append begins behind `back_to`."""
+        """Deletes what the chain has no longer, in one commit that says why; the next append begins behind `back_to`.
+
+        Raises:
+            IndexerError: somebody else compacts or repairs the lake at the same time.
+        """
+        table = self._table()
         properties = CommitProperties(
             custom_metadata={"repair": reason, f"hash-{chain}": back_to.last_hash.hex()},
-            app_transactions=[Transaction(str(chain), back_to.last)],
+            app_transactions=[Transaction(str(chain), back_to.last), _rewriting(table)],
         )
-        with explained(self.folder):
-            self._table().delete(f"chain_id = {chain} AND block_number > {back_to.last}", commit_properties=properties)
+        with self._alone():
+            table.delete(f"chain_id = {chain} AND block_number > {back_to.last}", commit_properties=properties)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        try:
+            with explained(self.folder):
+                yield
+        except CommitFailedError as error:
+            raise IndexerError(
+                f"somebody else compacts or repairs the lake at {self.folder} too; try again when they have ended"
+            ) from error
 
     def events_of(self, ids: Sequence[bytes]) -> pa.Table:
         """All events of some messages, as `schemas.EVENTS`."""
         wanted = pc.field("message_id").isin(pa.array(ids, pa.binary()))
-        files = files_with(self.files(), ids)
-        if not files:
-            return schemas.EVENTS.empty_table()
-        with explained(self.folder):
-            source = dataset(_names(files), schema=schemas.EVENTS, format="parquet", filesystem=files_of(self.folder))
-            found = source.to_table(filter=wanted)
+
+        def read(table: DeltaTable) -> pa.Table:
+            names = _names(files_with(table.file_uris(), ids))
+            source = dataset(names, schema=schemas.EVENTS, format="parquet", filesystem=files_of(self.folder))
+            return source.to_table(filter=wanted) if names else schemas.EVENTS.empty_table()
+
+        found = self._read(read)
         return found.sort_by([(name, "ascending") for name in ("chain_id", "block_number", "log_index")])
 
     def compact(self, least: int = 2) -> int:
@@ -152,7 +183,8 @@ class Lake:
             least: how many such files there must be.
 
         Returns:
-            How many files were replaced. No row changes: whoever reads a pinned version reads the same.
+            How many files were replaced; none if somebody else has done it meanwhile. No row changes: whoever reads a
+            pinned version reads the same.
         """
         table = self._table()
         files = pa.table(table.get_add_actions())
@@ -169,9 +201,17 @@ class Lake:
         actions += [
             RemoveAction(path=name, data_change=False, deletion_timestamp=now, size=sizes[name]) for name in loose
         ]
-        properties = CommitProperties(custom_metadata={"compacted": str(len(loose))})
-        with explained(self.folder):
-            table.create_write_transaction(actions, mode="append", schema=schemas.EVENTS, commit_properties=properties)
+        properties = CommitProperties(
+            custom_metadata={"compacted": str(len(loose))}, app_transactions=[_rewriting(table)]
+        )
+        try:
+            with explained(self.folder):
+                table.create_write_transaction(
+                    actions, mode="append", schema=schemas.EVENTS, commit_properties=properties
+                )
+        except CommitFailedError:
+            log.info("not compacted: somebody else compacts or repairs the lake", lake=str(self.folder))
+            return 0
         return len(loose)
 
     def _in_buckets(self, names: Sequence[str]) -> dict[int, pa.Table]:
@@ -179,19 +219,21 @@ class Lake:
             return in_buckets(names, files_of(self.folder))
 
     def vacuum(self, keep_hours: int) -> list[str]:
-        """Deletes files that no version of the last hours names: replaced ones, and those never committed.
+        """Deletes files that no version of the last hours names: replaced ones, and those that a day did not see committed.
 
         Returns:
             Their names. Older versions can't be read any more.
         """
         table = self._table()
         with explained(self.folder):
-            return self._vacuumed(table, keep_hours)
+            replaced = self._vacuumed(table, keep_hours, never_committed=False)
+            return replaced + self._vacuumed(table, max(keep_hours, _BEING_WRITTEN), never_committed=True)
 
-    def _vacuumed(self, table: DeltaTable, keep_hours: int) -> list[str]:
-        named = table.vacuum(keep_hours, dry_run=True, enforce_retention_duration=False, full=True)
+    def _vacuumed(self, table: DeltaTable, keep_hours: int, *, never_committed: bool) -> list[str]:
+        named = table.vacuum(keep_hours, dry_run=True, enforce_retention_duration=False, full=never_committed)
         there = [found.path for found in files_of(self.folder).get_file_info(named) if found.type != FileType.NotFound]
-        table.vacuum(keep_hours, dry_run=False, enforce_retention_duration=False, full=True)
+        if there:
+            table.vacuum(keep_hours, dry_run=False, enforce_retention_duration=False, full=never_committed)
         return there
 
     def events(self, chain: int, first: int, last: int, columns: Sequence[str] | None = None) -> pa.Table:
@@ -201,8 +243,7 @@ class Lake:
         place = (
             (pc.field("chain_id") == chain) & (pc.field("block_number") >= first) & (pc.field("block_number") <= last)
         )
-        with explained(self.folder):
-            found = self._table().to_pyarrow_dataset().to_table(filter=place, columns=needed)
+        found = self._read(lambda table: table.to_pyarrow_dataset().to_table(filter=place, columns=needed))
         fitting = found.cast(pa.schema([schemas.EVENTS.field(name) for name in needed]))
         return fitting.sort_by([("block_number", "ascending"), ("log_index", "ascending")]).select(names)
 
@@ -219,6 +260,17 @@ class Lake:
         """Why something other than an append was ever committed, the newest first."""
         return [commit["repair"] for commit in self._table().history() if "repair" in commit]
 
+    def _read(self, read: Callable[[DeltaTable], pa.Table]) -> pa.Table:
+        """Whoever replaces and deletes files meanwhile leaves a newer version, which has the same rows."""
+        while True:
+            table = self._table()
+            try:
+                with explained(self.folder):
+                    return read(table)
+            except LakeFileLostError:
+                if self._table().version() == table.version():
+                    raise
+
     def _table(self) -> DeltaTable:
         with explained(self.folder):
             return DeltaTable(self.folder.root, version=self._version, storage_options=self.folder.options)
@@ -226,6 +278,10 @@ class Lake:
 
 def _names(files: Sequence[str]) -> list[str]:
     return [PurePosixPath(path).name for path in files]
+
+
+def _rewriting(table: DeltaTable) -> Transaction:
+    return Transaction(_REWRITTEN, (table.transaction_version(_REWRITTEN) or 0) + 1)
 
 
 def added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAction:

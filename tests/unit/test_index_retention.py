@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from sqlalchemy import delete, update
 
 from bridge.protocol.status import Status
+from indexer.errors import IndexerError
 from indexer.jobs.let_go import let_go
 from indexer.jobs.maintain import maintain
 from indexer.jobs.report import make_report
@@ -23,12 +27,14 @@ from indexer.settings import IndexFolder, IndexSettings
 from indexer.sinks import compaction, tables
 from indexer.sinks.compaction import BUCKETS, bucket_of, slices_of
 from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
+from indexer.sinks.lake import FinalBlocks, Lake
+from indexer.sinks.parquet import write_files
 from indexer.sinks.promotion import promote
 from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.transforms import bucketed
 from indexer.transforms.bucketed import lifecycle_of
+from tests.unit.index_lakes import chain_with_events, final
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     START,
@@ -71,10 +77,10 @@ def world(tmp_path: Path) -> Iterator[World]:
     store = Store(f"sqlite:///{tmp_path / 'index.db'}", archive=lake.events_of)
     made = World(tmp_path, store, lake, *new_world())
     for position, sent in enumerate(SENT):
-        time = START + position
-        made.alpha.mine(routed(sent), time=time)
+        when = START + position
+        made.alpha.mine(routed(sent), time=when)
         if position < OLD:
-            made.beta.mine(received(sent, 1), executed(sent), time=time)
+            made.beta.mine(received(sent, 1), executed(sent), time=when)
         if position % 4 == 3:
             made.index()
     yield made
@@ -234,9 +240,90 @@ def test_the_state_of_an_earlier_version_can_still_be_asked_for(world: World) ->
 def test_files_that_no_commit_names_are_swept_and_those_of_the_version_stay(world: World) -> None:
     orphan = Path(world.lake.folder.root) / "part-orphan.parquet"
     orphan.write_bytes(b"left by a crash")
-    world.lake.vacuum(0)
+    os.utime(orphan, (two_days_ago := time.time() - 2 * 86_400, two_days_ago))
+    assert world.lake.vacuum(0) == [orphan.name]
     assert not orphan.exists()
     assert len(world.lake.events(ALPHA, 0, 999)) == len(SENT)
+
+
+def test_files_that_somebody_is_about_to_commit_are_not_swept(tmp_path: Path) -> None:
+    lake, chain = Lake(tmp_path / "lake"), chain_with_events(5)
+    lake.append(chain.events(0, 3), final(chain, 0, 3))
+    written = list(write_files(lake.folder, chain.events(4, 5).to_batches()))
+    assert Lake(lake.place).vacuum(0) == []
+    lake.commit(written, final(chain, 4, 5))
+    assert lake.events(ALPHA, 0, 5) == chain.events(0, 5)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda lake: lake.events(ALPHA, 0, 999), lambda lake: lake.events_of([SENT[2].id])], ids=["blocks", "ids"]
+)
+def test_whoever_reads_while_files_are_replaced_and_deleted_reads_all_the_same(
+    world: World, read: Callable[[Lake], pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, keeper, opened = read(world.lake), Lake(world.lake.place), Lake._table
+
+    def open_and_lose(lake: Lake) -> DeltaTable:
+        table = opened(lake)
+        if lake is not keeper and keeper.compact():
+            assert keeper.vacuum(0)
+        return table
+
+    monkeypatch.setattr(Lake, "_table", open_and_lose)
+    assert read(world.lake) == before
+
+
+def in_between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Lets somebody else act between the next look at the lake and what follows from it."""
+    opened, acted = Lake._table, list[object]()
+
+    def open_and_be_overtaken(lake: Lake) -> DeltaTable:
+        table = opened(lake)
+        if not acted:
+            acted.append(None)
+            act()
+        return table
+
+    monkeypatch.setattr(Lake, "_table", open_and_be_overtaken)
+
+
+def take_back(world: World) -> None:
+    world.lake.take_back(ALPHA, FinalBlocks(2, 2, b"\2" * 32), "the chain has them no longer")
+
+
+def put_in_place(world: World) -> None:
+    world.lake.replace(ALPHA, 1, 2, world.alpha.events(1, 2), "the lake lacked one")
+
+
+@pytest.mark.parametrize("other", [lambda world: Lake(world.lake.place).compact(), take_back, put_in_place])
+def test_a_compaction_that_is_overtaken_doubles_nothing_and_brings_nothing_back(
+    world: World, other: Callable[[World], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = len(SENT) if other is not take_back else 2
+    in_between(monkeypatch, lambda: other(world))
+    assert world.lake.compact() == 0
+    assert len(world.lake.events(ALPHA, 0, 999)) == expected
+
+
+@pytest.mark.parametrize("repair", [take_back, put_in_place])
+def test_a_repair_that_is_overtaken_by_a_compaction_says_so_and_changes_nothing(
+    world: World, repair: Callable[[World], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = world.lake.events(ALPHA, 0, 999)
+    in_between(monkeypatch, lambda: Lake(world.lake.place).compact())
+    with pytest.raises(IndexerError, match="try again when they have ended"):
+        repair(world)
+    assert world.lake.events(ALPHA, 0, 999) == before
+
+
+def test_an_append_beside_a_compaction_goes_in_and_so_does_the_compaction(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = sent_message(9)
+    world.alpha.mine(routed(late))
+    in_between(monkeypatch, world.index)
+    assert world.lake.compact() > 0
+    assert world.lake.events(ALPHA, 0, 999) == world.alpha.events(0, world.alpha.head)
 
 
 def test_a_compaction_cut_off_before_its_commit_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
