@@ -13,6 +13,9 @@ from typing import Final
 Lane = tuple[int, int]
 """Source and destination chain."""
 
+STAGES: Final = ("delivered", "quorum", "executed", "final")
+"""The first receipt; as many receipts as the message needed; its execution; and when the block of that became final."""
+
 _MOST_IN_SETS: Final = 5  # GMPs of which sets are made: 16 would make 65,535
 
 
@@ -28,6 +31,7 @@ class Delivery:
     source_time: int
     received_time: int
     executed_time: int | None
+    final_time: int | None  # when the execution became final, if the index looked on
     was_late: bool  # the message had been executed before
     transaction: bytes  # that delivered it, on the destination
     source_transaction: bytes  # that routed the message
@@ -58,14 +62,23 @@ class GmpShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """How long messages of a lane took to get somewhere, in seconds of block time."""
+    """How long messages of a lane took to get somewhere, in seconds of block time.
+
+    Attributes:
+        lane: the lane.
+        stage: one of `STAGES`.
+        messages: of which it is known.
+        p50: seconds from the route; None if it is known of none, though some must have got there or will.
+        p95: the same.
+        p99: the same.
+    """
 
     lane: Lane
-    stage: str  # delivered: the first receipt; quorum: as many as it needed; executed
+    stage: str
     messages: int
-    p50: int
-    p95: int
-    p99: int
+    p50: int | None
+    p95: int | None
+    p99: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +144,7 @@ def _share(gmp: int, found: Sequence[Delivery], first: int, leads: Sequence[int]
 
 
 def stages(deliveries: Iterable[Delivery]) -> list[Stage]:
-    """How long messages took to their first receipt, to their quorum and to execution, by lane."""
+    """How long messages took to each of `STAGES`, by lane; lanes with executions have "final", even if it is known of none."""
     seconds: dict[tuple[Lane, str], list[int]] = defaultdict(list)
     for received in _by_message(deliveries).values():
         some = received[0]
@@ -141,18 +154,16 @@ def stages(deliveries: Iterable[Delivery]) -> list[Stage]:
             seconds[some.lane, "quorum"].append(times[some.quorum - 1])
         if some.executed_time is not None:
             seconds[some.lane, "executed"].append(some.executed_time - some.source_time)
-    found = {key: sorted(values) for key, values in seconds.items()}
-    return [
-        Stage(
-            lane=lane,
-            stage=stage,
-            messages=len(values),
-            p50=percentile(values, 0.5),
-            p95=percentile(values, 0.95),
-            p99=percentile(values, 0.99),
-        )
-        for (lane, stage), values in sorted(found.items())
-    ]
+            final = seconds[some.lane, "final"]
+            if some.final_time is not None:
+                final.append(some.final_time - some.source_time)
+    order = sorted(seconds, key=lambda key: (key[0], STAGES.index(key[1])))
+    return [_stage(lane, stage, sorted(seconds[lane, stage])) for lane, stage in order]
+
+
+def _stage(lane: Lane, stage: str, ascending: Sequence[int]) -> Stage:
+    p50, p95, p99 = (percentile(ascending, share) if ascending else None for share in (0.5, 0.95, 0.99))
+    return Stage(lane=lane, stage=stage, messages=len(ascending), p50=p50, p95=p95, p99=p99)
 
 
 def gmps_in_sets(deliveries: Iterable[Delivery]) -> tuple[tuple[int, ...], tuple[int, ...]]:

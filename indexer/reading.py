@@ -208,11 +208,12 @@ class IndexReader:
         rows = self._rows(
             """
             select r.message_id, m.source_chain, m.destination_chain, r.gmp, m.dispatched, m.quorum, m.source_time,
-              r.received_time, m.executed_time, r.received_transaction, m.source_transaction, m.attempts,
+              r.received_time, m.executed_time, f.final_time, r.received_transaction, m.source_transaction, m.attempts,
               coalesce(r.received_block > m.executed_block or
                 (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
             from (select * from messages where source_time is not null order by source_time desc limit :limit) m
             join receipts r on r.message_id = m.message_id
+            left join final_times f on f.chain_id = m.destination_chain and f.block_number = m.executed_block
             where r.received_time is not null
             order by m.source_time desc, r.message_id, r.gmp limit :limit
             """,
@@ -228,6 +229,7 @@ class IndexReader:
                 source_time=row["source_time"],
                 received_time=row["received_time"],
                 executed_time=row["executed_time"],
+                final_time=row["final_time"],
                 was_late=bool(row["was_late"]),
                 transaction=row["received_transaction"],
                 source_transaction=row["source_transaction"],

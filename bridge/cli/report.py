@@ -133,8 +133,8 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
     if value["stages"]:
         stages = [
-            [f"{stage['lane'][0]} → {stage['lane'][1]}", stage["stage"]]
-            + [str(stage[name]) for name in ("messages", "p50", "p95", "p99")]
+            [f"{stage['lane'][0]} → {stage['lane'][1]}", stage["stage"], str(stage["messages"])]
+            + [_number(stage[name]) or "-" for name in ("p50", "p95", "p99")]
             for stage in value["stages"]
         ]
         console.print()

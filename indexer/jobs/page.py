@@ -60,9 +60,9 @@ def report_page(report: Report, chain: Named, now: float) -> str:
         ),
         _section(
             "Latency, in seconds from the route",
-            "Bars: median (dark) and 95th percentile, by lane and stage, of the newest messages that the store has. When a message "
-            "was attested, and when its execution became final, is in no event of the routers: these two stages have no figures.",
-            _bars([(f"{_lane(one, chain)} {one.stage}", one.p50, one.p95) for one in report.stages]),
+            "Bars: median (dark) and 95th percentile, by lane and stage, of the newest messages that the store has. When an execution "
+            "became final, the index knows only if it was running then; - where it knows of none.",
+            _bars(_stage_bars(report.stages, chain)),
             _stage_table(report.stages, chain),
         ),
         _section(
@@ -166,8 +166,18 @@ def _bars(rows: Sequence[tuple[str, float, float]]) -> str:
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img">{"".join(drawn)}</svg>'
 
 
+def _stage_bars(stages: Sequence[Stage], chain: Named) -> list[tuple[str, float, float]]:
+    return [
+        (f"{_lane(one, chain)} {one.stage}", one.p50, one.p95)
+        for one in stages
+        if one.p50 is not None and one.p95 is not None
+    ]
+
+
 def _stage_table(stages: Sequence[Stage], chain: Named) -> str:
-    rows = [[_lane(one, chain), one.stage, *map(str, (one.messages, one.p50, one.p95, one.p99))] for one in stages]
+    rows = [
+        [_lane(one, chain), one.stage, str(one.messages), *map(_seconds, (one.p50, one.p95, one.p99))] for one in stages
+    ]
     return _table(["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"], rows)
 
 
@@ -270,6 +280,10 @@ def _divergence_table(report: Report) -> str:
         for item in report.divergences
     ]
     return _table(["kind", "severity", "message", "evidence", "next"], rows)
+
+
+def _seconds(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def _lane(stage: Stage, chain: Named) -> str:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, insert, text, upda
 
 from bridge.protocol.status import Status
 from indexer.sinks import tables
+from indexer.sinks.finality import executions_of, forget_final
 
 _AT_ONCE: Final = 500  # messages in one transaction
 
@@ -48,8 +49,10 @@ def prune(engine: Engine, before: int) -> int:
             chosen = connection.execute(_CHOSEN, {"before": before, "at_once": _AT_ONCE}).mappings()
             rows = [dict(row) for row in chosen]
             ids = [row["message_id"] for row in rows]
+            executions = executions_of(connection, ids)
             for table in (tables.events, tables.messages, tables.receipts):
                 connection.execute(delete(table).where(table.c.message_id.in_(ids)))
+            forget_final(connection, executions)
             tally(connection, rows, 1)
         gone += len(ids)
         if len(ids) < _AT_ONCE:

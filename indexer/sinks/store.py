@@ -16,6 +16,7 @@ from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.sinks.engine import writing_engine
+from indexer.sinks.finality import note_final
 from indexer.sinks.retention import described, has_pruned, tally
 from indexer.sources.position import ChainPosition
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
@@ -118,7 +119,9 @@ class Store:
             ordered = of_chain.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
             for piece, part in in_pieces(ordered, range_, self._max_rows):
                 with self.engine.begin() as connection:
-                    _replace(connection, chain, piece, part, self._archive)
+                    before = _replace(connection, chain, piece, part, self._archive)
+                    note_final(connection, chain, before, part, range_)
+                    _save_position(connection, chain, part, is_new=before is None)
 
     def halt(self, reasons: Mapping[int, str | None]) -> None:
         """Notes why chains are read no further, or with None that they are."""
@@ -229,12 +232,15 @@ def position_of(row: RowMapping) -> ChainPosition:
     )
 
 
-def _replace(connection: Connection, chain: int, events: pa.Table, range_: BlockRange, archive: Archive | None) -> None:
+def _replace(
+    connection: Connection, chain: int, events: pa.Table, range_: BlockRange, archive: Archive | None
+) -> RowMapping | None:
+    """Replaces the range's events; returns the chain's row as it was, and still is."""
     stored = connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
     if stored is not None:
         _check_follows(chain, position_of(stored), range_)
     _replace_events(connection, chain, tables.events.c.block_number >= range_.first, events, archive)
-    _save_position(connection, chain, range_, is_new=stored is None)
+    return stored
 
 
 def _replace_events(

@@ -26,7 +26,9 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from bridge.protocol import retry_requests as format_
 from indexer import schemas
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
+LACKS_TABLES_SINCE: Final = 5
+"""Stores of this version and later ones have all that is in theirs as it is now, and lack no more than tables."""
 
 
 class Uint64(TypeDecorator[int]):
@@ -179,6 +181,15 @@ lake_checks: Final = Table(
     Column("equal_to", BigInteger, nullable=False),  # the block up to which they were equal
     Column("evidence", String),  # what differs behind it; null: nothing
     Column("checked_at", Float, nullable=False),
+)
+
+final_times: Final = Table(
+    "final_times",  # when blocks in which messages were executed became final, where the index looked on
+    metadata,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("block_number", BigInteger, primary_key=True, autoincrement=False),
+    Column("final_time", BigInteger, nullable=False),  # Unix seconds: of the block that was the chain's head then
+    sqlite_with_rowid=False,
 )
 
 marks: Final = Table(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.analytics import Delivery, alternatives, gmp_shares, gmps_in_sets, percentile, stages
+from indexer.analytics import Delivery, Stage, alternatives, gmp_shares, gmps_in_sets, percentile, stages
 from indexer.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
 from indexer.health import NEWEST, Dispatch, gmp_health
 from indexer.jobs.page import report_page
@@ -35,6 +35,7 @@ def delivery(number: int, gmp: int, seconds: int, **changes: Any) -> Delivery:
         "source_time": START,
         "received_time": START + seconds,
         "executed_time": None,
+        "final_time": None,
         "was_late": False,
         "transaction": bytes([number, gmp]) * 16,
         "source_transaction": bytes([number]) * 32,
@@ -63,13 +64,23 @@ def test_shares_say_who_was_first_by_how_much_and_who_in_vain() -> None:
     assert (shares[1].latency_p50, shares[1].latency_p95) == (10, 100)
 
 
-def test_stages_are_first_receipt_quorum_and_execution() -> None:
-    found = {stage.stage: stage for stage in stages(THREE)}
-    assert {name: (one.messages, one.p50, one.p95) for name, one in found.items()} == {
-        "delivered": (3, 10, 100),
-        "quorum": (2, 9, 20),
-        "executed": (1, 20, 20),
-    }
+def test_stages_are_first_receipt_quorum_execution_and_its_finality_in_this_order() -> None:
+    found = stages([replace(one, final_time=one.executed_time and one.executed_time + 60) for one in THREE])
+    assert [(one.stage, one.messages, one.p50, one.p95) for one in found] == [
+        ("delivered", 3, 10, 100),
+        ("quorum", 2, 9, 20),
+        ("executed", 1, 20, 20),
+        ("final", 1, 80, 80),
+    ]
+
+
+def test_a_lane_with_executions_says_that_it_knows_of_none_when_it_became_final() -> None:
+    other = (BETA, ALPHA)
+    found = stages([*THREE, delivery(9, 1, 10, lane=other)])
+    assert [one for one in found if one.stage == "final"] == [
+        Stage(lane=LANE, stage="final", messages=0, p50=None, p95=None, p99=None)
+    ]
+    assert {one.stage for one in found if one.lane == other} == {"delivered"}
 
 
 def test_a_smaller_set_shows_what_it_would_have_cost_and_gained() -> None:
