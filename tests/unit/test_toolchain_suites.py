@@ -117,6 +117,22 @@ def test_a_test_that_no_timeout_ends_is_named_when_its_suite_is_stopped(tmp_path
     assert ended(0, printed).failures == ()
 
 
+def test_a_test_that_hypothesis_repeats_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    repeated = tmp_path / "test_repeated.py"
+    repeated.write_text(
+        "import time\nfrom hypothesis import given, settings, strategies\n\n"
+        "@settings(deadline=None)\n@given(strategies.lists(strategies.integers()))\n"
+        "def test_slow(numbers):\n    time.sleep(0.01 if len(numbers) < 2 else 60)\n"
+    )
+    command = [sys.executable, "-m", "pytest", str(repeated), "--rootdir", str(tmp_path), "-c", os.devnull]
+    command += ["--timeout", "2", "-p", "tests.conftest", "-p", "no:cacheprovider"]
+    started = time.monotonic()
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=50)
+    assert pytest_counts(done.stdout) == Counts(failed=1)
+    assert "test_repeated.py::test_slow took longer than 2 s" in done.stdout
+    assert time.monotonic() - started < 30
+
+
 def test_command_that_hangs_is_stopped() -> None:
     done = run(python("import time; print('begun', flush=True); time.sleep(60)"), limit=1, show=False)
     assert done.stopped
