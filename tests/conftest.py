@@ -25,7 +25,7 @@ class TimedOut(BaseException):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:  # noqa: ANN401  pytest-timeout exports no type
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
     """Ends a test whose time is over, whatever repeats it."""
 
     def end(*_: object) -> NoReturn:
