@@ -102,7 +102,7 @@ async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> Non
 
 
 @pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92")
-async def test_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_is_still_to_be_done(
+async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_is_still_to_be_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     log = FailingLog(3)
@@ -124,7 +124,7 @@ async def test_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_i
 
 
 @pytest.mark.requirement("SF-93")
-async def test_once_the_letters_can_be_written_and_the_lane_is_resumed_the_delivery_becomes_one() -> None:
+async def test_scenario_6_once_the_letters_can_be_written_and_the_lane_is_resumed_the_delivery_becomes_one() -> None:
     desk = Undertaking(letters=FailingLog(3))
     event_id = await desk.die()
     running_again = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.RUNNING, reason="fixed", by="ops", at=0)

@@ -1,5 +1,7 @@
 """The failure scenarios of the delivery document, one test each, and what each leaves on the chain and in the outbox.
 
+The sixth, dead letters that cannot be written, is in `tests/unit/dlq/test_office.py`.
+
 A duplicate is a repeated delivery that the chain refuses, or that the relayer finds done before it sends.
 """
 
