@@ -13,8 +13,8 @@ from typing import Final
 Lane = tuple[int, int]
 """Source and destination chain."""
 
-STAGES: Final = ("delivered", "quorum", "executed", "final")
-"""The first receipt; as many receipts as the message needed; its execution; and when the block of that became final."""
+STAGES: Final = ("attested", "delivered", "quorum", "executed", "final")
+"""The proof of the delivery that came first; its receipt; as many receipts as the message needed; execution; its finality."""
 
 _MOST_IN_SETS: Final = 5  # GMPs of which sets are made: 16 would make 65,535
 
@@ -62,7 +62,7 @@ class GmpShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """How long messages of a lane took to get somewhere, in seconds of block time.
+    """How long messages of a lane took to get somewhere, in seconds of block time; to the proof, by the relayer's clock.
 
     Attributes:
         lane: the lane.
@@ -143,13 +143,25 @@ def _share(gmp: int, found: Sequence[Delivery], first: int, leads: Sequence[int]
     )
 
 
-def stages(deliveries: Iterable[Delivery]) -> list[Stage]:
-    """How long messages took to each of `STAGES`, by lane; lanes with executions have "final", even if it is known of none."""
+def stages(deliveries: Iterable[Delivery], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
+    """How long messages took to each of `STAGES`, by lane.
+
+    Args:
+        deliveries: of some messages, all that there are of each.
+        attested: when proofs were there (Unix seconds), by message and GMP; None if nobody knows.
+
+    Returns:
+        "attested" unless `attested` is None, and "final" of lanes with executions, even if they are known of no message.
+    """
     seconds: dict[tuple[Lane, str], list[int]] = defaultdict(list)
     for received in _by_message(deliveries).values():
-        some = received[0]
+        some = min(received, key=lambda one: (one.received_time, one.gmp))
         times = sorted(one.received_time - some.source_time for one in received)
         seconds[some.lane, "delivered"].append(times[0])
+        if attested is not None:
+            proven = seconds[some.lane, "attested"]
+            if (at := attested.get((some.message_id, some.gmp))) is not None:
+                proven.append(max(0, math.floor(at) - some.source_time))  # two clocks: the chain's may be ahead
         if len(times) >= some.quorum:
             seconds[some.lane, "quorum"].append(times[some.quorum - 1])
         if some.executed_time is not None:

@@ -56,6 +56,7 @@ class Report:
         late_receipts: of GMPs that delivered when the message was executed already.
         latency_p50_ms: from the block of the route to the block of the execution, by block time: whole seconds.
         latency_p95_ms: the same.
+        attested_unknown: why no stage says when GMPs attested; None if one does.
         stages: latencies by lane and stage; of the newest messages only, like what follows.
         shares: what each GMP contributed.
         alternatives: what smaller sets of GMPs would have cost and gained.
@@ -81,6 +82,7 @@ class Report:
     per_gmp: dict[Gmp, GmpCounts]
     latency_p50_ms: float | None
     latency_p95_ms: float | None
+    attested_unknown: str | None
     stages: tuple[Stage, ...]
     shares: tuple[GmpShare, ...]
     alternatives: tuple[Alternative, ...]

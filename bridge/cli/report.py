@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.attested import attested_of
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.output import facts, progress, result, table
 from bridge.cli.reading import open_index
@@ -47,7 +48,7 @@ def report(
     workspace = Workspace.of(network)
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
     with open_index(workspace) as index:
-        found = make_report(index, ask, let_go(index, workspace.lake))
+        found = make_report(index, ask, let_go(index, workspace.lake), partial(attested_of, workspace))
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
     if html:
@@ -84,6 +85,7 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
             }
             for item in found.divergences
         ],
+        "attested_unknown": found.attested_unknown,
         "stages": [asdict(stage) for stage in found.stages],
         "shares": [asdict(share) for share in found.shares],
         "alternatives": [asdict(alternative) for alternative in found.alternatives],
@@ -139,6 +141,8 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
         ]
         console.print()
         console.print(table(None, ["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"], stages))
+        if value["attested_unknown"] is not None:
+            console.print(f"when GMPs attested is not known: {value['attested_unknown']}")
     _draw_redundancy(console, value)
     if value["health"]:
         health = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -118,3 +118,10 @@ class Figures(Protocol):
 
     def committed(self, since: float) -> list[Committed]:
         """What nonces reserved for deliveries after that moment (Unix seconds) may cost, by lane."""
+
+    def attested(self, message_ids: Collection[bytes]) -> Mapping[tuple[bytes, Gmp], float]:
+        """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its proof was here.
+
+        A nonce is reserved for a delivery as soon as its proof is. Those that needed none, since somebody else delivered, are
+        left out.
+        """

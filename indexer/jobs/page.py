@@ -61,7 +61,8 @@ def report_page(report: Report, chain: Named, now: float) -> str:
         _section(
             "Latency, in seconds from the route",
             "Bars: median (dark) and 95th percentile, by lane and stage, of the newest messages that the store has. When an execution "
-            "became final, the index knows only if it was running then; - where it knows of none.",
+            "became final, the index knows only if it was running then; - where it knows of none."
+            + _on_attested(report),
             _bars(_stage_bars(report.stages, chain)),
             _stage_table(report.stages, chain),
         ),
@@ -164,6 +165,12 @@ def _bars(rows: Sequence[tuple[str, float, float]]) -> str:
         )
     height = len(rows) * _BAR + 4
     return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img">{"".join(drawn)}</svg>'
+
+
+def _on_attested(report: Report) -> str:
+    if report.attested_unknown is not None:
+        return f" When GMPs attested is not known: {report.attested_unknown}."
+    return " Attested, by the relayer's clock: it had the proof of the delivery that came first."
 
 
 def _stage_bars(stages: Sequence[Stage], chain: Named) -> list[tuple[str, float, float]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Final
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
-from indexer.analytics import alternatives, gmp_shares, gmps_in_sets, percentile, stages
+from indexer.analytics import Delivery, alternatives, gmp_shares, gmps_in_sets, percentile, stages
 from indexer.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
+from indexer.errors import AttestationsUnknownError
 from indexer.health import gmp_health
 from indexer.jobs.let_go import NOTHING, LetGo
 from indexer.reading import IndexReader
@@ -25,19 +26,37 @@ AskCosts = Callable[[Mapping[int, Sequence[bytes]]], Costs]
 """Tells what transactions cost, by chain; see `indexer.jobs.costs`."""
 
 
-def make_report(reader: IndexReader, ask_costs: AskCosts | None = None, gone: LetGo = NOTHING) -> Report:
+Attested = Mapping[tuple[bytes, int], float]
+"""When the proof of a delivery was there (Unix seconds), by message and GMP."""
+
+AskAttested = Callable[[Collection[bytes]], Attested]
+"""Tells it of some messages, or raises `AttestationsUnknownError`; see `bridge.cli.attested`."""
+
+
+def _nobody_knows(_: Collection[bytes]) -> Attested:
+    raise AttestationsUnknownError("no relayer was asked")
+
+
+def make_report(
+    reader: IndexReader,
+    ask_costs: AskCosts | None = None,
+    gone: LetGo = NOTHING,
+    ask_attested: AskAttested = _nobody_knows,
+) -> Report:
     """Counts what the index knows.
 
     Args:
         reader: of the index.
         ask_costs: asks the chains what the newest messages' transactions cost, which the index does not know.
         gone: what the store has let go of.
+        ask_attested: asks the relayer when GMPs attested, which no event says.
     """
     totals = Counter(reader.totals()) + Counter(gone.totals)
     by_status = dict(Counter(reader.counts_by_status()) + Counter(gone.by_status))
     latencies = sorted([*reader.latencies(), *gone.latencies])
     deliveries = reader.deliveries(_MOST_DELIVERIES if ask_costs is None else _MOST_ASKED_FOR)
     costs = {} if ask_costs is None else ask_costs(transactions_of(deliveries))
+    attested, attested_unknown = _attested(ask_attested, deliveries)
     paid = None if ask_costs is None else {key: wei for key, (_, wei) in paid_for(deliveries, costs).items()}
     return Report(
         chains=tuple(reader.chains()),
@@ -59,7 +78,8 @@ def make_report(reader: IndexReader, ask_costs: AskCosts | None = None, gone: Le
         per_gmp=_per_gmp(reader.gmp_totals(), gone),
         latency_p50_ms=_milliseconds(latencies, 0.50),
         latency_p95_ms=_milliseconds(latencies, 0.95),
-        stages=tuple(stages(deliveries)),
+        attested_unknown=attested_unknown,
+        stages=tuple(stages(deliveries, attested)),
         shares=tuple(gmp_shares(deliveries)),
         alternatives=tuple(alternatives(deliveries, paid)),
         left_out=gmps_in_sets(deliveries)[1],
@@ -68,6 +88,13 @@ def make_report(reader: IndexReader, ask_costs: AskCosts | None = None, gone: Le
         costs=tuple(gmp_costs(deliveries, costs)),
         fees=tuple(fees_paid(deliveries, costs)),
     )
+
+
+def _attested(ask: AskAttested, deliveries: Sequence[Delivery]) -> tuple[Attested | None, str | None]:
+    try:
+        return ask({one.message_id for one in deliveries}), None
+    except AttestationsUnknownError as error:
+        return None, str(error)
 
 
 def _per_gmp(kept: Mapping[Gmp, Mapping[str, int]], gone: LetGo) -> dict[Gmp, GmpCounts]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from indexer.analytics import Delivery, Stage, alternatives, gmp_shares, gmps_in_sets, percentile, stages
 from indexer.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
+from indexer.errors import AttestationsUnknownError
 from indexer.health import NEWEST, Dispatch, gmp_health
 from indexer.jobs.page import report_page
 from indexer.jobs.report import make_report
@@ -72,6 +73,19 @@ def test_stages_are_first_receipt_quorum_execution_and_its_finality_in_this_orde
         ("executed", 1, 20, 20),
         ("final", 1, 80, 80),
     ]
+
+
+def test_a_message_was_attested_when_the_proof_of_the_delivery_that_came_first_was_there() -> None:
+    first, second, third = (THREE[number].message_id for number in (0, 3, 5))
+    attested = {(first, 1): START + 8.9, (first, 2): START + 3.0, (second, 2): START + 4.0, (third, 1): START - 1.5}
+    (found,) = (one for one in stages(THREE, attested) if one.stage == "attested")
+    assert (found.messages, found.p50, found.p95) == (2, 0, 8)
+
+
+def test_nobody_who_knows_when_gmps_attested_and_somebody_who_knows_it_of_no_message_are_two_things() -> None:
+    assert "attested" not in {one.stage for one in stages(THREE)}
+    unknown = Stage(lane=LANE, stage="attested", messages=0, p50=None, p95=None, p99=None)
+    assert stages(THREE, {})[0] == unknown
 
 
 def test_a_lane_with_executions_says_that_it_knows_of_none_when_it_became_final() -> None:
@@ -237,6 +251,28 @@ def test_the_report_asks_for_the_transactions_of_its_deliveries_and_shows_what_t
     page = report_page(report, str, START)
     assert "<td>77</td>" in page
     assert "<td>777</td>" in page
+
+
+def test_the_report_asks_about_its_messages_and_says_why_it_does_not_know_when_they_were_attested(
+    reader: IndexReader,
+) -> None:
+    asked: list[Collection[bytes]] = []
+
+    def attested(message_ids: Collection[bytes]) -> dict[tuple[bytes, int], float]:
+        asked.append(message_ids)
+        return {(message_id, 1): START + 3 for message_id in message_ids}
+
+    report = make_report(reader, ask_attested=attested)
+    assert [len(ids) for ids in asked] == [1]
+    assert [(one.stage, one.p50) for one in report.stages][:2] == [("attested", 3), ("delivered", 5)]
+    assert "<td>attested</td><td>1</td><td>3</td>" in report_page(report, str, START)
+
+    def unknown(_: Collection[bytes]) -> dict[tuple[bytes, int], float]:
+        raise AttestationsUnknownError("the relayer <is> elsewhere")
+
+    report = make_report(reader, ask_attested=unknown)
+    assert (report.attested_unknown, report.stages[0].stage) == ("the relayer <is> elsewhere", "delivered")
+    assert "When GMPs attested is not known: the relayer &lt;is&gt; elsewhere." in report_page(report, str, START)
 
 
 def test_the_page_asks_for_nothing_from_anywhere_and_shows_what_the_report_says(reader: IndexReader) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.figures import (
@@ -109,6 +110,16 @@ class MemoryFigures:
                     lane = (entry.lane.source_chain, entry.lane.destination_chain)
                     wei[lane] += part.gas * fee + slot.call.value  # what is shared has no value
         return [Committed(*lane, total) for lane, total in sorted(wei.items())]
+
+    def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
+        first: dict[tuple[bytes, Gmp], float] = {}
+        for slot in self._transactions.all():
+            for purpose in (slot.purpose, *(part.purpose for part in slot.parts)):
+                entry = self._outbox.entry(purpose)
+                if entry is not None and entry.dispatch.message_id in message_ids:
+                    key = (entry.dispatch.message_id, entry.dispatch.gmp)
+                    first[key] = min(first.get(key, slot.reserved_at), slot.reserved_at)
+        return first
 
 
 def _queue(entry: OutboxEntry) -> tuple[int, int, Gmp]:

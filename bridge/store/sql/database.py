@@ -87,6 +87,7 @@ MIGRATIONS: Final[Sequence[Migration]] = (
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 
 _BUSY_SECONDS = 5
+_NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
 _EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
 
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -174,6 +175,10 @@ class Database:
         except DBAPIError as error:
             if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
                 raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error
+            if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
+                raise StoreError(
+                    f"store {self._url}: {error.orig}; grant it to the role, or use another one"
+                ) from error
             raise
 
     def _prepare(self, connection: Connection, migrations: Sequence[Migration], tables: Sequence[Table] | None) -> None:
@@ -191,7 +196,8 @@ class Database:
         for migrate in migrations[found - 1 :]:
             migrate(connection)
         METADATA.create_all(connection, tables=wanted)  # tables that this version adds need no migration
-        connection.execute(update(schema_version).values(version=self._version))
+        if found < self._version:  # else a role that may only read can read
+            connection.execute(update(schema_version).values(version=self._version))
 
 
 def _parsed(url: str) -> URL:

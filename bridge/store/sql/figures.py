@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
+from typing import Final
 
 from sqlalchemy import ColumnElement, case, func, null, select
 
@@ -22,6 +24,8 @@ from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.sql.database import Database
 from bridge.store.sql.tables import outbox, outbox_failures, signed_versions, slot_parts, slots
+
+_IDS_IN_A_STATEMENT: Final = 500
 
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
 
@@ -139,6 +143,24 @@ class SqlFigures:
                 for source, destination, _, gas, value, max_fee in connection.execute(recent):
                     wei[source, destination] += (gas or 0) * max_fee + int(value or 0)  # what is shared has no value
         return [Committed(*of, total) for of, total in sorted(wei.items())]
+
+    def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
+        key = (outbox.c.message_id, outbox.c.gmp)
+        chosen = select(*key, func.min(slots.c.reserved_at)).group_by(*key)
+        of_alone = chosen.join(slots, slots.c.purpose == outbox.c.event_id)
+        of_shared = chosen.join(slot_parts, slot_parts.c.purpose == outbox.c.event_id).join(
+            slots, slots.c.slot_id == slot_parts.c.slot_id
+        )
+        ids = sorted(message_ids)
+        first: dict[tuple[bytes, Gmp], float] = {}
+        with self._database.reading() as connection:
+            for start in range(0, len(ids), _IDS_IN_A_STATEMENT):
+                these = outbox.c.message_id.in_(ids[start : start + _IDS_IN_A_STATEMENT])
+                for query in (of_alone, of_shared):
+                    for message_id, gmp, at in connection.execute(query.where(these)):
+                        of = (message_id, Gmp(gmp))
+                        first[of] = min(first.get(of, at), at)
+        return first
 
 
 def _outcome() -> ColumnElement[str]:

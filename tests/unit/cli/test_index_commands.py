@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,17 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from bridge.cli.workspace import Workspace
+from bridge.ports import Call
 from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import event_id_of
+from bridge.records.transactions import SlotRequest
+from bridge.store import open_store
 from indexer.sinks.engine import reading_engine
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
+from tests.builders import observed_range
 from tests.postgresql import Server
 from tests.s3 import S3
 from tests.unit.cli.command import Command
@@ -155,6 +162,35 @@ def test_maintain_and_report_say_what_they_did(network: Network, waybill: Comman
     page = tmp_path / "report.html"
     assert waybill("report", "--html", str(page)).code == 0
     assert "<svg" in page.read_text() or "nothing yet" in page.read_text()
+
+
+def test_report_takes_from_the_relayers_store_when_gmps_attested_and_does_without_one(
+    network: Network, waybill: Command
+) -> None:
+    network.index()
+    alone = json.loads(waybill("report", "--json").out)
+    assert alone["attested_unknown"] == "no relayer of network 'devnet' has its store here"
+    assert "attested" not in {stage["stage"] for stage in alone["stages"]}
+    assert "when GMPs attested is not known: no relayer" in waybill("report").out
+    with closing(open_store(network.workspace.settings().store)) as store:
+        store.observations.record(observed_range(SENT, gmps=(Gmp.HYPERLANE,)))
+        request = SlotRequest(event_id_of(SENT.id, Gmp.HYPERLANE, 0), Call(to="0x" + "bb" * 20, data=b""))
+        store.transactions.reserve(BETA, "0x" + "aa" * 20, [request], first_nonce=0, now=START + 31.5)
+    both = json.loads(waybill("report", "--json").out)
+    assert both["attested_unknown"] is None
+    routed_at = network.alpha.blocks[1].time
+    first = both["stages"][0]
+    assert (first["stage"], first["messages"], first["p50"]) == ("attested", 1, START + 31 - routed_at)
+
+
+def test_a_report_is_made_though_the_relayers_store_can_not_be_read(network: Network, waybill: Command) -> None:
+    network.index()
+    file = Path(network.workspace.settings().store.removeprefix("sqlite:///"))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("this is not a database, and long enough to look like one" * 20)
+    report = json.loads(waybill("report", "--json").out)
+    assert "is not a SQLite database" in report["attested_unknown"]
+    assert report["messages"] == 1
 
 
 def test_rebuild_compares_with_what_is_served_and_fails_if_it_differs(network: Network, waybill: Command) -> None:

@@ -6,8 +6,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import CheckConstraint, Connection, MetaData, Table, insert, inspect, select, text
+from psycopg import sql
+from sqlalchemy import CheckConstraint, Connection, MetaData, Table, insert, inspect, make_url, select, text
 from sqlalchemy.exc import IntegrityError
 
 from bridge.protocol.gmps import Gmp
@@ -136,6 +138,23 @@ def test_a_migration_that_fails_changes_nothing(url: str) -> None:
     with database.reading() as connection:
         assert not inspect(connection).has_table("half_done")
     database.close()
+
+
+def test_a_role_that_may_only_select_can_read_and_one_that_may_not_is_told_so(postgresql: Server) -> None:
+    url = make_url(postgresql.new_url())
+    SqlStore(url.render_as_string(hide_password=False)).close()
+    with psycopg.connect(postgresql.conninfo, autocommit=True) as server:
+        schema = sql.Identifier(str(url.query["options"]).partition("search_path=")[2])
+        for role in ("looker", "stranger"):
+            server.execute(sql.SQL("create role {} login").format(sql.Identifier(role)))
+            server.execute(sql.SQL("grant usage on schema {} to {}").format(schema, sql.Identifier(role)))
+        server.execute(sql.SQL("grant select on all tables in schema {} to looker").format(schema))
+    with closing(SqlStore(url.set(username="looker").render_as_string(hide_password=False))) as store:
+        assert store.outbox.counts() == []
+        with pytest.raises(StoreError, match=r"permission denied.*grant it to the role"):
+            store.observations.record(observed_range(message()))
+    with pytest.raises(StoreError, match="permission denied for table schema_version"):
+        SqlStore(url.set(username="stranger").render_as_string(hide_password=False))
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:

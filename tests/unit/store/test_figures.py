@@ -71,6 +71,30 @@ def test_recent_tries_are_those_after_the_moment_in_the_order_in_which_they_ende
     assert len(store.figures.recent(0)) == 6
 
 
+def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_alone_or_among_others(
+    store: Store,
+) -> None:
+    call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
+    first, second, third = (message(nonce).id for nonce in (1, 2, 3))
+
+    def reserve(at: float, *purposes: str, together: bool = False) -> None:
+        requests = [SlotRequest(purpose, call) for purpose in purposes]
+        parts = tuple(Part(purpose, 10) for purpose in purposes)
+        packed = {"pack": lambda _: [Parcel(call, parts)]} if together else {}
+        store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=at, **packed)
+
+    reserve(130.0, event_id_of(first, Gmp.AXELAR, 1), "retry/0x00/1")
+    reserve(120.0, event_id_of(first, Gmp.AXELAR, 0))
+    reserve(140.0, event_id_of(first, Gmp.HYPERLANE, 0), event_id_of(third, Gmp.AXELAR, 0))
+    reserve(150.5, event_id_of(second, Gmp.AXELAR, 0), event_id_of(first, Gmp.HYPERLANE, 0), together=True)
+    assert store.figures.attested([first, second]) == {
+        (first, Gmp.AXELAR): 120.0,
+        (first, Gmp.HYPERLANE): 140.0,
+        (second, Gmp.AXELAR): 150.5,
+    }
+    assert store.figures.attested([]) == {}
+
+
 def version(name: str, max_fee: int = 20, *, is_noop: bool = False) -> SignedVersion:
     return SignedVersion(hash=word(name), raw=b"raw", fees=Fees(max_fee, 2), signed_at=5.0, is_noop=is_noop)
 
