@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt
-from bridge.protocol.contracts import ADAPTER, ROUTER, message_tuple
+from eth_abi.exceptions import DecodingError
+
+from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, TransientError
+from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, message_tuple
 from bridge.protocol.events import MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Message
@@ -47,7 +50,7 @@ def _word(number: int) -> bytes:
 
 
 class RouterReader:
-    """Reads one router."""
+    """Reads one router. Each method raises `TransientError` if the chain, or what is at the address, gives no answer."""
 
     def __init__(self, chain: Chain, router: str) -> None:
         self._chain = chain
@@ -55,13 +58,11 @@ class RouterReader:
 
     async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
         """Whether that GMP's receipt is there."""
-        data = ROUTER.encode("hasReceived", message_id, int(gmp))
-        answer = await self._chain.call(Call(to=self.address, data=data))
-        return bool(ROUTER.decode("hasReceived", answer))
+        return bool(await self._ask("hasReceived", message_id, int(gmp)))
 
     async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
         """The valid receipts, and whether the message was executed; at the head or at the end of a block."""
-        bits, execution = ROUTER.decode("receiptsOf", await self._ask("receiptsOf", message_id, block=block))
+        bits, execution = await self._ask("receiptsOf", message_id, block=block)
         return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0)
 
     async def missing_receipts(self, message: Message) -> int:
@@ -82,21 +83,21 @@ class RouterReader:
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
         """Who may retry a message and how often it was, or None if this router did not create it as retriable."""
-        sender, attempts = ROUTER.decode("sentMessage", await self._ask("sentMessage", message_id))
+        sender, attempts = await self._ask("sentMessage", message_id)
         return None if sender == _ZERO_ADDRESS else SentMessage(sender.lower(), attempts)
 
     async def retrier_of(self, sender: str) -> str | None:
         """The account that may retry for a sender, or None."""
-        retrier = ROUTER.decode("retrierOf", await self._ask("retrierOf", sender))
+        retrier = await self._ask("retrierOf", sender)
         return None if retrier == _ZERO_ADDRESS else str(retrier).lower()
 
     async def enabled_gmps(self) -> frozenset[Gmp]:
         """The GMPs that have an adapter here."""
-        return gmps_from_bits(ROUTER.decode("enabledGmps", await self._ask("enabledGmps")))
+        return gmps_from_bits(await self._ask("enabledGmps"))
 
     async def adapter_of(self, gmp: Gmp) -> str:
         """The contract that speaks for a GMP here."""
-        return str(ROUTER.decode("adapterOf", await self._ask("adapterOf", int(gmp))))
+        return str(await self._ask("adapterOf", int(gmp)))
 
     async def quote(self, message: Message, gmp: Gmp) -> int:
         """What that GMP asks for carrying the message from here now, in wei.
@@ -107,7 +108,7 @@ class RouterReader:
         adapter = await self.adapter_of(gmp)
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
         answer = await self._chain.call(Call(to=adapter, data=ADAPTER.encode("quote", *arguments)))
-        return int(ADAPTER.decode("quote", answer))
+        return int(_decoded(ADAPTER, "quote", answer, adapter))
 
     def retry_call(self, message: Message, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
         """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
@@ -119,5 +120,16 @@ class RouterReader:
         """The transaction that executes a message whose quorum is reached."""
         return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
 
-    async def _ask(self, function: str, *arguments: object, block: int | None = None) -> bytes:
-        return await self._chain.call(Call(to=self.address, data=ROUTER.encode(function, *arguments)), block=block)
+    async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
+        call = Call(to=self.address, data=ROUTER.encode(function, *arguments))
+        return _decoded(ROUTER, function, await self._chain.call(call, block=block), self.address)
+
+
+def _decoded(contract: Contract, function: str, answer: bytes, address: str) -> Any:
+    try:
+        return contract.decode(function, answer)
+    except DecodingError as error:
+        raise TransientError(
+            f"{address} does not answer {function}() as it should: the contract is not there, or not yet on a node that lags; "
+            "is the deployments file of this network?"
+        ) from error

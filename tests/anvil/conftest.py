@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,15 +16,21 @@ from bridge.devnet import Devnet
 from tests.anvil.rpc import free_ports, rpc
 
 
-@pytest.fixture(scope="session")
-def running_devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
-    """Two chains that make a block for each transaction; what a test leaves on them stays. Use `devnet`."""
-    home = tmp_path_factory.mktemp("devnet")
+@contextmanager
+def new_devnet(home: Path) -> Iterator[Devnet]:
+    """Two chains that make a block for each transaction."""
     (first_port,) = free_ports(2)[:1]
     try:
         yield asyncio.run(devnets.up(home=home, block_time=0, first_port=first_port))
     finally:
         devnets.down(home=home)
+
+
+@pytest.fixture(scope="session")
+def running_devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    """What a test leaves on these chains stays. Use `devnet`."""
+    with new_devnet(tmp_path_factory.mktemp("devnet")) as devnet:
+        yield devnet
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from bridge.client import (
 )
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
+from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from tests.anvil import recipes
 from tests.anvil.traffic import DAPP, RELAYER, World
@@ -92,6 +93,17 @@ def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> No
         assert reader.find(sent.message.id) == sent.message
         with pytest.raises(RefusedError, match="needs a key"):
             reader.execute(sent.message)
+
+
+async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_that_does_not_answer(
+    devnet: Devnet, chains: dict[int, EvmChain]
+) -> None:
+    elsewhere = "0x" + "12" * 20
+    alpha, beta = devnet.deployment.chains
+    deployment = devnet.deployment.model_copy(update={"chains": (alpha.model_copy(update={"router": elsewhere}), beta)})
+    request = RouteRequest(destination="beta", recipient=DAPP.address, payload=b"", gmps=(Gmp.AXELAR,))
+    with pytest.raises(TransientError, match=f"{elsewhere} does not answer .* is the deployments file of this network"):
+        await Client(deployment, chains, DAPP).route("alpha", request)
 
 
 async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(

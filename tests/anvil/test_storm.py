@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.records.outbox import OutboxState
 from bridge.service import open_bridge
+from tests.anvil.conftest import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.test_relayer import blocks, nonces_are_all_used, settings
@@ -42,6 +43,13 @@ EXPLAINED = {
     "circuit breaker opened: its messages wait": "deliveries over one GMP failed in a row",
 }
 """Warnings that this weather accounts for; any other warning or error fails the test."""
+
+
+@pytest.fixture
+def devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    """Chains for one storm: after thousands of blocks and many reorgs, anvil loses accounts when it goes back for the next."""
+    with new_devnet(tmp_path_factory.mktemp("devnet")) as devnet:
+        yield devnet
 
 
 class Storm:
