@@ -40,7 +40,8 @@ def maintain(
 ) -> None:
     """Let go of messages that ended long ago, compact the lake, and delete its files that nobody can read any more.
 
-    The lake keeps every event; the running index does the same every hour.
+    The lake keeps every event, and its tables are made anew first if they lack what would go, so that no figure of the report
+    falls. The running index does the same every hour.
 
     Example: waybill index maintain
     """

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from indexer.errors import FinalityViolatedError
 from indexer.jobs.backfill_task import read_into_files
+from indexer.jobs.ended import let_go_of_ended
 from indexer.settings import EndpointLimits, IndexSettings, SourceLimits
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
@@ -85,7 +85,7 @@ def fill_store(
         settings: how to read them.
         store: to be filled.
         lake: where from.
-        ended_before: Unix seconds of block time; see `indexer.sinks.retention.prune`.
+        ended_before: Unix seconds of block time; see `let_go_of_ended`.
     """
     positions = store.positions()
     for chain in chains:
@@ -101,7 +101,7 @@ def fill_store(
                 store.apply(lake.events(chain.chain_id, start, end), {chain.chain_id: range_})
                 log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
             store.note_lake({chain.chain_id: last})
-        prune(store.engine, ended_before)
+        let_go_of_ended(store, lake, ended_before)
 
 
 def _check_lake(lake: Lake, chain: int, reader: ChainReader, last: int) -> None:

@@ -17,11 +17,12 @@ from indexer.reading import IndexReader, day_of
 from indexer.sinks.derived import files_of_table
 from indexer.transforms.whole import Part, opened
 
-_TABLES: Final = {
+TABLES: Final = {
     "messages": schemas.MESSAGES,
     "receipts": schemas.RECEIPTS,
     "duplicates": schemas.DUPLICATES,
 }
+"""Of the lake, from which the figures come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class LetGo:
     """Figures of messages that the store no longer has; by default there are none. See `IndexReader` for what each counts.
 
     Attributes:
-        missing: messages that are in none of the figures, because the lake's tables were made before they ended.
+        missing: messages that are in none of the figures, because the lake lacks its tables, or an earlier Waybill let go of
+            messages that they lack.
     """
 
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -49,7 +51,7 @@ def let_go(reader: IndexReader, lake: Place) -> LetGo:
 
     Args:
         reader: of the store.
-        lake: whose tables `waybill index tables` writes.
+        lake: whose tables have them.
 
     Raises:
         LakeUnreachableError: the lake's bucket refuses, or does not answer.
@@ -59,7 +61,7 @@ def let_go(reader: IndexReader, lake: Place) -> LetGo:
         return NOTHING
     parts = {
         name: Part(files=files_of_table(lake / name), folder=lake / name, schema=schema)
-        for name, schema in _TABLES.items()
+        for name, schema in TABLES.items()
     }
     with opened(parts) as connection:
         connection.register("kept", pa.table({"message_id": pa.array(reader.ids(), pa.binary())}))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
+from indexer.jobs.ended import let_go_of_ended
 from indexer.settings import IndexSettings
 from indexer.sinks.lake import Lake
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 
 log = structlog.get_logger(__name__)
@@ -32,7 +33,13 @@ class Maintained:
 
 
 def maintain(
-    store: Store, lake: Lake, settings: IndexSettings, now: float, *, least_files: int = _LOOSE_FILES
+    store: Store,
+    lake: Lake,
+    settings: IndexSettings,
+    now: float,
+    *,
+    least_files: int = _LOOSE_FILES,
+    make_tables: Callable[[], object] | None = None,
 ) -> Maintained:
     """One round. May be cut off anywhere, and repeated.
 
@@ -42,10 +49,12 @@ def maintain(
         settings: how long what is kept.
         now: Unix seconds.
         least_files: how many small files the lake must have to be compacted.
+        make_tables: see `let_go_of_ended`.
     """
+    compacted = lake.compact(least_files)
     done = Maintained(
-        pruned=prune(store.engine, int(now) - settings.keep_ended),
-        compacted=lake.compact(least_files),
+        pruned=let_go_of_ended(store, lake, int(now) - settings.keep_ended, make_tables),
+        compacted=compacted,
         vacuumed=len(lake.vacuum(settings.keep_versions)),
     )
     log.info("maintained", pruned=done.pruned, compacted=done.compacted, vacuumed=done.vacuumed)

@@ -42,7 +42,7 @@ def restore(readers: Iterable[ChainReader], store: Store, lake: Lake) -> dict[in
         for start in range(first, last + 1, _BLOCKS_IN_A_COMMIT):
             end = min(start + _BLOCKS_IN_A_COMMIT - 1, last)
             events = pa.concat_tables([schemas.EVENTS.empty_table(), *reader.read_final(start, end)])
-            lake.append(events, {chain: FinalBlocks(start, end, reader.header(end).hash)})
+            lake.append(events, {chain: FinalBlocks(start, end, reader.header(end).hash)}, lost=True)
             log.info("read again for the lake", chain=chain, block=end, of=last)
         restored[chain] = last - first + 1
     return restored

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FinalityViolatedError, IndexerError, LakeFileLostError, LakeUnreachableError, RangeGapError
+from indexer.jobs.aside import TablesAside
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.watch import Watch
@@ -71,6 +72,7 @@ class Stream:
         self._restarts = 0
         self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
+        self._tables = TablesAside(settings.folder)
 
     def follow(self, stop: threading.Event) -> None:
         """Runs until `stop` is set.
@@ -95,6 +97,7 @@ class Stream:
                     self._wait_for_store(error)
         finally:
             query.stop()
+            self._tables.close()
 
     def _wait_for_store(self, error: OperationalError) -> None:
         """A database that is locked or restarting comes back; one that does not, somebody has to look at."""
@@ -193,7 +196,7 @@ class Stream:
     def _maintain_now_and_then(self) -> None:
         if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:
             try:
-                maintain(self._store, self._lake, self._settings, self._clock())
+                maintain(self._store, self._lake, self._settings, self._clock(), make_tables=self._tables.start)
             except (LakeUnreachableError, LakeFileLostError) as error:
                 log.warning("the lake can't be maintained now", reason=str(error))
             self._maintained_at = time.monotonic()

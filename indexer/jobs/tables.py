@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -59,6 +59,7 @@ def write_tables(
     pinned = lake.at(version)
     files = pinned.files()
     parts = {"events": whole.Part(files=files, folder=lake.folder, schema=schemas.EVENTS)}
+    reach = pinned.reach(_chains_in(parts))
     noted = noted_in(engine)
     done = []
     for name in (*bucketed.TABLES, *whole.TABLES):
@@ -69,11 +70,16 @@ def write_tables(
             manifests = whole.write_whole(name, parts, noted, table.folder)
         else:
             manifests = bucketed.write_table(name, files, lake.folder, table.folder, spark)
-        table.replace(manifests, version)
+        table.replace(manifests, version, reach)
         parts[name] = whole.Part(files=table.files(), folder=table.folder, schema=schema)
         rows = sum(manifest["rows"] for manifest in manifests)
         done.append(Written(name=name, folder=str(table.folder), rows=rows, events_version=version))
     return done
+
+
+def _chains_in(parts: Mapping[str, whole.Part]) -> list[int]:
+    with whole.opened(parts) as connection:
+        return [chain for (chain,) in connection.execute("select distinct chain_id from events").fetchall()]
 
 
 def noted_in(engine: Engine) -> whole.Noted:

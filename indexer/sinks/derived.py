@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from indexer.errors import IndexerError
 from indexer.place import Place
 from indexer.sinks.files import explained
-from indexer.sinks.lake import added, fit_schema
+from indexer.sinks.lake import Reach, added, fit_schema
 
 _MADE_OF: Final = "events_version"  # in a commit, the version of the table `events` that the rows were made of
 _KEEP_HOURS: Final = 168  # for which versions that were replaced can still be read
@@ -44,19 +44,22 @@ class DerivedTable:
                 DeltaTable.create(root, schema=schema, mode="ignore", name=name, storage_options=options)
             fit_schema(self._table(), schema)
 
-    def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int) -> None:
+    def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int, reach: Reach) -> None:
         """Puts files in the place of all that the table has, in one commit, and deletes what was replaced long ago.
 
         Args:
             manifests: of the files, as `indexer.transforms.bucketed.write_table` returns them.
             events_version: of the table `events`, of which they were made.
+            reach: of that version.
 
         Raises:
             IndexerError: somebody else has replaced the table meanwhile.
         """
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [added(manifest, now, data_change=True) for manifest in manifests]
-        properties = CommitProperties(custom_metadata={_MADE_OF: str(events_version)})
+        properties = CommitProperties(
+            custom_metadata={_MADE_OF: str(events_version)}, app_transactions=reach.transactions()
+        )
         with explained(self.folder):
             table = self._table()
             try:
@@ -66,11 +69,6 @@ class DerivedTable:
             except CommitFailedError as error:
                 raise IndexerError(f"somebody else writes {self.folder} too; try again when they have ended") from error
             table.vacuum(_KEEP_HOURS, dry_run=False, full=True)
-
-    def made_of(self) -> int | None:
-        """The version of the table `events` that the rows were made of; None before the first time."""
-        found = (commit.get(_MADE_OF) for commit in self._table().history())
-        return next((int(version) for version in found if version is not None), None)
 
     def files(self) -> list[str]:
         """The files of the table's newest version."""
@@ -86,3 +84,11 @@ def files_of_table(folder: Place) -> list[str]:
         if not DeltaTable.is_deltatable(folder.root, folder.options):
             return []
         return DeltaTable(folder.root, storage_options=folder.options).file_uris()
+
+
+def reach_of_table(folder: Place, chains: Iterable[int]) -> Reach:
+    """Of which events of these chains such a table was made; of none where there is no table."""
+    with explained(folder):
+        if not DeltaTable.is_deltatable(folder.root, folder.options):
+            return Reach({}, 0)
+        return Reach.of(DeltaTable(folder.root, storage_options=folder.options), chains)

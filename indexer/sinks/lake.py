@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 _REWRITTEN: Final = "rewritten"
 """A Delta transaction of all who take files away: of two at a time, the second one's commit fails."""
+_CORRECTED: Final = "corrected"
+"""A Delta transaction of all after whom something else is in the lake than what came next."""
 _BEING_WRITTEN: Final = 24
 """Hours: a file younger than that, which no commit names, somebody may be about to commit."""
 
@@ -40,6 +42,32 @@ class FinalBlocks:
     first: int
     last: int
     last_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which events there are.
+
+    Attributes:
+        blocks: by chain, the block up to which its events are there; chains of which none are, are left out.
+        corrections: how often something else was committed than the blocks that came next: what was made of the events before is
+            out of date.
+    """
+
+    blocks: Mapping[int, int]
+    corrections: int
+
+    @classmethod
+    def of(cls, table: DeltaTable, chains: Iterable[int]) -> Reach:
+        """What a table's transactions say."""
+        found = {chain: table.transaction_version(str(chain)) for chain in chains}
+        blocks = {chain: block for chain, block in found.items() if block is not None}
+        return cls(blocks, table.transaction_version(_CORRECTED) or 0)
+
+    def transactions(self) -> list[Transaction]:
+        """By which a table says the same."""
+        told = {str(chain): block for chain, block in self.blocks.items()} | {_CORRECTED: self.corrections}
+        return [Transaction(name, version) for name, version in told.items()]
 
 
 class Lake:
@@ -84,12 +112,15 @@ class Lake:
                 return bytes.fromhex(found)
         return b""
 
-    def commit(self, manifests: Iterable[Mapping[str, Any]], blocks: Mapping[int, FinalBlocks]) -> None:
+    def commit(
+        self, manifests: Iterable[Mapping[str, Any]], blocks: Mapping[int, FinalBlocks], *, lost: bool = False
+    ) -> None:
         """Adds files to the table, in one commit.
 
         Args:
             manifests: of the files, as `indexer.sinks.parquet.write_files` yields them.
             blocks: by chain, the blocks whose events the files hold.
+            lost: they were there before; what was made of the lake since may lack them, too.
 
         Raises:
             RangeGapError: a chain's blocks do not begin behind those that are in the lake.
@@ -105,14 +136,17 @@ class Lake:
         files: list[AddAction | RemoveAction] = [added(manifest, now, data_change=True) for manifest in manifests]
         properties = CommitProperties(
             custom_metadata={f"hash-{chain}": range_.last_hash.hex() for chain, range_ in blocks.items()},
-            app_transactions=[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
+            app_transactions=[
+                *[Transaction(str(chain), range_.last) for chain, range_ in blocks.items()],
+                *[_correcting(table)] * lost,
+            ],
         )
         with explained(self.folder):
             table.create_write_transaction(files, mode="append", schema=schemas.EVENTS, commit_properties=properties)
 
-    def append(self, events: pa.Table, blocks: Mapping[int, FinalBlocks]) -> None:
+    def append(self, events: pa.Table, blocks: Mapping[int, FinalBlocks], *, lost: bool = False) -> None:
         """Writes events and commits them; see `commit`."""
-        self.commit(list(write_files(self.folder, events.combine_chunks().to_batches())), blocks)
+        self.commit(list(write_files(self.folder, events.combine_chunks().to_batches())), blocks, lost=lost)
 
     def files(self) -> list[str]:
         """The files of the table's newest version. Others in the folder were never committed."""
@@ -136,7 +170,7 @@ class Lake:
                 mode="overwrite",
                 predicate=f"chain_id = {chain} AND block_number >= {first} AND block_number <= {last}",
                 commit_properties=CommitProperties(
-                    custom_metadata={"repair": reason}, app_transactions=[_rewriting(table)]
+                    custom_metadata={"repair": reason}, app_transactions=[_rewriting(table), _correcting(table)]
                 ),
             )
 
@@ -149,7 +183,7 @@ class Lake:
         table = self._table()
         properties = CommitProperties(
             custom_metadata={"repair": reason, f"hash-{chain}": back_to.last_hash.hex()},
-            app_transactions=[Transaction(str(chain), back_to.last), _rewriting(table)],
+            app_transactions=[Transaction(str(chain), back_to.last), _rewriting(table), _correcting(table)],
         )
         with self._alone():
             table.delete(f"chain_id = {chain} AND block_number > {back_to.last}", commit_properties=properties)
@@ -256,6 +290,10 @@ class Lake:
         """The lake as it was at an earlier version."""
         return Lake(self.place, version)
 
+    def reach(self, chains: Iterable[int]) -> Reach:
+        """Which events of these chains are in the lake."""
+        return Reach.of(self._table(), chains)
+
     def repairs(self) -> list[str]:
         """Why something other than an append was ever committed, the newest first."""
         return [commit["repair"] for commit in self._table().history() if "repair" in commit]
@@ -282,6 +320,10 @@ def _names(files: Sequence[str]) -> list[str]:
 
 def _rewriting(table: DeltaTable) -> Transaction:
     return Transaction(_REWRITTEN, (table.transaction_version(_REWRITTEN) or 0) + 1)
+
+
+def _correcting(table: DeltaTable) -> Transaction:
+    return Transaction(_CORRECTED, (table.transaction_version(_CORRECTED) or 0) + 1)
 
 
 def added(manifest: Mapping[str, Any], now: int, *, data_change: bool) -> AddAction:

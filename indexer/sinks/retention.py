@@ -1,11 +1,11 @@
-"""What the store lets go of: messages that ended long ago, all of whose events are in the lake."""
+"""What the store lets go of: messages that ended long ago, all of whose events are kept elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, bindparam, delete, insert, text, update
+from sqlalchemy import Connection, Engine, Select, bindparam, case, delete, exists, insert, select, text, update
 
 from bridge.protocol.status import Status
 from indexer.sinks import tables
@@ -16,22 +16,8 @@ _AT_ONCE: Final = 500  # messages in one transaction
 ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 """States after which nothing but late deliveries is to be expected."""
 
-_CHOSEN: Final = text(
-    f"""
-    select m.message_id, m.source_chain, m.source_router, m.destination_chain from messages m
-    where m.status in ({", ".join(f"'{status.value}'" for status in ENDED)}) and m.source_time < :before
-      and m.source_block is not null
-      and not exists (
-        select 1 from events e join chains c on c.chain_id = e.chain_id
-        where e.message_id = m.message_id
-          and (e.block_time >= :before or c.lake_block is null or e.block_number > c.lake_block)
-      )
-    limit :at_once
-    """
-)
 
-
-def prune(engine: Engine, before: int) -> int:
+def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
     """Lets go of messages that ended, and to which nothing has happened since.
 
     A late delivery brings a message back: the store then takes its events from the lake again.
@@ -39,15 +25,17 @@ def prune(engine: Engine, before: int) -> int:
     Args:
         engine: the store, for its writer.
         before: Unix seconds of block time.
+        kept: by chain, the block up to which its events are kept elsewhere.
 
     Returns:
         How many messages went.
     """
+    if not kept:
+        return 0
     gone = 0
     while True:
         with engine.begin() as connection:
-            chosen = connection.execute(_CHOSEN, {"before": before, "at_once": _AT_ONCE}).mappings()
-            rows = [dict(row) for row in chosen]
+            rows = [dict(row) for row in connection.execute(_ended(before, kept).limit(_AT_ONCE)).mappings()]
             ids = [row["message_id"] for row in rows]
             executions = executions_of(connection, ids)
             for table in (tables.events, tables.messages, tables.receipts):
@@ -57,6 +45,24 @@ def prune(engine: Engine, before: int) -> int:
         gone += len(ids)
         if len(ids) < _AT_ONCE:
             return gone
+
+
+def any_ended(engine: Engine, before: int, kept: Mapping[int, int]) -> bool:
+    """Whether there is a message that `prune` would let go of."""
+    with engine.connect() as connection:
+        return bool(kept) and connection.execute(_ended(before, kept).limit(1)).first() is not None
+
+
+def _ended(before: int, kept: Mapping[int, int]) -> Select[Any]:
+    message, event = tables.messages.c, tables.events.c
+    last_kept = case(dict(kept), value=event.chain_id, else_=-1)
+    holds = (event.block_time >= before) | (event.block_number > last_kept)
+    return select(message.message_id, message.source_chain, message.source_router, message.destination_chain).where(
+        message.status.in_([status.value for status in ENDED]),
+        message.source_time < before,
+        message.source_block.is_not(None),
+        ~exists().where(event.message_id == message.message_id, holds),
+    )
 
 
 def tally(connection: Connection, messages: Iterable[Mapping[str, Any]], step: int) -> None:

@@ -15,6 +15,7 @@ from indexer.decode.events import events_table
 from indexer.decode.logs import raw_logs
 from indexer.sinks import tables
 from indexer.sinks.blocks import BlockRange
+from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from tests.unit.index_logs import ADAPTERS, ALPHA, BETA, EMITTERS, ROUTERS, message, topics_and_data
@@ -249,6 +250,14 @@ def apply(store: Store, chain: SimulatedChain, first: int = 0, last: int | None 
     """Tells the store about blocks `first`…`last`."""
     range_ = chain.range(first, last, final=final)
     store.apply(chain.events(first, range_.position.block), {chain.chain_id: range_})
+
+
+def forget_ended(store: Store, before: int) -> int:
+    """The store lets go of what ended and the lake has, whether or not the lake's tables have it."""
+    chain = tables.chains.c
+    with store.engine.connect() as connection:
+        noted = connection.execute(select(chain.chain_id, chain.lake_block).where(chain.lake_block.is_not(None))).all()
+    return prune(store.engine, before, {row.chain_id: row.lake_block for row in noted})
 
 
 def contents(store: Store, *chosen: Table) -> dict[str, list[tuple[Any, ...]]]:

@@ -16,11 +16,20 @@ from indexer.jobs.page import report_page
 from indexer.jobs.report import make_report
 from indexer.reading import IndexReader
 from indexer.sinks import tables
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import START, SimulatedChain, apply, executed, new_world, received, routed, sent_message
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    apply,
+    executed,
+    forget_ended,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
 
 DEPTH = 3
 """A block is final when so many stand on it."""
@@ -167,9 +176,9 @@ def test_what_is_noted_goes_with_the_last_execution_in_its_block(world: World) -
     world.mine_to_finality()
     assert set(world.noted()) == {alone, shared}
     world.store.note_lake({chain.chain_id: chain.head for chain in (world.alpha, world.beta)})
-    assert prune(world.store.engine, START + 50) == 2
+    assert forget_ended(world.store, START + 50) == 2
     assert set(world.noted()) == {shared}
-    assert prune(world.store.engine, START + 1_000) == 1
+    assert forget_ended(world.store, START + 1_000) == 1
     assert world.noted() == {}
 
 

@@ -16,7 +16,6 @@ from indexer.sinks import tables
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from tests.unit.index_endpoint import Endpoint, reader_of
 from tests.unit.index_logs import ALPHA, BETA
@@ -27,6 +26,7 @@ from tests.unit.index_world import (
     contents,
     executed,
     failed,
+    forget_ended,
     new_world,
     received,
     retried,
@@ -104,7 +104,7 @@ def test_a_store_that_is_wrong_about_a_receipt_differs_from_the_lake_and_from_th
 
 
 def test_a_message_that_the_store_lost_differs_and_one_that_it_let_go_of_does_not(world: World) -> None:
-    assert prune(world.store.engine, START + 4) == 1
+    assert forget_ended(world.store, START + 4) == 1
     found = from_lake(world.store.engine, world.lake)
     assert (found.is_equal, found.let_go) == (True, 1)
     with world.store.engine.begin() as connection:

@@ -19,11 +19,20 @@ from indexer.sinks import tables
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import lost, promote
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from tests.unit.index_endpoint import Endpoint, reader_of
 from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import START, SimulatedChain, apply, executed, new_world, received, routed, sent_message
+from tests.unit.index_world import (
+    START,
+    SimulatedChain,
+    apply,
+    executed,
+    forget_ended,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
 
 STARTS = {ALPHA: 0, BETA: 0}
 
@@ -63,7 +72,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         for chain in made.chains:
             apply(made.store, chain, first=first, last=last, final=last)
         promote(made.store, made.lake, STARTS)
-    assert prune(made.store.engine, START + 10_000) == 5
+    assert forget_ended(made.store, START + 10_000) == 5
     assert all(made.whole())
     yield made
     made.store.close()

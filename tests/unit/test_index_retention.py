@@ -30,7 +30,6 @@ from indexer.sinks.history import History
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.parquet import write_files
 from indexer.sinks.promotion import promote
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.transforms import bucketed
 from indexer.transforms.bucketed import lifecycle_of
@@ -42,6 +41,7 @@ from tests.unit.index_world import (
     apply,
     contents,
     executed,
+    forget_ended,
     new_world,
     received,
     routed,
@@ -88,11 +88,11 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def test_what_ended_before_is_let_go_of_and_what_is_open_or_recent_stays(world: World) -> None:
-    assert prune(world.store.engine, START + 3) == 3
+    assert forget_ended(world.store, START + 3) == 3
     assert world.ids() == {sent.id for sent in SENT[3:]}
-    assert prune(world.store.engine, START + 10_000) == OLD - 3
+    assert forget_ended(world.store, START + 10_000) == OLD - 3
     assert world.ids() == {sent.id for sent in SENT[OLD:]}
-    assert prune(world.store.engine, START + 10_000) == 0
+    assert forget_ended(world.store, START + 10_000) == 0
 
 
 def test_events_that_the_lake_does_not_have_yet_are_kept(tmp_path: Path) -> None:
@@ -103,15 +103,15 @@ def test_events_that_the_lake_does_not_have_yet_are_kept(tmp_path: Path) -> None
     for chain in (alpha, beta):
         apply(store, chain, final=chain.head)
     lake = Lake(tmp_path / "lake")
-    assert prune(store.engine, START + 10_000) == 0
+    assert forget_ended(store, START + 10_000) == 0
     promote(store, lake, STARTS)
-    assert prune(store.engine, START + 10_000) == 1
+    assert forget_ended(store, START + 10_000) == 1
     store.close()
 
 
 def test_a_late_delivery_brings_its_message_back_whole(world: World) -> None:
     untouched = Store("sqlite://")
-    prune(world.store.engine, START + 10_000)
+    forget_ended(world.store, START + 10_000)
     world.beta.mine(received(SENT[3], 2), time=START + 20_000)
     world.index()
     for chain in (world.alpha, world.beta):
@@ -126,7 +126,7 @@ def test_a_late_delivery_brings_its_message_back_whole(world: World) -> None:
 def test_nonces_are_compared_with_all_messages_there_ever_were(world: World) -> None:
     with IndexReader(f"sqlite:///{world.folder / 'index.db'}") as reader:
         for before in (START + 2, START + 10_000):
-            prune(world.store.engine, before)
+            forget_ended(world.store, before)
             assert reader.divergences() == []
         world.beta.mine(received(SENT[3], 2))
         world.index()
@@ -154,7 +154,7 @@ def test_history_is_whole_after_retention_compaction_and_vacuum(world: World) ->
 
 def test_a_store_that_differs_from_the_lake_is_a_divergence_and_a_pruned_one_is_none(world: World) -> None:
     history = History(world.store.engine, world.lake)
-    prune(world.store.engine, START + 3)
+    forget_ended(world.store, START + 3)
     assert list(history.disagreements()) == []
     event = tables.events.c
     with world.store.engine.begin() as connection:
@@ -343,10 +343,10 @@ def test_a_compaction_cut_off_before_its_commit_changes_nothing(world: World, mo
 
 def test_pruned_messages_are_counted_once_however_often_they_come_back(world: World) -> None:
     for _ in range(3):
-        prune(world.store.engine, START + 30_000)
+        forget_ended(world.store, START + 30_000)
         world.beta.mine(received(SENT[3], 2), time=START + 20_000)
         world.index()
-    prune(world.store.engine, START + 30_000)
+    forget_ended(world.store, START + 30_000)
     (row,) = contents(world.store, tables.pruned_lanes)["pruned_lanes"]
     assert row[-1] == OLD
 
@@ -354,11 +354,11 @@ def test_pruned_messages_are_counted_once_however_often_they_come_back(world: Wo
 def test_the_report_counts_what_the_store_has_let_go_of_once_the_tables_of_the_lake_have_it(world: World) -> None:
     with IndexReader(f"sqlite:///{world.folder / 'index.db'}") as reader:
         before = make_report(reader)
-        prune(world.store.engine, START + 3)
+        forget_ended(world.store, START + 3)
         without = make_report(reader, gone=let_go(reader, world.lake.place))
         assert (without.messages, without.not_counted) == (len(SENT) - 3, 3)
         write_tables(world.store.engine, world.lake)
-        prune(world.store.engine, START + 10_000)
+        forget_ended(world.store, START + 10_000)
         world.beta.mine(received(SENT[3], 2), time=START + 20_000)
         world.index()  # which brings one back
         after = make_report(reader, gone=let_go(reader, world.lake.place))

@@ -16,13 +16,16 @@ import pytest
 from indexer.errors import IndexerError, LakeFileLostError
 from indexer.jobs import backfill
 from indexer.jobs.backfill import fill_store
+from indexer.jobs.ended import let_go_of_ended
+from indexer.jobs.let_go import let_go
+from indexer.jobs.report import make_report
 from indexer.jobs.restore import restore
 from indexer.jobs.stream import forget
+from indexer.reading import IndexReader
 from indexer.settings import IndexFolder, IndexSettings, SourceLimits
 from indexer.sinks.history import History
 from indexer.sinks.lake import Lake
 from indexer.sinks.promotion import promote
-from indexer.sinks.retention import prune
 from indexer.sinks.store import Store
 from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.index_endpoint import Endpoint, reader_of
@@ -64,7 +67,7 @@ def run(folder: Path, head: int, keep_ended: int) -> None:
             if first <= head:
                 apply(store, chain, first, head, final=head - DEPTH)
         promote(store, lake, STARTS)
-        prune(store.engine, ended_before)
+        let_go_of_ended(store, lake, ended_before)
     finally:
         for reader in readers:
             reader.close()
@@ -107,6 +110,9 @@ def is_right(folder: Path, head: int, keep_ended: int) -> bool:
             assert History(store.engine, lake).events(chain.chain_id, 0, 99) == chain.events(0, head)
             assert store.positions()[chain.chain_id].block == head
         assert list(History(store.engine, lake).disagreements()) == []
+        with IndexReader(str(store.engine.url)) as reader:
+            counted = make_report(reader, gone=let_go(reader, lake.place))
+        assert (counted.messages, counted.not_counted) == (len(contents(fresh)["messages"]), 0)
         for name, rows in contents(fresh).items():
             if name != "events":
                 there = contents(store)[name]

@@ -23,7 +23,6 @@ from indexer.settings import StallPolicy
 from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
 from indexer.sinks.limits import set_limits
-from indexer.sinks.retention import prune
 from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
 from tests.postgresql import Server, running_postgresql
@@ -34,6 +33,7 @@ from tests.unit.index_world import (
     apply,
     contents,
     executed,
+    forget_ended,
     lane_pause_set,
     new_world,
     received,
@@ -86,7 +86,7 @@ class Pair:
             written = request_retries(store.engine, POLICY, self.now)
             for chain in self.chains:
                 store.note_lake({chain.chain_id: chain.head})
-            did.append((written, prune(store.engine, self.now) if let_go else 0))
+            did.append((written, forget_ended(store, self.now) if let_go else 0))
         assert did[0] == did[1]
 
     def check_same(self) -> None:

@@ -1,0 +1,65 @@
+"""Lets go of messages that ended long ago, once the lake's tables, of which the report counts them, have them as they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import duckdb
+import structlog
+
+from indexer.errors import IndexerError
+from indexer.jobs.let_go import TABLES
+from indexer.jobs.tables import write_tables
+from indexer.sinks.derived import reach_of_table
+from indexer.sinks.lake import Lake
+from indexer.sinks.retention import any_ended, prune
+from indexer.sinks.store import Store
+
+log = structlog.get_logger(__name__)
+
+
+def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable[[], object] | None = None) -> int:
+    """Lets the store go of messages that ended, and to which nothing has happened since.
+
+    The tables are made anew only if they lack one of these messages: those of today have what will be let go of for as long
+    as the store keeps what has ended.
+
+    Args:
+        store: open for writing.
+        lake: the lake.
+        before: Unix seconds of block time.
+        make_tables: makes the lake's tables, or sees to it that somebody does; by default it is done here, and waited for.
+
+    Returns:
+        How many messages went. Without tables that have them none do.
+    """
+    chains = list(store.positions())
+    gone = prune(store.engine, before, covered(lake, chains))
+    if _lacking(store, lake, chains, before):
+        try:
+            (make_tables or partial(write_tables, store.engine, lake))()
+        except (IndexerError, duckdb.Error) as error:
+            log.warning("the lake's tables can't be made now; the store keeps what they lack", reason=str(error))
+        gone += prune(store.engine, before, covered(lake, chains))
+    return gone
+
+
+def covered(lake: Lake, chains: Iterable[int]) -> dict[int, int]:
+    """By chain, the block up to which the report's tables, and the lake itself, have its events as they are now."""
+    lasting = lake.reach(chains)
+    reaches = [reach_of_table(lake.place / name, lasting.blocks) for name in TABLES]
+    if any(reach.corrections != lasting.corrections for reach in reaches):
+        return {}
+    return {
+        chain: min(block, *(reach.blocks[chain] for reach in reaches))
+        for chain, block in lasting.blocks.items()
+        if all(chain in reach.blocks for reach in reaches)
+    }
+
+
+def _lacking(store: Store, lake: Lake, chains: Iterable[int], before: int) -> bool:
+    """Whether the tables lack what the store could let go of now, or has let go of."""
+    if store.has_pruned() and not covered(lake, chains):
+        return True
+    return any_ended(store.engine, before, lake.reach(chains).blocks)
