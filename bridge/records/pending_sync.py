@@ -217,7 +217,7 @@ class PendingSyncs(Protocol):
         """Those that are not applied, the oldest first."""
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        """How far each lane is; what waits, and was reorged away on its source, is no part of it."""
+        """How far each lane is that ever had a message; what waits, and was reorged away on its source, is no part of it."""
 
     def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
         """How many messages of each lane are in each state; those in the archive don't count."""

@@ -72,8 +72,11 @@ class MemoryPendingSyncs:
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
         lanes: dict[Lane, list[PendingSync]] = {}
         for one in self._all.values():
+            group = lanes.setdefault(
+                one.record.lane, []
+            )  # a lane of which a reorg took all messages has none that lags
             if one.state not in UNRESOLVED or self._observations.attempts(one.record.message_id):
-                lanes.setdefault(one.record.lane, []).append(one)
+                group.append(one)
         found = {}
         for lane, group in sorted(lanes.items()):
             waiting = [one.record.final_at for one in group if one.state in UNRESOLVED]

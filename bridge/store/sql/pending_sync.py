@@ -101,14 +101,15 @@ class SqlPendingSyncs:
         return self._read(select(pending_syncs).where(pending_syncs.c.state.in_(wanted)), limit)
 
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
-        waits = pending_syncs.c.state.in_(sorted(UNRESOLVED))
+        resolved = pending_syncs.c.state.not_in(sorted(UNRESOLVED))
+        waits = ~resolved & exists().where(attempts.c.message_id == pending_syncs.c.message_id)
         key = (pending_syncs.c.source_chain, pending_syncs.c.destination_chain)
         query = select(
             *key,
-            func.count().label("total"),
-            func.count().filter(~waits).label("applied"),
+            func.count().filter(resolved | waits).label("total"),
+            func.count().filter(resolved).label("applied"),
             func.min(case((waits, pending_syncs.c.final_at))).label("oldest"),
-        ).where(~waits | exists().where(attempts.c.message_id == pending_syncs.c.message_id))
+        )
         with self._database.reading() as connection:
             found = connection.execute(query.group_by(*key).order_by(*key)).all()
         return {

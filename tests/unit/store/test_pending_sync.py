@@ -93,7 +93,8 @@ def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store)
     three(store)
     store.pending_sync.collect(FOLLOWED, 0)
     store.observations.rewind(ALPHA, None, 200)
-    assert store.pending_sync.progress(500).get(LANE) is None
+    nothing = SyncProgress(primary_final=0, applied=0, lag_seconds=0)
+    assert store.pending_sync.progress(500)[LANE] == nothing, "its heartbeat says so, instead of what it said before"
     store.observations.record(observed_range(message(1, kind=Kind.STATE_SYNC), position=block(11, "other")))
     assert store.pending_sync.progress(500)[LANE].primary_final == 1
 
