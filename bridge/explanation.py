@@ -12,6 +12,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
+from bridge.records.executions import UNENDED, AwaitedExecution, ExecutionState
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob, RetryState
 
@@ -102,6 +103,7 @@ def explain(
     index: IndexView | None,
     entries: Sequence[OutboxEntry],
     retries: Sequence[RetryJob] = (),
+    execution: AwaitedExecution | None = None,
     lags: Sequence[IndexLag] = (),
     now: float,
 ) -> Explanation:
@@ -117,6 +119,7 @@ def explain(
         index: None if no index knows the message.
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
         retries: the relayer's retries of the message, the oldest first.
+        execution: how far the relayer is with executing it, if no delivery of its own did that.
         lags: the message's chains that the index is behind on.
         now: Unix seconds.
     """
@@ -127,12 +130,13 @@ def explain(
     spent = _spent(retries, entries)
     if status in _WAITING and (spent or {progress.stage for progress in gmps} in _GIVEN_UP):
         status = Status.DEAD
-    reason = _reason(status, message, receipts=receipts, index=index, gmps=gmps, now=now)
+    pending = None if status.is_final or execution is None or execution.state not in UNENDED else execution
+    reason = _reason(status, message, receipts=receipts, index=index, gmps=gmps, execution=pending, now=now)
     return Explanation(
         message=message,
         status=status,
         receipts=receipts,
-        reason="; ".join([reason, spent] if spent and status is Status.DEAD else [reason]),
+        reason="; ".join([reason, *([spent] if spent and status is Status.DEAD else []), *_prospects(pending, now)]),
         next_action=status.next_action.format(id=f"0x{message.id.hex()}"),
         gmps=gmps,
         lags=tuple(lags),
@@ -159,6 +163,13 @@ def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str |
         return None
     return None if any(entry.attempt >= last.request.attempt for entry in entries) else last.outcome
 
+
+_PROSPECTS = {
+    ExecutionState.WAITING: "the relayer executes it once its router allows that",
+    ExecutionState.REFUSED: "the relayer executes it once a call without a transaction succeeds",
+    ExecutionState.HELD: "it could be executed, and the relayer leaves that alone",
+    ExecutionState.SENT: "the relayer is executing it",
+}
 
 _GIVEN_UP = ({Stage.DEAD}, {Stage.DEAD, Stage.RECEIVED})
 """Stages of a message's GMPs when nothing of it is on its way any more."""
@@ -221,11 +232,14 @@ def _reason(
     receipts: frozenset[Gmp],
     index: IndexView | None,
     gmps: Sequence[GmpProgress],
+    execution: AwaitedExecution | None,
     now: float,
 ) -> str:
     match status:
         case Status.EXECUTED:
             return f"{_names(receipts)} delivered, and the recipient accepted it"
+        case Status.EXECUTION_FAILED if execution is not None and execution.state is not ExecutionState.REFUSED:
+            return f"{_names(receipts)} delivered, and nobody has executed it yet"
         case Status.EXECUTION_FAILED:
             refusal = f": {explain_revert(index.failure_reason)}" if index and index.failure_reason else ""
             return f"{_names(receipts)} delivered, but the recipient refused it{refusal}"
@@ -237,6 +251,14 @@ def _reason(
             unsure = "the index is too far behind to tell more; " if status is Status.UNKNOWN else ""
             counted = f"{len(receipts)} of {message.quorum} GMPs have delivered"
             return unsure + "; ".join([counted, *_silences(gmps, now)])
+
+
+def _prospects(execution: AwaitedExecution | None, now: float) -> list[str]:
+    """Whether the relayer will execute it, and what it found when it looked last."""
+    if execution is None:
+        return []
+    found = f": {execution.outcome}" if execution.outcome else ""
+    return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.next_at - now))} s)"]
 
 
 def _silences(gmps: Sequence[GmpProgress], now: float) -> list[str]:

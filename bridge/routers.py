@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from eth_abi.exceptions import DecodingError
 
 from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, TransientError
-from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, message_tuple
-from bridge.protocol.events import MessageReceived, topic_of
+from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, explain_revert, message_tuple
+from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Message
 
-_RECEIVED = topic_of(MessageReceived)
+_RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
 _EXECUTED = 1
-_BEYOND_QUORUM = frozenset({"AlreadyExecuted", "AlreadyEnded", "ExecutionReverted", "InsufficientGas"})
+_OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
+_REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
+_BEYOND_QUORUM = _REFUSED | {"AlreadyExecuted", "AlreadyEnded"}
 _ZERO_ADDRESS = "0x" + "00" * 20
 
 
@@ -27,6 +30,23 @@ class Progress:
     receipts: frozenset[Gmp]
     executed: bool
     ended: bool  # executed, expired or cancelled: nothing will change any more
+
+
+class Verdict(StrEnum):
+    """What a call of `execute` would come to."""
+
+    READY = "READY"  # it would succeed
+    WAITING = "WAITING"  # the router does not allow it yet
+    REFUSED = "REFUSED"  # the recipient does not take it
+    OVER = "OVER"  # the message is executed, expired or cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """`execute`, called without a transaction."""
+
+    verdict: Verdict
+    why: str = ""  # the router's words where it would revert
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,13 @@ def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
     event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
     return receipt.succeeded and any(
         log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
+    )
+
+
+def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
+    """Whether a transaction had that router execute the message."""
+    return receipt.succeeded and any(
+        log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
     )
 
 
@@ -80,6 +107,16 @@ class RouterReader:
             if name not in _BEYOND_QUORUM:
                 raise
         return 0
+
+    async def try_execution(self, message: Message, *, block: int | None = None) -> Trial:
+        """What its execution would come to, at the head or at the end of a block."""
+        try:
+            await self._chain.call(self.execute_call(message), block=block)
+        except CallRevertedError as error:
+            name, _ = ROUTER.error(error.data) or ("", {})
+            verdict = Verdict.OVER if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
+            return Trial(verdict, explain_revert(error.data))
+        return Trial(Verdict.READY)
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
         """Who may retry a message and how often it was, or None if this router did not create it as retriable."""

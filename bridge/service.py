@@ -28,7 +28,16 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.records.finality import ObservedFinality
-from bridge.recovery import Burial, Planner, Propagation, Recovery, Retried, RoutePropagator
+from bridge.recovery import (
+    Burial,
+    Execution,
+    ExecutionSettings,
+    Planner,
+    Propagation,
+    Recovery,
+    Retried,
+    RoutePropagator,
+)
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError
@@ -84,17 +93,15 @@ class Bridge:
             spend_limits=settings.lane_limits(deployment),
             asset_classes=settings.classes(deployment),
         )
+        named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
+        served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
         self.undertaking = Undertaking(deployment, chains, store, settings, clock)
         self.relay = Relay(
             worker=_worker_name(),
             deployment=deployment,
             chains=chains,
             adapters=create_adapters(deployment, chains, _attesters(deployment, chains, settings)),
-            senders={
-                deployed.chain_id: payers[deployed.chain_id]
-                for deployed in deployment.chains
-                if settings.accepts_chain(deployed.name)
-            },
+            senders=served,
             store=store,
             dead_letters=self.undertaking.office,
             policies=settings.retry_policies(),
@@ -103,7 +110,8 @@ class Bridge:
             settings=relaying,
         )
         self.recovery = self._open_recovery(relaying, clock)
-        self.propagation = self._open_propagation(payers, clock)
+        self.execution = self._open_execution(served, relaying, clock)
+        self.propagation = self._open_propagation(clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
         """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
@@ -142,10 +150,21 @@ class Bridge:
         settings = self._settings.recovery(self.deployment)
         return Recovery(planner, self.store, clock, settings, burial=burial, source=requests)
 
-    def _open_propagation(self, payers: Mapping[int, SenderPool], clock: Clock) -> Propagation:
+    def _open_execution(self, payers: Mapping[int, SenderPool], relaying: RelaySettings, clock: Clock) -> Execution:
+        return Execution(
+            deployment=self.deployment,
+            chains=self.chains,
+            store=self.store,
+            letters=self.undertaking.letters,
+            senders=payers,
+            clock=clock,
+            settings=ExecutionSettings(acceptance=relaying.acceptance, spend_limits=relaying.spend_limits),
+        )
+
+    def _open_propagation(self, clock: Clock) -> Propagation:
         letters = self.undertaking.letters
         propagator = RoutePropagator(
-            self.deployment, self.chains, letters=letters, recovery=self.recovery, senders=payers
+            self.deployment, self.chains, letters=letters, recovery=self.recovery, execution=self.execution
         )
         return Propagation(
             deployment=self.deployment,
@@ -183,6 +202,7 @@ class Bridge:
             for chain_id, url in self._settings.ws_urls(self.deployment).items():
                 group.create_task(NewHeads(url, self.relay.observers[chain_id].wakeup.set).run())
             group.create_task(self.recovery.run())
+            group.create_task(self.execution.run())
             group.create_task(self.undertaking.run())
             group.create_task(self.propagation.run())
 

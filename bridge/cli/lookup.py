@@ -16,6 +16,7 @@ from bridge.policies.asset_classes import AssetClass, undercut
 from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
+from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry
 from bridge.records.retries import RetryJob
 
@@ -55,6 +56,7 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         index=_from_index(workspace, message_id),
         entries=relayed.entries,
         retries=relayed.retries,
+        execution=relayed.execution,
         lags=lags,
         now=time.time(),
     )
@@ -76,6 +78,7 @@ class _Relayed:
     message: Message | None = None
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
+    execution: AwaitedExecution | None = None
 
 
 def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
@@ -84,7 +87,10 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
             return _Relayed()
         observed = store.observations.message(message_id)
         return _Relayed(
-            observed.message if observed else None, store.outbox.entries(message_id), store.retries.jobs(message_id)
+            observed.message if observed else None,
+            store.outbox.entries(message_id),
+            store.retries.jobs(message_id),
+            store.executions.of_message(message_id),
         )
 
 

@@ -161,7 +161,7 @@ METRICS: Final = (
         _GAUGE,
         _LANE,
         "What does a lane cost today?",
-        "Gas limit times highest fee signed for, and value, of the deliveries since midnight UTC; an upper bound, in wei.",
+        "Gas limit times highest fee signed for, and value, of deliveries and executions since midnight UTC; an upper bound, in wei.",
     ),
     Metric(
         "waybill_spend_limit_wei",
@@ -254,6 +254,15 @@ METRICS: Final = (
         _LANE,
         "Does a lane still give a sign of life?",
         "Seconds since its last signed heartbeat; absent before the first.",
+    ),
+    # executions
+    Metric(
+        "waybill_executions",
+        _GAUGE,
+        (*_LANE, "state"),
+        "Which messages were delivered and are not executed?",
+        "Messages of which no delivery of ours showed that it executed them: WAITING for receipts or the end of a pause, "
+        "REFUSED by their recipient, HELD (a lane, list or limit, or no funds), SENT, EXECUTED by the relayer, ENDED otherwise.",
     ),
     # the index
     Metric(

@@ -10,6 +10,7 @@ from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
+from bridge.records.executions import Executions, ExecutionState
 from bridge.records.figures import LATENCY_BOUNDS, Figures, SlotSum
 from bridge.records.outbox import OutboxState, QueueCount
 from bridge.records.pending_sync import UNRESOLVED, PendingSyncs
@@ -68,6 +69,7 @@ def add_stored(
         lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
         samples.add("waybill_lane_held", 1, **lane, state=change.state.value)
     _add_state_changes(samples, names, store.pending_sync, now)
+    _add_executions(samples, names, store.executions)
     for state, count in store.retries.counts().items():
         samples.add("waybill_retry_requests", count, state=state.value)
     _add_held_retries(samples, names, store.retries.held())
@@ -96,6 +98,13 @@ def _add_state_changes(samples: Samples, names: _Names, queue: PendingSyncs, now
     for heartbeat in queue.heartbeats():
         ends = names.lane(heartbeat.lane.source_chain, heartbeat.lane.destination_chain)
         samples.add("waybill_sync_heartbeat_age_seconds", max(0.0, now - heartbeat.at), **ends)
+
+
+def _add_executions(samples: Samples, names: _Names, executions: Executions) -> None:
+    for lane, counts in executions.counts().items():
+        ends = names.lane(lane.source_chain, lane.destination_chain)
+        for state in ExecutionState:
+            samples.add("waybill_executions", counts.get(state, 0), **ends, state=state.value)
 
 
 def _add_held_retries(samples: Samples, names: _Names, found: Iterable[HeldRetries]) -> None:

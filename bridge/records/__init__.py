@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from bridge.records.dead_letters import HeadMemory
+from bridge.records.executions import Executions
 from bridge.records.figures import Figures
 from bridge.records.lanes import Lanes
 from bridge.records.observations import Observations
@@ -36,6 +37,10 @@ class Store(Protocol):
     @property
     def retries(self) -> RetryJobs:
         """The retry requests of the indexer."""
+
+    @property
+    def executions(self) -> Executions:
+        """What was delivered and is not known to be executed."""
 
     @property
     def lanes(self) -> Lanes:

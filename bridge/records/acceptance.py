@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.ports import Dispatch
-from bridge.protocol.message import Kind, decode_envelope
+from bridge.protocol.message import Kind, Message, decode_envelope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,13 @@ class Acceptance:
 
     def takes(self, dispatch: Dispatch) -> bool:
         """Whether a dispatch is accepted."""
-        message = decode_envelope(dispatch.envelope).message
+        return self.takes_message(decode_envelope(dispatch.envelope).message)
+
+    def takes_message(self, message: Message) -> bool:
+        """Whether a message is accepted."""
         return (
-            (self.sources is None or dispatch.source_chain in self.sources)
-            and dispatch.source_chain not in self.withheld_sources
+            (self.sources is None or message.source_chain in self.sources)
+            and message.source_chain not in self.withheld_sources
             and (self.senders is None or message.sender in self.senders)
             and message.sender not in self.withheld_senders
             and (self.kinds is None or message.kind in self.kinds)

@@ -91,7 +91,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What the deliveries of one lane may cost at most: gas limit times highest fee signed for, and value; in wei."""
+    """What the deliveries and executions of one lane may cost at most: gas limit times highest fee signed for, and value; in wei."""
 
     source_chain: int
     destination_chain: int
@@ -117,7 +117,7 @@ class Figures(Protocol):
         """Every try that ended after that moment (Unix seconds), the oldest first."""
 
     def committed(self, since: float) -> list[Committed]:
-        """What nonces reserved for deliveries after that moment (Unix seconds) may cost, by lane."""
+        """What nonces reserved for deliveries and executions after that moment (Unix seconds) may cost, by lane."""
 
     def attested(self, message_ids: Collection[bytes]) -> Mapping[tuple[bytes, Gmp], float]:
         """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its proof was here.

@@ -247,6 +247,7 @@ class Delivered:
 
     claim: Claim
     delivery: Delivery | None
+    executed: bool = False  # whether its transaction is known to have executed the message as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +277,7 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
         StaleClaimError: the claim is no longer good.
     """
     match outcome:
-        case Delivered(claim, delivery):
+        case Delivered(claim=claim, delivery=delivery):
             return entry.delivered(claim, delivery, now)
         case Retry(claim, failure, available_at):
             return entry.retried(claim, failure, available_at)
@@ -356,7 +357,10 @@ class Outbox(Protocol):
         """Extends leases; returns the claims that are lost."""
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
-        """Ends claims, all in one transaction; returns those that were lost before and change nothing."""
+        """Ends claims, all in one transaction; returns those that were lost before and change nothing.
+
+        A delivery that is not known to have executed its message has that execution waited for (`bridge.records.executions`).
+        """
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
         """Opens a delivered or dead entry again.

@@ -22,6 +22,13 @@ class UnneededError(Exception):
     """A retry would change nothing any more."""
 
 
+class ExecutableError(UnneededError):
+    """Its quorum has delivered: it has to be executed, not retried."""
+
+    def __init__(self) -> None:
+        super().__init__("its quorum has delivered: it has to be executed, not retried")
+
+
 class ImpossibleError(Exception):
     """The router will never take the retry."""
 
@@ -65,7 +72,7 @@ async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Pro
         raise UnneededError("it has expired or was cancelled")
     missing = await destination.missing_receipts(message)
     if missing == 0:
-        raise UnneededError("its quorum has delivered: it has to be executed, not retried")
+        raise ExecutableError
     return progress, missing
 
 

@@ -15,13 +15,14 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog, LetterStatus
+from bridge.records.executions import ExecutionState
 from bridge.records.lanes import Lane
 from bridge.records.merkle import root_of
 from bridge.records.observations import BlockRef
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, PrimaryRecord, Segment, SyncState
+from bridge.recovery.execution import Execution
 from bridge.recovery.recovery import Recovery, RetryFailedError
 from bridge.routers import RouterReader
-from bridge.sending import Sending
 from bridge.supervision import keep_doing
 
 _log = structlog.get_logger(__name__)
@@ -294,13 +295,13 @@ class RoutePropagator:
         *,
         letters: DeadLetterLog,
         recovery: Recovery,
-        senders: Mapping[int, Sending],
+        execution: Execution,
     ) -> None:
         self._deployment = deployment
         self._chains = chains
         self._letters = letters
         self._recovery = recovery
-        self._senders = senders
+        self._execution = execution
 
     async def propagate(self, message: Message) -> str:
         """See `Propagator.propagate`."""
@@ -310,7 +311,7 @@ class RoutePropagator:
         router = RouterReader(self._chains[destination.chain_id], destination.router)
         try:
             if await router.missing_receipts(message) == 0:
-                return await self._execute(router, message)
+                return await self._execute(message)
             done = await self._recovery.retry(message.id)
         except RetryFailedError as error:
             raise PropagationError(str(error)) from error
@@ -318,11 +319,8 @@ class RoutePropagator:
             raise PropagationError(f"the router refuses: {explain_revert(error.data)}") from error
         return f"attempt {done.attempt} over {', '.join(gmp.label for gmp in sorted(done.gmps))}"
 
-    async def _execute(self, router: RouterReader, message: Message) -> str:
-        sender = self._senders.get(message.destination_chain)
-        if sender is None:
-            raise PropagationError(f"its quorum is there, and no key pays for execution on {message.destination_chain}")
-        receipt = await sender.send(f"execute/0x{message.id.hex()}", router.execute_call(message))
-        if not receipt.succeeded:
-            raise PropagationError(f"its execution reverted in 0x{receipt.transaction_hash.hex()}")
-        return f"executed in 0x{receipt.transaction_hash.hex()}"
+    async def _execute(self, message: Message) -> str:
+        done = await self._execution.execute(message.id)
+        if done.state not in (ExecutionState.SENT, ExecutionState.EXECUTED):
+            raise PropagationError(done.outcome)
+        return done.outcome

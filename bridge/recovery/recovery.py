@@ -26,6 +26,7 @@ from bridge.records.retries import (
 from bridge.recovery.burial import Burial
 from bridge.recovery.planning import (
     BudgetSpentError,
+    ExecutableError,
     ImpossibleError,
     NotNowError,
     Plan,
@@ -90,6 +91,7 @@ class Recovery:
         self._burial = burial
         self._retries = store.retries
         self._ledger = store.transactions
+        self._executions = store.executions
         self._clock = clock
         self._settings = settings
         self._source = source
@@ -149,6 +151,7 @@ class Recovery:
             self._commit(plan)
             return await self._send(plan)
         except (UnneededError, ImpossibleError, NotNowError) as error:
+            self._have_executed(message_id, error)
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
         except CallRevertedError as error:
             raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
@@ -167,6 +170,7 @@ class Recovery:
             self._end(job, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
             log.info("message retried", gmps=names, transaction=f"0x{done.transaction_hash.hex()}")
         except UnneededError as error:
+            self._have_executed(job.request.message_id, error)
             self._end_unneeded(job, str(error))
         except ImpossibleError as error:
             self._end(job, RetryState.IMPOSSIBLE, str(error))
@@ -249,6 +253,11 @@ class Recovery:
         slots = self._ledger.slots_for(plan.purpose)
         if all(slot.ended_as_noop or (slot.included is not None and not slot.included.succeeded) for slot in slots):
             self._retries.withdraw(plan.message.id, plan.attempt)
+
+    def _have_executed(self, message_id: bytes, error: Exception) -> None:
+        """What lacks nothing but its execution is left to whoever looks after that (`Execution`)."""
+        if isinstance(error, ExecutableError):
+            self._executions.note(message_id, self._clock.now())
 
     def _end_unneeded(self, job: RetryJob, why: str) -> None:
         """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""

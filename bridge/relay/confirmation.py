@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from bridge.ports import Block, Chain, Clock
+from bridge.records.executions import Executions
 from bridge.records.finality import Finality
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Delivery, Outbox, OutboxState, delivery_of
@@ -27,7 +28,9 @@ class Confirmation:
         chain: Chain,
         router: str,
         outbox: Outbox,
+        executions: Executions,
         clock: Clock,
+        *,
         finality: Finality,
     ) -> None:
         """Looks after deliveries to one router.
@@ -36,12 +39,14 @@ class Confirmation:
             chain: where.
             router: its contract.
             outbox: what was delivered.
+            executions: what is to be executed; in another block a delivery may not do that any more.
             clock: time.
             finality: says up to which block the chain is final.
         """
         self._chain = chain
         self._router = RouterReader(chain, router)
         self._outbox = outbox
+        self._executions = executions
         self._clock = clock
         self._finality = finality
         self._seen: tuple[bytes, int] | None = None
@@ -98,6 +103,7 @@ class Confirmation:
             return  # another worker did it meanwhile
         dispatch, delivery = entry.dispatch, entry.delivery
         if await self._router.has_received(dispatch.message_id, dispatch.gmp):
+            self._executions.note(dispatch.message_id, self._clock.now())
             receipt = delivery.transaction_hash and await self._chain.receipt(delivery.transaction_hash)
             if receipt:
                 block = BlockRef(receipt.block_number, receipt.block_hash)

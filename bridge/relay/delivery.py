@@ -54,7 +54,7 @@ from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
 from bridge.relay.shares import Shares
 from bridge.relay.spending import SpendBudget
-from bridge.routers import shows_delivery
+from bridge.routers import shows_delivery, shows_execution
 from bridge.sending import NonceLostError, Sending
 from bridge.supervision import Wakeup
 
@@ -212,7 +212,7 @@ class Deliveries:
             message=f"0x{entry.dispatch.message_id.hex()}", gmp=entry.dispatch.gmp.label, attempt=entry.attempt
         )
         try:
-            delivery = await self._deliver(entry, claim)
+            delivered = await self._deliver(entry, claim)
         except StaleClaimError as error:
             log.info("delivery given up", reason=str(error))
         except asyncio.CancelledError:
@@ -229,16 +229,9 @@ class Deliveries:
                 wait = outcome.available_at - self._clock.now()
                 asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
         else:
-            if delivery.transaction_hash is None:
-                log.info("delivered already")
-            else:
-                log.info(
-                    "delivered",
-                    transaction=f"0x{delivery.transaction_hash.hex()}",
-                    seconds=round(self._clock.now() - entry.created_at, 3),
-                )
+            _log_delivered(log, delivered, self._clock.now() - entry.created_at)
             self._tell_health(entry, None)
-            self._acknowledgements.add(Delivered(claim, delivery))
+            self._acknowledgements.add(delivered)
         finally:
             del self._active[claim]
             self._shares.ended(entry)
@@ -262,7 +255,7 @@ class Deliveries:
             )
         )
 
-    async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivery:
+    async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         atomicity = self._settings.atomicity[entry.kind]
         async with timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
@@ -283,13 +276,13 @@ class Deliveries:
                         return
                 await self._clock.sleep(self._settings.poll)
 
-    async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivery:
+    async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivered:
         dispatch = entry.dispatch
         sent = await self._taken_over(entry)
         for _ in range(MOST_CALLS):
             call = await _next_call(adapter, dispatch, attestation)
             if call is None:
-                return await self._proof(sent)
+                return await self._proof(dispatch, claim, sent)
             if sent is not None and not sent.succeeded:
                 raise DeliveryRevertedError(sent)
             try:
@@ -301,7 +294,7 @@ class Deliveries:
                     raise
             else:
                 if shows_delivery(sent, self._router, dispatch):
-                    return await self._proof(sent)
+                    return await self._proof(dispatch, claim, sent)
         raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
 
     async def _taken_over(self, entry: OutboxEntry) -> Receipt | None:
@@ -327,11 +320,12 @@ class Deliveries:
             # A timer committed it meanwhile.
             return await self._sender.send(entry.event_id, call, may_share=may_share)
 
-    async def _proof(self, sent: Receipt | None) -> Delivery:
+    async def _proof(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
         """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
         if sent is not None and sent.succeeded:
-            return Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
-        return Delivery(BlockRef.of(await self._chain.head()), None)
+            delivery = Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
+            return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
+        return Delivered(claim, Delivery(BlockRef.of(await self._chain.head()), None))
 
     async def _failed(
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
@@ -375,6 +369,14 @@ class Deliveries:
             return slip_of(self._outbox.entries(entry.dispatch.message_id))
         except StoreBusyError:
             return ()
+
+
+def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
+    transaction = None if delivered.delivery is None else delivered.delivery.transaction_hash
+    if transaction is None:
+        log.info("delivered already")
+    else:
+        log.info("delivered", transaction=f"0x{transaction.hex()}", seconds=round(seconds, 3))
 
 
 async def _attestation(adapter: Adapter, dispatch: Dispatch) -> bytes:

@@ -125,8 +125,9 @@ class Relay:
             chains[deployed.chain_id],
             deployed.router,
             store.outbox,
+            store.executions,
             self._clock,
-            ObservedFinality(store.observations, deployed.chain_id),
+            finality=ObservedFinality(store.observations, deployed.chain_id),
         )
 
     @property

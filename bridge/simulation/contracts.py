@@ -17,9 +17,11 @@ from eth_utils.abi import collapse_if_tuple
 from eth_utils.address import to_checksum_address
 
 from bridge.ports import Call
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.events import (
     SIGNATURES,
+    MessageExecuted,
     MessageReceived,
     MessageRetried,
     MessageRouted,
@@ -68,6 +70,7 @@ class State:
     executed: dict[bytes, int] = field(default_factory=dict)
     approved: frozenset[tuple[Gmp, bytes]] = frozenset()
     refusing: bool = False  # whether recipients revert
+    paused: frozenset[Gmp] = frozenset()
 
     def copy(self) -> State:
         """The same, to be changed."""
@@ -82,6 +85,7 @@ class State:
             dict(self.executed),
             self.approved,
             self.refusing,
+            self.paused,
         )
 
     def become(self, other: State) -> None:
@@ -141,6 +145,12 @@ def route(state: State, message: Message, sender: str, gmps: Sequence[Gmp], *, r
 def refuse(state: State, *, refusing: bool) -> list[Emitted]:
     """From now on recipients revert; or no more."""
     state.refusing = refusing
+    return []
+
+
+def pause(state: State, gmp: Gmp, *, paused: bool) -> list[Emitted]:
+    """From now on what that GMP has delivered does not count, and it delivers nothing; or both again."""
+    state.paused = state.paused | {gmp} if paused else state.paused - {gmp}
     return []
 
 
@@ -252,12 +262,20 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     if gmp in TWO_STEPS and (gmp, keccak(envelope)) not in state.approved:
         raise RevertedError(NOT_APPROVED)
     message = decode_envelope(envelope).message
+    if gmp in state.paused:
+        raise _refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
     received = state.receipts.get(message.id, frozenset())
     if gmp in received:
         raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
     state.receipts[message.id] = received | {gmp}
-    if len(received) + 1 >= message.quorum and message.id not in state.executed and not state.refusing:
+    executed = []
+    if (
+        len(state.receipts[message.id] - state.paused) >= message.quorum
+        and message.id not in state.executed
+        and not state.refusing
+    ):
         state.executed[message.id] = 1
+        executed = [_executed(message)]
     event = MessageReceived(
         message_id=message.id,
         source_chain=message.source_chain,
@@ -266,7 +284,7 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         quorum=message.quorum,
         payload_hash=keccak(message.payload),
     )
-    return [event_log(event)]
+    return [event_log(event), *executed]
 
 
 def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
@@ -275,19 +293,31 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
     received = state.receipts.get(message.id, frozenset())
     if message.id in state.executed:
         raise _refusal("AlreadyExecuted(bytes32)", message.id)
-    if len(received) < message.quorum:
-        raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, len(received), message.quorum)
+    counted = len(received - state.paused)
+    if counted < message.quorum:
+        raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
     if state.refusing:
         raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, b"")
     state.executed[message.id] = 1
-    return []
+    return [_executed(message)]
+
+
+def _executed(message: Message) -> Emitted:
+    return event_log(
+        MessageExecuted(
+            message_id=message.id,
+            source_chain=message.source_chain,
+            recipient=from_bytes32(message.recipient),
+            payload_hash=keccak(message.payload),
+        )
+    )
 
 
 def _dispatched(message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
     return [(gmp_address(gmp), (DISPATCHED,), message.encode()) for gmp in gmps]
 
 
-def event_log(event: MessageRouted | MessageUnfunded | MessageRetried | MessageReceived) -> Emitted:
+def event_log(event: MessageRouted | MessageUnfunded | MessageRetried | MessageReceived | MessageExecuted) -> Emitted:
     """An event as the router emits it."""
     signature = SIGNATURES[topic_of(type(event))]
     indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)

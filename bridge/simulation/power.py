@@ -96,6 +96,7 @@ class PoweredStore:
         self.outbox: Any = Powered(store.outbox, power)
         self.transactions: Any = Powered(store.transactions, power)
         self.retries: Any = Powered(store.retries, power)
+        self.executions: Any = Powered(store.executions, power)
         self.pending_sync: Any = Powered(store.pending_sync, power)
         self.lanes: Any = Powered(store.lanes, power)
         self.letter_head: Any = Powered(store.letter_head, power)

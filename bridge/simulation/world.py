@@ -1,44 +1,20 @@
-"""A world to try the bridge in: chains, dApps, an index that asks for retries, and a bridge that may crash at any call."""
+"""A world to try the bridge in: chains, dApps, and an index that asks for retries."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from eth_account import Account
-
-from bridge.chains import EndpointPolicy, EvmChain
-from bridge.chains.endpoints import Endpoints
-from bridge.chains.transport import Exchange
-from bridge.dlq import DeadLetterOffice
-from bridge.dlq.signing import KeySealer
-from bridge.policies import DEFAULT_POLICIES, RetryPolicy
-from bridge.ports import Chain
 from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog
-from bridge.records.finality import ObservedFinality
-from bridge.recovery import (
-    Burial,
-    Planner,
-    Propagation,
-    PropagationSettings,
-    Recovery,
-    RecoverySettings,
-    RoutePropagator,
-)
-from bridge.relay import Relay, RelaySettings
-from bridge.sending import LocalSigner, Sender, SendingSettings
-from bridge.simulation.adapter import SimulatedAdapter
+from bridge.sending import LocalSigner
 from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.contracts import (
-    GMPS,
     MULTICALL_ADDRESS,
     ROUTER_ADDRESS,
     Emitted,
@@ -47,22 +23,15 @@ from bridge.simulation.contracts import (
     route,
 )
 from bridge.simulation.node import LyingNode, SimulatedNode
-from bridge.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
 from bridge.simulation.time import VirtualClock
-from bridge.store.memory.dead_letters import MemoryDeadLetterLog
-from bridge.supervision import keep_doing
 
 RELAYER: Final = LocalSigner.from_key("0x" + "11" * 32)
 DAPP: Final = LocalSigner.from_key("0x" + "22" * 32)
 
-SEALER: Final = Account.from_key("0x" + "44" * 32)
 
 _FIRST_CHAIN: Final = 31337
 _ENOUGH: Final = 10**24  # wei
 _CONFIRMATIONS: Final = 2
-_POLL: Final = 0.5  # seconds
-_ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, retry_seconds=1e-6)  # tried a second time, and no more
-_SENDING: Final = SendingSettings(poll=_POLL, rebroadcast=5, replace=15, foreign=5, inclusion=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,154 +189,6 @@ class World:
             await asyncio.sleep(self.block_time)
             for chain in self.chains.values():
                 chain.mine()
-
-
-def _propagation(
-    world: World,
-    chains: Mapping[int, Chain],
-    store: Store,
-    propagator: RoutePropagator,
-    *,
-    clock: VirtualClock,
-    settings: PropagationSettings | None,
-) -> Propagation | None:
-    if settings is None:
-        return None
-    return Propagation(
-        deployment=world.deployment,
-        chains=chains,
-        store=store,
-        propagator=propagator,
-        signer=KeySealer(SEALER),
-        clock=clock,
-        settings=settings,
-    )
-
-
-class SimulatedBridge:
-    """One life of a bridge process: from its start to its stop or crash. What it remembers is in the store."""
-
-    def __init__(
-        self,
-        world: World,
-        store: Store,
-        *,
-        name: str = "bridge",
-        power: Power | None = None,
-        relaying: RelaySettings | None = None,
-        sending: SendingSettings | None = None,
-        policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
-        letters: DeadLetterLog | None = None,
-        recovering: RecoverySettings | None = None,
-        propagating: PropagationSettings | None = None,
-        max_retry_fee: int | None = None,
-        share: int = 1,
-        ahead: float = 0,
-    ) -> None:
-        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes.
-
-        At most `share` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
-        """
-        clock = VirtualClock(ahead)
-        self.power = power or Power()
-        chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
-        guarded = PoweredStore(store, self.power)
-        relaying = replace(relaying or RelaySettings(), poll=_POLL)
-        self._poll = _POLL
-        self.senders = _senders(world, chains, guarded, clock, replace(sending or _SENDING, share=share))
-        self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
-        powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
-        self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), clock)
-        self.relay_senders = {chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains}
-        self.relay = Relay(
-            worker=name,
-            deployment=world.deployment,
-            chains=chains,
-            adapters={gmp: SimulatedAdapter(gmp, chains, world.down) for gmp in GMPS},
-            senders=self.relay_senders,
-            store=guarded,
-            dead_letters=self.dead_letters,
-            policies=policies,
-            clock=clock,
-            random=world.random.random,
-            settings=relaying,
-        )
-        planner = _planner(world, chains, self.senders, guarded, relaying=relaying, max_fee=max_retry_fee)
-        recovering = replace(recovering or RecoverySettings(), poll=_POLL, put_off=2)
-        burial = Burial(
-            self.dead_letters, guarded, policies=policies, guarantees=relaying.guarantees, usable=relaying.claimable
-        )
-        self.recovery = Recovery(planner, guarded, clock, recovering, burial=burial, source=world.requests)
-        propagator = RoutePropagator(
-            world.deployment, chains, letters=powered_letters, recovery=self.recovery, senders=self.relay_senders
-        )
-        self.propagation = _propagation(world, chains, guarded, propagator, clock=clock, settings=propagating)
-
-    async def run(self) -> None:
-        """Works until it is cancelled, or its power goes off."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.relay.run())
-                group.create_task(self.recovery.run())
-                if self.propagation is not None:
-                    group.create_task(self.propagation.run())
-                group.create_task(keep_doing("close dead letters", self.dead_letters.step, every=5))
-                for sender in self.senders.values():
-                    group.create_task(keep_doing("send", sender.tick, every=self._poll))
-        except* PowerCut:
-            pass
-        finally:
-            for sender in self.senders.values():
-                await sender.close()
-
-
-def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:
-    """A chain as the bridge gets to it."""
-    if world.nodes is None:
-        return powered_chain(chain, power)
-    nodes = {f"http://node-{number}": node for number, node in enumerate(world.nodes[chain.chain_id])}
-    endpoints = Endpoints(
-        chain.chain_id, list(nodes), _ENDPOINTS, lambda url, _policy: cast(Exchange, Powered(nodes[url], power))
-    )
-    return EvmChain(chain.chain_id, endpoints)
-
-
-def _senders(
-    world: World, chains: Mapping[int, Chain], store: Store, clock: VirtualClock, settings: SendingSettings
-) -> dict[tuple[int, str], Sender]:
-    """Whoever sends transactions on each chain, by chain and address."""
-    return {
-        (deployed.chain_id, signer.address.lower()): Sender(
-            chains[deployed.chain_id],
-            signer,
-            store.transactions,
-            clock,
-            finality=ObservedFinality(store.observations, deployed.chain_id),
-            settings=settings,
-            multicall=deployed.multicall,
-        )
-        for deployed in world.deployment.chains
-        for signer in (RELAYER, DAPP)
-    }
-
-
-def _planner(
-    world: World,
-    chains: Mapping[int, Chain],
-    senders: Mapping[tuple[int, str], Sender],
-    store: Store,
-    *,
-    relaying: RelaySettings,
-    max_fee: int | None,
-) -> Planner:
-    return Planner(
-        deployment=world.deployment,
-        chains=chains,
-        senders=senders,
-        store=store,
-        usable=relaying.claimable & frozenset(GMPS),
-        max_fee=max_fee,
-    )
 
 
 def _deployed(chain_id: int) -> ChainDeployment:

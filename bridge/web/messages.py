@@ -12,6 +12,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord, ReceiptRecord
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
+from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob
 from bridge.web.payload import Decoded, decode_payload
@@ -90,6 +91,7 @@ class _Facts:
     receipts: Sequence[ReceiptRecord]
     entries: Sequence[OutboxEntry]
     jobs: Sequence[RetryJob]
+    execution: AwaitedExecution | None
     letters: frozenset[str]  # ids of its dead letters
     divergences: Sequence[DivergenceRecord]
     message: Message | None
@@ -152,6 +154,7 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         receipts=index.receipts(message_id) if index else [],
         entries=store.outbox.entries(message_id) if store else [],
         jobs=store.retries.jobs(message_id) if store else [],
+        execution=store.executions.of_message(message_id) if store else None,
         letters=frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset(),
         divergences=index.divergences_of(message_id) if index else [],
         message=_message(envelope),
@@ -184,6 +187,7 @@ def _explanation(facts: _Facts, now: float) -> Explanation | None:
         index=view,
         entries=facts.entries,
         retries=facts.jobs,
+        execution=facts.execution,
         now=now,
     )
 

@@ -13,6 +13,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
+from bridge.records.executions import AwaitedExecution, ExecutionState
 from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import OutboxEntry
 from bridge.records.retries import RetryJob, RetryState
@@ -225,3 +226,39 @@ def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it
     )
     assert told.status is (Status.STALLED if retried else Status.DEAD)
     assert ("spent: 10" in told.reason) is not retried
+
+
+EXECUTION = AwaitedExecution(
+    message_id=MESSAGE.id, source_chain=1, destination_chain=2, since=900, next_at=NOW + 12, outcome="GmpPaused"
+)
+BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (ExecutionState.WAITING, "the relayer executes it once its router allows that: GmpPaused (next look in 12 s)"),
+        (ExecutionState.HELD, "it could be executed, and the relayer leaves that alone: GmpPaused (next look in 12 s)"),
+        (ExecutionState.SENT, "the relayer is executing it: GmpPaused (next look in 12 s)"),
+    ],
+)
+def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_the_relayer_does(
+    state: ExecutionState, said: str
+) -> None:
+    execution = replace(EXECUTION, state=state)
+    told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
+    assert told.reason == f"axelar, wormhole delivered, and nobody has executed it yet; {said}"
+
+
+def test_what_the_relayer_found_refused_is_called_so() -> None:
+    execution = replace(EXECUTION, state=ExecutionState.REFUSED, outcome="Closed")
+    told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
+    assert told.status is Status.EXECUTION_FAILED
+    assert "but the recipient refused it; the relayer executes it once a call" in told.reason
+
+
+@pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])
+def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -> None:
+    execution = replace(EXECUTION, state=state)
+    told = explain(MESSAGE, receipts=BOTH, executed=True, index=None, entries=(), execution=execution, now=NOW)
+    assert "relayer" not in told.reason

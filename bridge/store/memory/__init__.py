@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.store.memory.dead_letters import MemoryHead
+from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.figures import MemoryFigures
 from bridge.store.memory.lanes import MemoryLanes
 from bridge.store.memory.observations import MemoryObservations
@@ -18,15 +19,18 @@ class MemoryStore:
     def __init__(self) -> None:
         lanes = MemoryLanes()
         self.lanes = lanes
-        outbox = MemoryOutbox(lanes)
+        self.executions = MemoryExecutions()
+        outbox = MemoryOutbox(lanes, self.executions)
         self.outbox = outbox
         transactions = MemoryTransactionLedger(outbox)
         self.transactions = transactions
         self.observations = MemoryObservations(outbox, transactions)
+        self.executions.look_up_by(self.observations.message)
+        self.observations.when_rewound(self.executions.take_back)
         self.retries = MemoryRetryJobs()
         self.pending_sync = MemoryPendingSyncs(self.observations)
         self.letter_head = MemoryHead()
-        self.figures = MemoryFigures(outbox, transactions)
+        self.figures = MemoryFigures(outbox, transactions, self.executions)
 
     def close(self) -> None:
         """Nothing to let go of."""

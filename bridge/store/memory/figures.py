@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 
 from bridge.protocol.gmps import Gmp
+from bridge.records.executions import executed_message
 from bridge.records.figures import (
     LATENCY_BOUNDS,
     Committed,
@@ -16,8 +17,10 @@ from bridge.records.figures import (
     TransactionSum,
     Tried,
 )
+from bridge.records.lanes import Lane
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.transactions import Part, Slot, SlotState
+from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.outbox import MemoryOutbox
 from bridge.store.memory.transactions import MemoryTransactionLedger
 
@@ -25,9 +28,12 @@ from bridge.store.memory.transactions import MemoryTransactionLedger
 class MemoryFigures:
     """See `bridge.records.figures.Figures`."""
 
-    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger) -> None:
+    def __init__(
+        self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger, executions: MemoryExecutions
+    ) -> None:
         self._outbox = outbox
         self._transactions = transactions
+        self._executions = executions
 
     def deliveries(self) -> list[DeliverySum]:
         took = defaultdict(list)
@@ -105,10 +111,10 @@ class MemoryFigures:
                 continue
             fee = max(version.fees.max_fee for version in slot.versions)
             for part in slot.parts or (Part(slot.purpose, slot.call.gas or 0),):
-                entry = self._outbox.entry(part.purpose)
-                if entry is not None:
-                    lane = (entry.lane.source_chain, entry.lane.destination_chain)
-                    wei[lane] += part.gas * fee + slot.call.value  # what is shared has no value
+                lane = self._lane_of(part.purpose)
+                if lane is not None:
+                    ends = (lane.source_chain, lane.destination_chain)
+                    wei[ends] += part.gas * fee + slot.call.value  # what is shared has no value
         return [Committed(*lane, total) for lane, total in sorted(wei.items())]
 
     def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
@@ -120,6 +126,13 @@ class MemoryFigures:
                     key = (entry.dispatch.message_id, entry.dispatch.gmp)
                     first[key] = min(first.get(key, slot.reserved_at), slot.reserved_at)
         return first
+
+    def _lane_of(self, purpose: str) -> Lane | None:
+        """That on which a delivery or an execution is; None for anything else."""
+        message_id = executed_message(purpose)
+        awaited = None if message_id is None else self._executions.of_message(message_id)
+        entry = self._outbox.entry(purpose)
+        return awaited.lane if awaited is not None else entry.lane if entry is not None else None
 
 
 def _queue(entry: OutboxEntry) -> tuple[int, int, Gmp]:

@@ -31,11 +31,11 @@ class MemoryObservations:
         self._cursors: dict[int, Cursor] = {}
         self._messages: dict[bytes, ObservedMessage] = {}  # in the order of their appearance
         self._attempts: dict[tuple[bytes, int], ObservedAttempt] = {}
-        self._when_rewound: Callable[[int, int, float], None] = lambda *_: None
+        self._when_rewound: list[Callable[[int, int, float], None]] = []
 
     def when_rewound(self, then: Callable[[int, int, float], None]) -> None:
-        """Has something done with each reorg, given the chain, the highest block that stands, and the time."""
-        self._when_rewound = then
+        """Has something more done with each reorg, given the chain, the highest block that stands, and the time."""
+        self._when_rewound.append(then)
 
     def identify(self, chain_id: int, genesis: bytes) -> None:
         known = self._genesis.setdefault(chain_id, genesis)
@@ -85,7 +85,8 @@ class MemoryObservations:
                 orphaned += 1
         unconfirmed = self._outbox.unconfirm(chain_id, last_good)
         self._transactions.unfinalise(chain_id, last_good)
-        self._when_rewound(chain_id, last_good, now)
+        for then in self._when_rewound:
+            then(chain_id, last_good, now)
         self._attempts = {
             key: attempt
             for key, attempt in self._attempts.items()

@@ -23,14 +23,16 @@ from bridge.records.outbox import (
     lease_expired,
     shared_out,
 )
+from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.lanes import MemoryLanes
 
 
 class MemoryOutbox:
     """See `bridge.records.outbox.Outbox`."""
 
-    def __init__(self, lanes: MemoryLanes) -> None:
+    def __init__(self, lanes: MemoryLanes, executions: MemoryExecutions) -> None:
         self._lanes = lanes
+        self._executions = executions
         self._entries: dict[str, OutboxEntry] = {}  # in the order of their creation
         self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
 
@@ -123,6 +125,7 @@ class MemoryOutbox:
         for entry in oldest:
             del self._entries[entry.event_id]
             self._failures.pop(entry.event_id, None)
+        self._executions.forget({entry.dispatch.message_id for entry in oldest})
         return len(oldest)
 
     def seen(self) -> int:
@@ -212,7 +215,13 @@ class MemoryOutbox:
 
     def _finish(self, entry: OutboxEntry, outcome: Outcome, now: float) -> None:
         self._entries[entry.event_id] = apply_outcome(entry, outcome, now)
-        if not isinstance(outcome, Delivered):
+        if isinstance(outcome, Delivered):
+            message_id = entry.dispatch.message_id
+            if outcome.executed:
+                self._executions.executed(message_id)
+            else:
+                self._executions.delivered(message_id, entry.lane, now)
+        else:
             history = self._failures[entry.event_id]
             history.append(RecordedFailure(len(history) + 1, outcome.claim.worker, outcome.failure))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bridge.store.sql.database import Database
 from bridge.store.sql.dead_letters import SqlHead
+from bridge.store.sql.executions import SqlExecutions
 from bridge.store.sql.figures import SqlFigures
 from bridge.store.sql.lanes import SqlLanes
 from bridge.store.sql.observations import SqlObservations
@@ -27,6 +28,7 @@ class SqlStore:
         self.observations = SqlObservations(self._database)
         self.outbox = SqlOutbox(self._database)
         self.transactions = SqlTransactionLedger(self._database)
+        self.executions = SqlExecutions(self._database)
         self.retries = SqlRetryJobs(self._database)
         self.lanes = SqlLanes(self._database)
         self.figures = SqlFigures(self._database)

@@ -21,9 +21,11 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    false,
     func,
     insert,
     inspect,
+    literal,
     make_url,
     select,
     text,
@@ -32,7 +34,9 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
-from bridge.store.sql.tables import METADATA, retry_jobs, schema_version
+from bridge.records.executions import ExecutionState
+from bridge.records.outbox import OutboxState
+from bridge.store.sql.tables import METADATA, executions, outbox, retry_jobs, schema_version
 
 Migration = Callable[[Connection], None]
 
@@ -77,12 +81,39 @@ def _index_what_is_new(connection: Connection) -> None:
         connection.execute(text(f"CREATE INDEX ix_outbox_never_claimed ON outbox ({columns}) WHERE fence = 0"))
 
 
+def _await_executions(connection: Connection) -> None:
+    """Has a look taken at all that was delivered before; two tables that nothing ever used go."""
+    found = inspect(connection)
+    for unused in ("arrivals", "arrival_cursors"):
+        if found.has_table(unused):
+            connection.execute(text(f"DROP TABLE {unused}"))
+    if not found.has_table(outbox.name):
+        return
+    executions.create(connection, checkfirst=True)
+    delivered = select(
+        outbox.c.message_id,
+        outbox.c.source_chain,
+        outbox.c.destination_chain,
+        literal(ExecutionState.WAITING.value),
+        func.max(outbox.c.delivered_at),
+        func.max(outbox.c.delivered_at),
+        literal(0),
+        false(),
+        literal(0),
+        literal(""),
+    ).where(outbox.c.state == OutboxState.DELIVERED)
+    names = [column for column in executions.c if column not in (executions.c.seen_number, executions.c.seen_hash)]
+    grouped = delivered.group_by(outbox.c.message_id, outbox.c.source_chain, outbox.c.destination_chain)
+    connection.execute(insert(executions).from_select(names, grouped))
+
+
 MIGRATIONS: Final[Sequence[Migration]] = (
     _index_the_order,
     _let_purposes_share_slots,
     _keep_slips_of_failures,
     _let_retries_die,
     _index_what_is_new,
+    _await_executions,
 )
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 

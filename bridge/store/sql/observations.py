@@ -21,6 +21,7 @@ from bridge.records.outbox import OutboxEntry, event_id_of
 from bridge.records.transactions import SlotState
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
+from bridge.store.sql.executions import take_back_executions
 from bridge.store.sql.pending_sync import take_back
 from bridge.store.sql.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
 
@@ -111,6 +112,7 @@ class SqlObservations:
                 .values(state=SlotState.INCLUDED.value)
             )
             take_back(connection, chain_id, last_good, now)
+            take_back_executions(connection, chain_id, last_good, now)
             connection.execute(
                 delete(attempts).where(attempts.c.source_chain == chain_id, attempts.c.block_number > last_good)
             )

@@ -41,11 +41,13 @@ from bridge.records.outbox import (
     QueueCount,
     Retry,
     apply_outcome,
+    delivery_of,
     lease_expired,
     shared_out,
 )
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
+from bridge.store.sql.executions import await_executions, end_executions, forget_executions
 from bridge.store.sql.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures
 
 _MESSAGES = messages.c.message_id == outbox.c.message_id
@@ -200,6 +202,7 @@ class SqlOutbox:
             ids = list(connection.execute(oldest.with_for_update(skip_locked=True)).scalars())
             connection.execute(delete(outbox_failures).where(outbox_failures.c.event_id.in_(ids)))
             connection.execute(delete(outbox).where(outbox.c.event_id.in_(ids)))
+            forget_executions(connection, {delivery_of(event_id)[0] for event_id in ids})
         return len(ids)
 
     def seen(self) -> int:
@@ -310,6 +313,8 @@ def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float)
     """Without reading the entries: this is the way that nearly all of them end."""
     if delivered:
         connection.execute(_DELIVER, [rows.delivered_columns(one, now) for one in delivered])
+        end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed})
+        await_executions(connection, [one.claim.event_id for one in delivered if not one.executed], now)
 
 
 def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:

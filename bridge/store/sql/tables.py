@@ -26,6 +26,7 @@ from sqlalchemy import (
     literal_column,
 )
 
+from bridge.records.executions import ExecutionState
 from bridge.records.outbox import TRANSITIONS
 from bridge.records.retries import RetryState
 
@@ -307,24 +308,24 @@ lane_changes = Table(
     Column("changed_at", Double, nullable=False),
 )
 
-arrivals = Table(
-    "arrivals",  # delivered messages whose end is not known to be final
+executions = Table(
+    "executions",  # delivered messages of which no delivery of ours showed that they were executed with it
     METADATA,
     Column("message_id", LargeBinary, primary_key=True),
-    Column("chain_id", BigInteger, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("since", Double, nullable=False),
     Column("next_at", Double, nullable=False),
-    Column("looks", Integer, nullable=False),
-    Column("problem", Text),
-    Column("ended_in", BigInteger),
-    Index(None, "chain_id", "next_at"),
-)
-
-arrival_cursors = Table(
-    "arrival_cursors",
-    METADATA,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, nullable=False),
-    Column("hash", LargeBinary, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("was_sent", Boolean, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("seen_number", BigInteger),
+    Column("seen_hash", LargeBinary),
+    CheckConstraint(f"state IN ({', '.join(repr(str(state)) for state in ExecutionState)})", name="state"),
+    Index(None, "state", "next_at"),
+    Index(None, "destination_chain", "seen_number"),
 )
 
 dead_letter_head = Table(

@@ -95,7 +95,7 @@ def followed(store: Store, message: Message) -> PendingSync:
 
 def router_propagator(world: World, bridge: SimulatedBridge) -> RoutePropagator:
     return RoutePropagator(
-        world.deployment, world.chains, letters=bridge.letters, recovery=bridge.recovery, senders=bridge.relay_senders
+        world.deployment, world.chains, letters=bridge.letters, recovery=bridge.recovery, execution=bridge.execution
     )
 
 

@@ -63,7 +63,9 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     outbox = CountingOutbox(store.outbox)
     store.observations.record(replace(observed_range(position=places[19]), chain_id=BETA))
     finality = ObservedFinality(store.observations, BETA)
-    step = Confirmation(beta, ROUTER_ADDRESS, cast("Outbox", outbox), VirtualClock(), finality).step
+    step = Confirmation(
+        beta, ROUTER_ADDRESS, cast("Outbox", outbox), store.executions, VirtualClock(), finality=finality
+    ).step
     await step()
     assert outbox.confirmations == [20]
     assert [reference.number for reference in store.outbox.unconfirmed(BETA)] == list(range(21, 31))

@@ -59,7 +59,7 @@ def test_what_was_written_is_there_after_opening_again(url: str) -> None:
 
 def test_a_store_of_a_newer_version_is_refused_by_name_and_version(url: str) -> None:
     Database(url, migrations=[lambda _: None] * 7).close()
-    with pytest.raises(StoreVersionError, match=r"is of version 8.*reads up to version 6.*upgrade Waybill"):
+    with pytest.raises(StoreVersionError, match=r"is of version 8.*reads up to version 7.*upgrade Waybill"):
         open_store(url)
 
 

@@ -1,0 +1,170 @@
+"""What was delivered and is not known to be executed is waited for, on every store."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import text
+
+from bridge.ports import Call, Fees
+from bridge.protocol.gmps import Gmp
+from bridge.records import Store
+from bridge.records.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState, executed_message
+from bridge.records.figures import Committed
+from bridge.records.lanes import Lane
+from bridge.records.outbox import Delivered, Delivery, OutboxEntry
+from bridge.records.transactions import SignedVersion, SlotRequest
+from bridge.store.sql import SqlStore
+from bridge.store.sql.database import MIGRATIONS, Database
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+
+LANE = Lane(ALPHA, BETA)
+DELIVERY = Delivery(block(7, "beta"), word("delivery"))
+
+
+def two_gmps(store: Store, *nonces: int) -> list[OutboxEntry]:
+    """A message for each nonce, taken by two GMPs, claimed."""
+    store.observations.record(
+        observed_range(*(message(nonce) for nonce in nonces), gmps=(Gmp.HYPERLANE, Gmp.AXELAR), now=100)
+    )
+    return store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=99, now=100, lease=60)
+
+
+def deliver(store: Store, entry: OutboxEntry, now: float, *, executed: bool) -> None:
+    assert not store.outbox.finish([Delivered(entry.claim_held, DELIVERY, executed)], now)
+
+
+def awaited(store: Store, nonce: int = 1) -> AwaitedExecution:
+    found = store.executions.of_message(message(nonce).id)
+    assert found is not None
+    return found
+
+
+def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_one_did(store: Store) -> None:
+    first, second = two_gmps(store, 1)
+    deliver(store, first, 110, executed=False)
+    one = awaited(store)
+    assert (one.state, one.lane, one.since, one.next_at) == (ExecutionState.WAITING, LANE, 110, 110 + FIRST_LOOK)
+    assert store.executions.due(110 + FIRST_LOOK - 1, 9) == []
+    assert store.executions.due(110 + FIRST_LOOK, 9) == [one]
+    deliver(store, second, 112, executed=True)
+    assert store.executions.due(1000, 9) == []
+    assert store.executions.counts() == {LANE: {ExecutionState.ENDED: 1}}
+    assert not store.executions.save(one.found(ExecutionState.REFUSED, "late", 0), fence=one.fence), "it looked before"
+
+
+def test_deliveries_that_end_together_are_noted_together(store: Store) -> None:
+    entries = two_gmps(store, 1, 2, 3)
+    assert not store.outbox.finish([Delivered(entry.claim_held, DELIVERY, executed=False) for entry in entries], 110)
+    assert len(store.executions.due(1000, 9)) == 3
+    assert store.executions.counts() == {LANE: {ExecutionState.WAITING: 3}}
+
+
+def test_a_message_that_its_only_delivery_executed_is_never_waited_for(store: Store) -> None:
+    (entry, _) = two_gmps(store, 1)
+    deliver(store, entry, 110, executed=True)
+    assert store.executions.of_message(message(1).id) is None
+
+
+def test_another_delivery_that_did_not_execute_it_has_it_looked_at_soon(store: Store) -> None:
+    first, second = two_gmps(store, 1)
+    deliver(store, first, 110, executed=False)
+    one = awaited(store)
+    assert store.executions.save(one.found(ExecutionState.WAITING, "1 of 2", 9_000), fence=one.fence)
+    deliver(store, second, 200, executed=False)
+    again = awaited(store)
+    assert (again.since, again.next_at, again.outcome, again.fence) == (110, 200 + FIRST_LOOK, "1 of 2", one.fence + 1)
+
+
+def test_what_had_ended_is_open_again_when_a_redelivery_did_not_execute_it(store: Store) -> None:
+    first, second = two_gmps(store, 1)
+    deliver(store, first, 110, executed=False)
+    one = awaited(store)
+    seen = replace(one.found(ExecutionState.EXECUTED, "done", 120), was_sent=True, round=2, seen=block(9))
+    assert store.executions.save(seen, fence=one.fence)
+    deliver(store, second, 200, executed=False)
+    again = awaited(store)
+    assert (again.state, again.since, again.seen) == (ExecutionState.WAITING, 200, None)
+    assert (again.was_sent, again.round) == (True, 2), "the ledger knows what its transaction came to"
+
+
+def test_those_that_wait_the_longest_are_looked_at_first(store: Store) -> None:
+    entries = two_gmps(store, 1, 2, 3)
+    by_message = {entry.dispatch.message_id: entry for entry in entries}
+    for nonce, at in ((3, 101), (1, 102), (2, 103)):
+        deliver(store, by_message[message(nonce).id], at, executed=False)
+    found = store.executions.due(1000, 2)
+    assert [one.message_id for one in found] == [message(3).id, message(1).id]
+
+
+def test_whoever_lost_the_lock_writes_nothing(store: Store) -> None:
+    (entry, _) = two_gmps(store, 1)
+    deliver(store, entry, 110, executed=False)
+    one = awaited(store)
+    assert store.executions.save(one.locked(500), fence=one.fence)
+    assert not store.executions.save(one.locked(500), fence=one.fence)
+    held = awaited(store)
+    assert (held.state, held.was_sent, held.next_at) == (ExecutionState.SENT, True, 500)
+
+
+@pytest.mark.parametrize("state", sorted(ExecutionState))
+def test_what_was_seen_ended_in_a_block_that_fell_is_looked_at_again(store: Store, state: ExecutionState) -> None:
+    (entry, _) = two_gmps(store, 1)
+    deliver(store, entry, 110, executed=False)
+    one = awaited(store)
+    assert store.executions.save(replace(one.found(state, "", 9_000), seen=block(7)), fence=one.fence)
+    store.observations.rewind(BETA, block(7), 200)
+    assert awaited(store).next_at == 9_000, "the block stands"
+    store.observations.rewind(BETA, block(6), 210)
+    again = awaited(store)
+    expected = state if state in UNENDED else ExecutionState.WAITING
+    assert (again.state, again.seen, again.next_at, again.fence) == (expected, None, 210, one.fence + 1)
+
+
+def test_what_somebody_found_to_be_executable_is_noted_if_it_was_observed(store: Store) -> None:
+    two_gmps(store, 1)
+    store.executions.note(message(1).id, 300)
+    store.executions.note(message(2).id, 300)
+    assert [one.message_id for one in store.executions.due(300 + FIRST_LOOK, 9)] == [message(1).id]
+
+
+def test_what_has_ended_is_forgotten_with_its_deliveries_and_what_waits_is_not(store: Store) -> None:
+    for entry in two_gmps(store, 1, 2):
+        deliver(store, entry, 110, executed=False)
+    ended = awaited(store, 1)
+    assert store.executions.save(ended.found(ExecutionState.ENDED, "", 0), fence=ended.fence)
+    store.outbox.confirm([entry.event_id for entry in store.outbox.listed()], 120)
+    assert store.outbox.forget(1_000, 99) == 4
+    assert store.executions.of_message(message(1).id) is None
+    assert awaited(store, 2).state is ExecutionState.WAITING
+
+
+def test_what_executions_may_cost_counts_for_their_lane(store: Store) -> None:
+    (entry, _) = two_gmps(store, 1)
+    deliver(store, entry, 110, executed=False)
+    purpose = awaited(store).purpose
+    assert executed_message(purpose) == message(1).id
+    call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
+    (slot,) = store.transactions.reserve(BETA, "0x" + "aa" * 20, [SlotRequest(purpose, call)], first_nonce=0, now=150)
+    assert slot is not None
+    version = SignedVersion(hash=word("v"), raw=b"raw", fees=Fees(7, 1), signed_at=150, is_noop=False)
+    assert store.transactions.sign(slot.slot_id, version, replaces=None)
+    assert store.figures.committed(100) == [Committed(ALPHA, BETA, 700_000)]
+    assert store.figures.committed(150) == []
+
+
+def test_messages_that_an_older_store_delivered_are_looked_at_once(url: str) -> None:
+    with closing(SqlStore(url)) as older:
+        first, _ = two_gmps(older, 1)
+        deliver(older, first, 110, executed=True)
+    database = Database(url)
+    with database.transaction() as connection:
+        connection.execute(text("DROP TABLE executions"))
+        connection.execute(text("CREATE TABLE arrivals (message_id BIGINT)"))
+        connection.execute(text(f"UPDATE schema_version SET version = {len(MIGRATIONS)}"))
+    database.close()
+    with closing(SqlStore(url)) as store:
+        assert [one.message_id for one in store.executions.due(110, 9)] == [message(1).id]
+        deliver(store, store.outbox.listed(limit=1)[0], 120, executed=False)
