@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 import structlog
 from eth_account.signers.local import LocalAccount
@@ -83,25 +84,32 @@ def verify_letters(
 ) -> Verified:
     """Verifies the log, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
 
-    Each delivery that died because its tries were spent must have one, if its message was promised that.
+    Each delivery that died because its tries were spent must have one, if its message was promised that when it died: each death
+    says whether it has a letter. Of those that an earlier version noted, the settings of today say what was promised.
     """
     dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
-    spent = {entry.event_id for entry in dead if _had_to_be_buried(entry, settings)}
+    wanted = {entry.event_id for entry in dead if _had_to_be_buried(entry, settings)}
+    noted = store.outbox.letters()
+    for job in store.retries.dead(_MOST_LETTERS):
+        event_id = spent_id(job.request.message_id, job.request.attempt)
+        if _is_promised(job, store, settings):
+            wanted.add(event_id)
+        if job.letter is not None:
+            noted[event_id] = job.letter
     heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
-    spent |= {event_id for job in store.retries.dead(_MOST_LETTERS) if (event_id := _promised(job, store, settings))}
-    return verify(log, trusted=trusted, heads=heads, buried=sorted(spent))
+    buried = {event_id for event_id in wanted if noted.get(event_id, True)} | {one for one in noted if noted[one]}
+    verified = verify(log, trusted=trusted, heads=heads, buried=sorted(buried))
+    return replace(verified, unpromised=tuple(sorted(wanted - buried)))
 
 
-def _promised(job: RetryJob, store: Store, settings: Settings) -> str | None:
-    """The letter that a message whose retry budget is spent must have, if it was promised one."""
+def _is_promised(job: RetryJob, store: Store, settings: Settings) -> bool:
+    """Whether a message whose retry budget is spent would have a letter now."""
     observed = store.observations.message(job.request.message_id)
-    if observed is None:
-        return None
-    promised = settings.guarantee(observed.message)
-    return spent_id(job.request.message_id, job.request.attempt) if promised.dlq_enabled else None
+    return observed is not None and settings.guarantee(observed.message).dlq_enabled
 
 
 def _had_to_be_buried(entry: OutboxEntry, settings: Settings) -> bool:
+    """Whether a delivery that died would have a letter now."""
     message = decode_envelope(entry.dispatch.envelope).message
     policy = settings.guarantee(message).policy
     return policy.dead_letter and entry.attempts >= (policy.max_attempts or 0)

@@ -210,8 +210,15 @@ def verify(
             finally:
                 store.close()
     problems = [str(violation) for violation in verified.violations]
-    value = {"records": verified.records, "head": verified.head, "violations": problems}
+    value = {
+        "records": verified.records,
+        "head": verified.head,
+        "violations": problems,
+        "unpromised": list(verified.unpromised),
+    }
     text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
+    if verified.unpromised:
+        text += f"\n{len(verified.unpromised)} died before dead letters were switched on for them, and have none"
     result(value, as_json=as_json, render=lambda console: console.print(text, markup=False))
     if problems:
         raise SystemExit(ExitCode.FAILED)

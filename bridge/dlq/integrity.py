@@ -40,6 +40,7 @@ class Verified:
     records: int
     head: bytes  # hash of the last record; note it elsewhere, and a log that was cut off or written anew shows
     violations: tuple[Violation, ...]
+    unpromised: tuple[str, ...] = ()  # what died without a letter when none was promised, and would have one by now
 
 
 def verify(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -63,7 +63,7 @@ class DeadLetterOffice:
         problem = await self._write(self._draft(entry, failure, reason))
         if problem is None:
             _log.error("delivery dead", entry=entry.event_id, reason=reason, error=failure.message)
-            return Dead(claim, failure)
+            return Dead(claim, replace(failure, letter=True))
         self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
         return Retry(claim, failure, self._clock.now() + self._settings.pause)
 

@@ -28,6 +28,9 @@ class Failure:
     code: str  # the type of error, a word for programs
     message: str  # for people
     slip: Slip = ()  # where the message's deliveries were when it failed
+    letter: bool | None = (
+        None  # whether the delivery died of it with a letter, or without; None: it went on, or nobody noted
+    )
 
     def __post_init__(self) -> None:
         """Keeps what strangers' contracts and nodes say from filling the store, and to what every database can keep."""

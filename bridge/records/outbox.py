@@ -405,5 +405,8 @@ class Outbox(Protocol):
     def failures(self, event_id: str) -> list[RecordedFailure]:
         """Every try of an entry that failed, the first first."""
 
+    def letters(self) -> dict[str, bool]:
+        """By event id: whether a delivery that is dead has a letter, as its death noted; what noted nothing is left out."""
+
     def counts(self) -> list[QueueCount]:
         """How full the outbox is."""

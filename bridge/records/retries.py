@@ -60,6 +60,9 @@ class RetryJob:
     tries: int = 0  # that were put off
     outcome: str | None = None  # for people: why it was put off, or how it ended
     held_by: RetryBudget | None = None  # what it was put off for, if that was a budget
+    letter: bool | None = (
+        None  # of one that is DEAD: whether it has a letter; None: an earlier version did not note that
+    )
     gmps: frozenset[Gmp] = frozenset()  # chosen for it
     transaction_hash: bytes | None = None
     finished_at: float | None = None
@@ -84,6 +87,10 @@ class RetryJob:
             raise ValueError(f"a retry that is {self.state} is not opened again")
         return replace(self._became(RetryState.OPEN), outcome=why, available_at=now, tries=0, finished_at=None)
 
+    def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
+        """DEAD, with a letter about that or without one."""
+        return replace(self.ended(RetryState.DEAD, outcome, now), letter=letter)
+
     def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
         """SENT, UNNEEDED or IMPOSSIBLE, for good, or DEAD."""
         return replace(self._became(state), outcome=outcome, finished_at=now, transaction_hash=transaction_hash)
@@ -91,7 +98,7 @@ class RetryJob:
     def _became(self, state: RetryState) -> RetryJob:
         if (self.state, state) not in _TRANSITIONS:
             raise ValueError(f"a retry that is {self.state} can't become {state}")
-        return replace(self, state=state, held_by=None)
+        return replace(self, state=state, held_by=None, letter=None)
 
 
 def spent_id(message_id: bytes, attempt: int) -> str:

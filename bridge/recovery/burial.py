@@ -49,6 +49,10 @@ class Burial:
         """Whether an operator has decided that this one attempt is made whatever its message has cost."""
         return self._office.is_let_through(spent_id(job.request.message_id, job.request.attempt))
 
+    def promises_letter(self, message: Message) -> bool:
+        """Whether a message that ends now has a dead letter."""
+        return guarantee_of(message, self._policies, self._guarantees).policy.dead_letter
+
     async def bury(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:
         """Ends a message for whose retry its budget has no room; says why it can't end yet, else None.
 
@@ -70,7 +74,7 @@ class Burial:
         )
         if alive:
             return f"{' and '.join(dict.fromkeys(alive))} still tries to deliver it"
-        if policy.dead_letter:
+        if self.promises_letter(message):
             failure = Failure(at=now, kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
             problem = await self._office.bury_message(job, message, failure)
             if problem is not None:

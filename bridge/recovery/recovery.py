@@ -233,7 +233,8 @@ class Recovery:
         else:
             waits = await self._burial.bury(job, error.message, str(error), now)
             if waits is None:
-                self._end(job, RetryState.DEAD, str(error))
+                letter = self._burial.promises_letter(error.message)
+                self._retries.save(job.died(str(error), now, letter=letter), expected=job.state)
             else:
                 self._put_off(job, f"{error}; {waits}", budget)
 

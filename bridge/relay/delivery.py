@@ -354,7 +354,7 @@ class Deliveries:
         if becomes_dead_letter(policy, reason):
             return await self._dead_letters.bury(entry, claim, failure, reason.value)
         log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
-        return Dead(claim, failure)
+        return Dead(claim, replace(failure, letter=False))
 
     async def _chain_time(self) -> float:
         """The destination's, which decides what has expired: this machine's clock may be off. As long as it is silent, nothing has."""

@@ -153,6 +153,14 @@ class MemoryOutbox:
     def failures(self, event_id: str) -> list[RecordedFailure]:
         return list(self._failures[event_id])
 
+    def letters(self) -> dict[str, bool]:
+        last = {key: self._failures[key][-1] for key in self._failures if self._failures[key]}
+        return {
+            key: recorded.failure.letter
+            for key, recorded in last.items()
+            if recorded.failure.letter is not None and self._entries[key].state is OutboxState.DEAD
+        }
+
     def counts(self) -> list[QueueCount]:
         groups = defaultdict(list)
         for entry in self._entries.values():

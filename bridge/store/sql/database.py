@@ -107,6 +107,13 @@ def _await_executions(connection: Connection) -> None:
     connection.execute(insert(executions).from_select(names, grouped))
 
 
+def _note_letters(connection: Connection) -> None:
+    found = inspect(connection)
+    for table in ("outbox_failures", retry_jobs.name):
+        if found.has_table(table) and "letter" not in {column["name"] for column in found.get_columns(table)}:
+            connection.execute(text(f"ALTER TABLE {table} ADD COLUMN letter BOOLEAN"))
+
+
 MIGRATIONS: Final[Sequence[Migration]] = (
     _index_the_order,
     _let_purposes_share_slots,
@@ -114,6 +121,7 @@ MIGRATIONS: Final[Sequence[Migration]] = (
     _let_retries_die,
     _index_what_is_new,
     _await_executions,
+    _note_letters,
 )
 """What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
 

@@ -231,6 +231,17 @@ class SqlOutbox:
         with self._database.reading() as connection:
             return [rows.failure_from(row) for row in connection.execute(query).mappings()]
 
+    def letters(self) -> dict[str, bool]:
+        noted = outbox_failures.c.letter.is_not(None) & (outbox.c.state == OutboxState.DEAD)
+        query = (
+            select(outbox_failures.c.event_id, outbox_failures.c.letter)
+            .join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
+            .where(noted)
+            .order_by(outbox_failures.c.number)  # one that was opened again may have died more than once
+        )
+        with self._database.reading() as connection:
+            return {event_id: letter for event_id, letter in connection.execute(query)}  # noqa: C416
+
     def counts(self) -> list[QueueCount]:
         key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)
         query = (

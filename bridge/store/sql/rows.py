@@ -202,6 +202,7 @@ def failure_row(event_id: str, recorded: RecordedFailure) -> dict[str, Any]:
         "code": failure.code,
         "message": failure.message,
         "slip": slip_text(failure.slip),
+        "letter": failure.letter,
     }
 
 
@@ -213,6 +214,7 @@ def failure_from(row: RowMapping) -> RecordedFailure:
         code=row["code"],
         message=row["message"],
         slip=slip_from(row["slip"]),
+        letter=row["letter"],
     )
     return RecordedFailure(row["number"], row["worker"], failure)
 
@@ -315,6 +317,7 @@ def job_row(job: RetryJob) -> dict[str, Any]:
         "tries": job.tries,
         "outcome": job.outcome,
         "held_by": job.held_by,
+        "letter": job.letter,
         "gmps": bits_from_gmps(job.gmps),
         "transaction_hash": job.transaction_hash,
         "finished_at": job.finished_at,
@@ -335,6 +338,7 @@ def job_from(row: RowMapping) -> RetryJob:
         tries=row["tries"],
         outcome=row["outcome"],
         held_by=RetryBudget(row["held_by"]) if row["held_by"] else None,
+        letter=row["letter"],
         gmps=gmps_from_bits(row["gmps"]),
         transaction_hash=row["transaction_hash"],
         finished_at=row["finished_at"],

@@ -169,6 +169,7 @@ outbox_failures = Table(
     Column("code", String, nullable=False),
     Column("message", Text, nullable=False),
     Column("slip", Text),  # JSON; none: of an interruption, or noted by an earlier version
+    Column("letter", Boolean),  # of the failure that a delivery died of: whether it has a letter
     Index(None, "failed_at"),
 )
 
@@ -255,6 +256,7 @@ retry_jobs = Table(
     Column("tries", Integer, nullable=False),
     Column("outcome", Text),
     Column("held_by", String),  # the budget that has no room for it
+    Column("letter", Boolean),  # of one that is DEAD: whether it has a letter
     Column("gmps", Integer, nullable=False),
     Column("transaction_hash", LargeBinary),
     Column("finished_at", Double),
