@@ -54,10 +54,12 @@ def _is_sharp(before: RowMapping, read: BlockRange) -> bool:
     return is_head and (is_next or read.block_time - before["block_time"] <= _SHARP_WITHIN)
 
 
-def executions_of(connection: Connection, ids: Iterable[bytes]) -> list[tuple[int, int]]:
-    """The chains and blocks in which messages were executed."""
-    chosen = select(_event.chain_id, _event.block_number).where(_event.message_id.in_(ids), _IS_EXECUTION)
-    return [(row.chain_id, row.block_number) for row in connection.execute(chosen.distinct())]
+def noted_of(connection: Connection, ids: Iterable[bytes]) -> list[tuple[int, int]]:
+    """The chains and blocks in which messages were executed, and of which something is noted: nothing is of a backfill's."""
+    same = (_noted.chain_id == _event.chain_id) & (_noted.block_number == _event.block_number)
+    chosen = select(_noted.chain_id, _noted.block_number).join(tables.events, same)
+    of_these = chosen.where(_event.message_id.in_(ids), _IS_EXECUTION).distinct()
+    return [(row.chain_id, row.block_number) for row in connection.execute(of_these)]
 
 
 def forget_final(connection: Connection, blocks: Iterable[tuple[int, int]]) -> None:

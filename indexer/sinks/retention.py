@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, Select, bindparam, case, delete, exis
 
 from bridge.protocol.status import Status
 from indexer.sinks import tables
-from indexer.sinks.finality import executions_of, forget_final
+from indexer.sinks.finality import forget_final, noted_of
 
 _AT_ONCE: Final = 500  # messages in one transaction
 
@@ -37,10 +37,10 @@ def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
         with engine.begin() as connection:
             rows = [dict(row) for row in connection.execute(_ended(before, kept).limit(_AT_ONCE)).mappings()]
             ids = [row["message_id"] for row in rows]
-            executions = executions_of(connection, ids)
+            noted = noted_of(connection, ids)
             for table in (tables.events, tables.messages, tables.receipts):
                 connection.execute(delete(table).where(table.c.message_id.in_(ids)))
-            forget_final(connection, executions)
+            forget_final(connection, noted)
             tally(connection, rows, 1)
         gone += len(ids)
         if len(ids) < _AT_ONCE:
