@@ -62,6 +62,7 @@ async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Setting
         letters=bridge.undertaking.letters,
         accounts=bridge.accounts,
         commits=lambda: bridge.relay.commits,
+        undercuts=lambda: bridge.relay.undercuts,
         index=partial(index_if_any, workspace),
     )
     letters = bridge.undertaking.letters

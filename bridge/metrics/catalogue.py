@@ -119,6 +119,14 @@ METRICS: Final = (
         "Commits of ends of deliveries by this process since it started: success or failure.",
     ),
     Metric(
+        "waybill_undercut_messages_total",
+        _COUNTER,
+        ("asset_class",),
+        "Which classes of assets are messages routed below?",
+        "Messages observed by this process since it started whose TTL is shorter than the `min_ttl` of their class; absent "
+        "without classes. The log names each.",
+    ),
+    Metric(
         "waybill_dedup_messages",
         _GAUGE,
         (),

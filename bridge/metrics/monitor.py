@@ -55,6 +55,7 @@ class Monitor:
         letters: DeadLetterLog,
         accounts: Collection[str] = (),
         commits: Callable[[], Mapping[int, Mapping[str, int]]] = dict,
+        undercuts: Callable[[], Mapping[str, int]] = dict,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
     ) -> None:
         """Watches one network.
@@ -68,6 +69,7 @@ class Monitor:
             letters: the log of dead letters, which may be in another database.
             accounts: whose balances are read, beside those of accounts that have sent before.
             commits: how many commits this process made towards each destination, by its id and by result.
+            undercuts: how many messages this process observed that live shorter than their class of assets demands, by class.
             index: opens the index's figures, or None while there is no index.
         """
         self._deployment = deployment
@@ -78,6 +80,7 @@ class Monitor:
         self._letters = letters
         self._accounts = frozenset(accounts)
         self._commits = commits
+        self._undercuts = undercuts
         self._index = index
         self._lock = asyncio.Lock()
         self._last: tuple[float, bytes] | None = None
@@ -101,6 +104,8 @@ class Monitor:
             for result in ("success", "failure"):
                 count = results.get(result, 0)
                 samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
+        for asset_class, count in self._undercuts().items():
+            samples.add("waybill_undercut_messages_total", count, asset_class=asset_class)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from bridge.policies.asset_classes import AssetClass, undercut
 from bridge.ports import Adapter, Block, Chain, Clock, Log
 from bridge.protocol.deployment import FinalityTag
-from bridge.protocol.message import Message, decode_envelope
+from bridge.protocol.message import decode_envelope
 from bridge.records.errors import CursorMovedError
 from bridge.records.observations import (
     BlockRef,
@@ -26,6 +25,7 @@ from bridge.records.outbox import event_id_of
 from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
 from bridge.relay.reading import ROUTER_TOPICS, Findings, contradiction, interpret
+from bridge.relay.undercuts import Undercuts
 from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class Observer:
         block_range: int,
         capacity: SeenCapacity,
         completeness: Completeness,
-        asset_classes: Sequence[AssetClass] = (),
+        undercuts: Undercuts,
         found: Callable[[int], None],
     ) -> None:
         """Looks for the messages of one router.
@@ -65,7 +65,7 @@ class Observer:
             block_range: most blocks to read at once.
             capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
             completeness: says when something was left out, so that the chain is read again.
-            asset_classes: whose minimum TTL messages are to keep; those that do not are reported.
+            undercuts: is shown every new message.
             found: is told the destination of every new outbox entry.
         """
         self._chain = chain
@@ -79,7 +79,7 @@ class Observer:
         self._block_range = block_range
         self._capacity = capacity
         self._completeness = completeness
-        self._asset_classes = asset_classes
+        self.undercuts = undercuts
         self._found = found
         self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
         self._addresses = sorted({router, *(a for _, watch in self._adapters for a in watch.addresses)})
@@ -280,20 +280,9 @@ class Observer:
         for message in {
             one.dispatch.message_id: decode_envelope(one.dispatch.envelope).message for one in fresh
         }.values():
-            self._report_undercut(message)
+            self.undercuts.look_at(message)
         for destination in {numbered.dispatch.destination_chain for numbered in fresh}:
             self._found(destination)
-
-    def _report_undercut(self, message: Message) -> None:
-        demanded = undercut(message, self._asset_classes)
-        if demanded is not None:
-            _log.warning(
-                "message lives shorter than its class of assets demands",
-                message=f"0x{message.id.hex()}",
-                asset_class=demanded.name,
-                ttl=message.ttl,
-                least=demanded.min_ttl,
-            )
 
 
 def _event_id(numbered: NumberedDispatch) -> str:

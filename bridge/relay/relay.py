@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -24,6 +25,7 @@ from bridge.relay.health import GmpHealth
 from bridge.relay.observer import Observer
 from bridge.relay.settings import RelaySettings
 from bridge.relay.spending import SpendBudget
+from bridge.relay.undercuts import Undercuts
 from bridge.sending import Sending
 from bridge.supervision import insist, keep_doing
 
@@ -115,7 +117,7 @@ class Relay:
             finality=deployed.finality,
             block_range=self._settings.block_range,
             capacity=self._capacity,
-            asset_classes=self._settings.asset_classes,
+            undercuts=Undercuts(self._settings.asset_classes),
             completeness=completeness,
             found=self._wake,
         )
@@ -134,6 +136,14 @@ class Relay:
     def commits(self) -> dict[int, Mapping[str, int]]:
         """How many commits each destination's worker made, by result."""
         return {chain_id: deliveries.commits for chain_id, deliveries in self.deliveries.items()}
+
+    @property
+    def undercuts(self) -> Mapping[str, int]:
+        """How many messages were observed that live shorter than their class of assets demands, by class."""
+        counts: Counter[str] = Counter()
+        for observer in self.observers.values():
+            counts.update(observer.undercuts.counts)
+        return counts
 
     async def run(self) -> None:
         """Works until it is cancelled; then gives back what it holds.

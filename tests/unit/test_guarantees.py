@@ -333,9 +333,10 @@ async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its
     members = frozenset({(ALPHA, to_bytes32(DAPP.address))})
     relaying = RelaySettings(asset_classes=(AssetClass(name="regulatory", min_ttl=600, members=members),))
     with capture_logs() as logs:
-        async with running(SimulatedBridge(world, store, relaying=relaying)):
+        async with running(SimulatedBridge(world, store, relaying=relaying)) as bridge:
             short, long = world.send(ALPHA, BETA, gmps=GMPS[:2], ttl=599), world.send(ALPHA, BETA, ttl=600)
             await until(lambda: all(one.created and world.executions(one.message) == 1 for one in (short, long)))
     told = [(one["message"], one["asset_class"], one["ttl"], one["least"]) for one in logs if "asset_class" in one]
     assert told == [(f"0x{short.message.id.hex()}", "regulatory", 599, 600)]
+    assert bridge.relay.undercuts == {"regulatory": 1}
     await world.stop()

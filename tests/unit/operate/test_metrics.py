@@ -182,6 +182,7 @@ def monitor(store: Store, chains: dict[int, EvmChain], home: Path, letters: Dead
         letters=letters or letters_of(store),
         accounts=[ACCOUNT],
         commits=lambda: {BETA: {"success": 3}},
+        undercuts=lambda: {"regulatory": 4},
         index=Index,
     )
 
@@ -229,6 +230,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert 4 < value(found, "waybill_chain_head_age_seconds", chain="alpha") < 40
     assert value(found, "waybill_index_lag_seconds", chain="alpha") == 30
     assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
+    assert value(found, "waybill_undercut_messages_total", asset_class="regulatory") == 4
     assert value(found, "waybill_messages", status="STALLED") == 2
 
 

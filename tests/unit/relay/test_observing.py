@@ -18,6 +18,7 @@ from bridge.relay import RelaySettings
 from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
 from bridge.relay.observer import Observer
+from bridge.relay.undercuts import Undercuts
 from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.contracts import GMPS, ROUTER_ADDRESS
@@ -66,6 +67,7 @@ class Observed:
             confirmations=CONFIRMATIONS,
             finality=finality,
             block_range=block_range,
+            undercuts=Undercuts(()),
             capacity=SeenCapacity(self.store.outbox, self.capacity, self.world.clock),
             completeness=Completeness(
                 chain or self.chain, ROUTER_ADDRESS, [BETA], self.store.observations, self.world.clock, every=60
