@@ -131,7 +131,8 @@ METRICS: Final = (
         _GAUGE,
         (),
         "How full is the store?",
-        "Different messages that it tells from new ones: all that have a delivery which is not forgotten yet.",
+        "Different messages that it tells from new ones: all that have a delivery which is not forgotten yet. Counted once a "
+        "minute at most.",
     ),
     Metric(
         "waybill_dedup_capacity_messages",

@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from bridge.chains import EvmChain
+from bridge.metrics.rarely import Rarely
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.ports import Block, Clock, TransientError
@@ -81,6 +82,7 @@ class Monitor:
         self._accounts = frozenset(accounts)
         self._commits = commits
         self._undercuts = undercuts
+        self._seen = Rarely(store.outbox.seen, clock)
         self._index = index
         self._lock = asyncio.Lock()
         self._last: tuple[float, bytes] | None = None
@@ -139,7 +141,7 @@ class Monitor:
             return None
 
     def _add_stored(self, samples: Samples) -> Mapping[int, frozenset[str]]:
-        return add_stored(samples, self._store, self._deployment, self._settings, self._clock.now())
+        return add_stored(samples, self._store, self._deployment, self._settings, self._clock.now(), seen=self._seen)
 
     def _add_letters(self, samples: Samples) -> None:
         add_letters(samples, self._letters, self._deployment)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from bridge.metrics.rarely import Rarely
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.records import Store
@@ -38,7 +39,7 @@ class _Names:
 
 
 def add_stored(
-    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float
+    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float, *, seen: Rarely
 ) -> Mapping[int, frozenset[str]]:
     """Adds all that the store says; returns the accounts that have sent on each chain, by its id.
 
@@ -48,10 +49,11 @@ def add_stored(
         deployment: the network.
         settings: the relayer's.
         now: Unix seconds.
+        seen: how many messages the store tells from new ones.
     """
     names, figures = _Names(deployment), store.figures
     _add_outbox(samples, names, store.outbox.counts(), now)
-    samples.add("waybill_dedup_messages", store.outbox.seen())
+    samples.add("waybill_dedup_messages", seen.value())
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
     slots = figures.slots()

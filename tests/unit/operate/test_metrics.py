@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.chains import EvmChain
 from bridge.dlq.signing import KeySealer
 from bridge.metrics import METRICS, MetricType, Monitor, Samples
-from bridge.ports import Call, Fees
+from bridge.metrics.rarely import LEAST
+from bridge.ports import Call, Clock, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.message import Kind
@@ -33,7 +34,7 @@ from bridge.store import open_dead_letters, open_store
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
 from tests.unit.cli.network import write_network
-from tests.unit.dlq_world import SEALER, entered, happened
+from tests.unit.dlq_world import SEALER, StillClock, entered, happened
 from tests.unit.rpc_server import Answer, RpcServer
 
 SEAL = KeySealer(SEALER)
@@ -169,7 +170,14 @@ def letters_of(store: Store) -> MemoryDeadLetterLog:
     return log
 
 
-def monitor(store: Store, chains: dict[int, EvmChain], home: Path, letters: DeadLetterLog | None = None) -> Monitor:
+def monitor(
+    store: Store,
+    chains: dict[int, EvmChain],
+    home: Path,
+    letters: DeadLetterLog | None = None,
+    *,
+    clock: Clock | None = None,
+) -> Monitor:
     settings = Settings.load(
         paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
     )
@@ -177,7 +185,7 @@ def monitor(store: Store, chains: dict[int, EvmChain], home: Path, letters: Dead
         write_network(home),
         chains,
         store,
-        SystemClock(),
+        clock or SystemClock(),
         settings,
         letters=letters or letters_of(store),
         accounts=[ACCOUNT],
@@ -232,6 +240,25 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
     assert value(found, "waybill_undercut_messages_total", asset_class="regulatory") == 4
     assert value(found, "waybill_messages", status="STALLED") == 2
+
+
+async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(
+    chains: dict[int, EvmChain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, clock, counts = open_store("memory"), StillClock(time.time()), list[float]()
+    fill(store)
+    seen = store.outbox.seen
+
+    def counted() -> int:
+        counts.append(clock.now())
+        return seen()
+
+    monkeypatch.setattr(store.outbox, "seen", counted)
+    watching = monitor(store, chains, tmp_path, clock=clock)
+    for passed, times in ((0, 1), (LEAST - 1, 1), (1, 2), (LEAST, 3), (-10, 4)):
+        clock.time += passed
+        assert f"waybill_dedup_messages {float(seen())}".encode() in (await watching.samples()).exposition()
+        assert len(counts) == times
 
 
 async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
