@@ -105,7 +105,7 @@ def _literal(value: bytes) -> str:
 def write_table(
     name: str, files: Sequence[str], folder: Place, target: Place, spark: SparkSession | None = None
 ) -> list[dict[str, Any]]:
-    """Writes one of `TABLES` to new files: one per bucket of messages, or a single one of a lake that was not compacted.
+    """Writes one of `TABLES` to new files: one per bucket of messages, or a single one of a lake that is small or not compacted.
 
     Args:
         name: of the table.
@@ -122,7 +122,7 @@ def write_table(
     }
     tasks: list[tuple[int | None, list[str]]] = [(bucket, paths) for bucket, paths in of_bucket.items() if paths]
     if spark is None:
-        if tasks and _is_loose(files, folder):
+        if tasks and _fits_in_one(files, folder):
             tasks = [(None, list(files))]
         return [_write(name, bucket, paths, folder, target) for bucket, paths in tasks]
     distributed = spark.sparkContext.parallelize(tasks, max(1, len(tasks)))
@@ -186,10 +186,10 @@ def _slices(files: Sequence[str], folder: Place) -> int:
     return 1 if loose > ordered else -(-(ordered + loose // BUCKETS) // _EVENTS_IN_A_SLICE)
 
 
-def _is_loose(files: Sequence[str], folder: Place) -> bool:
-    """Whether most events are in files of all buckets, each of which would be read for each bucket."""
+def _fits_in_one(files: Sequence[str], folder: Place) -> bool:
+    """Whether there are no more events than one slice has, or most are in files of all buckets, which each bucket would read."""
     ordered, loose = _rows(files, folder)
-    return loose > ordered
+    return loose > ordered or ordered + loose <= _EVENTS_IN_A_SLICE
 
 
 def _rows(files: Sequence[str], folder: Place) -> tuple[int, int]:

@@ -80,8 +80,9 @@ def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, w
     world.beta.let_pass(100)
     world.index_once(spark)
     events = frame(spark, world, tables.events, schemas.EVENTS)
-    messages = lifecycle.messages(events).cache()
-    receipts = lifecycle.receipts(events).cache()
+    # Made once: Spark would plan all of it again for each of the queries below, for longer than they take.
+    messages = spark.createDataFrame(lifecycle.messages(events).toArrow())
+    receipts = spark.createDataFrame(lifecycle.receipts(events).toArrow())
     chains = spark.createDataFrame(
         [(chain.chain_id, chain.time(), 0) for chain in (world.alpha, world.beta)],
         "chain_id bigint, block_time bigint, final_block bigint",

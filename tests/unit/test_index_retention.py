@@ -26,6 +26,7 @@ from indexer.reading import IndexReader
 from indexer.settings import IndexFolder, IndexSettings
 from indexer.sinks import compaction, tables
 from indexer.sinks.compaction import BUCKETS, bucket_of, slices_of
+from indexer.sinks.derived import files_of_table
 from indexer.sinks.history import History
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.parquet import write_files
@@ -200,6 +201,13 @@ def test_lifecycles_made_a_slice_of_ids_at_a_time_are_those_of_the_store(
     table = pa.concat_tables(pq.read_table(world.folder / "made" / file["path"]) for file in written)
     assert sorted(tuple(row.values()) for row in table.to_pylist()) == contents(world.store)["messages"]
     assert len(asked) > len(written) > 1
+
+
+def test_a_small_lake_has_one_file_of_each_table_though_it_was_compacted(world: World) -> None:
+    world.lake.compact()
+    assert len(world.lake.files()) > 1
+    write_tables(world.store.engine, world.lake)
+    assert [len(files_of_table(world.lake.place / name)) for name in bucketed.TABLES] == [1] * len(bucketed.TABLES)
 
 
 def test_slices_hold_every_id_once() -> None:
