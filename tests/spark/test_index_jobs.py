@@ -15,8 +15,10 @@ from bridge.protocol.status import Status
 from indexer import schemas
 from indexer.errors import FinalityViolatedError, IndexerError
 from indexer.jobs.index import check_chains
+from indexer.jobs.let_go import let_go
 from indexer.jobs.reconcile import messages_of_lake
 from indexer.jobs.repair import find_violation, repair
+from indexer.jobs.report import make_report
 from indexer.jobs.tables import write_tables
 from indexer.settings import SourceLimits, StallPolicy
 from indexer.sinks import tables
@@ -32,6 +34,9 @@ from indexer.transforms import divergence, duplicates, lifecycle, quarantine, st
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
 from tests.unit.index_world import executed, lane_pause_set, policy_set, received, retried, routed, unfunded
+
+ENDED = 3
+"""Of the six messages of a story."""
 
 
 def frame(spark: SparkSession, world: World, table: Any, schema: Any) -> DataFrame:
@@ -239,9 +244,11 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     assert world.contents() == before
 
 
-def test_events_that_become_final_go_to_the_lake_while_the_stream_runs(spark: SparkSession, world: World) -> None:
+def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_the_store_once_tables_have_it(
+    spark: SparkSession, world: World
+) -> None:
     sent = world.tell_a_story()
-    with world.indexing(spark, lake_interval=0.01):
+    with world.indexing(spark, lake_interval=0.01, maintenance_interval=0.01, keep_ended=0), world.reader() as reader:
         world.until(world.equals_chains, "the index has caught up")
         for chain in (world.alpha, world.beta):
             chain.mine(100)
@@ -250,6 +257,8 @@ def test_events_that_become_final_go_to_the_lake_while_the_stream_runs(spark: Sp
             lambda: all((lake.last_block(chain.chain_id) or 0) > 20 for chain in (world.alpha, world.beta)),
             "final blocks are in the lake",
         )
+        world.until(lambda: reader.let_go() == ENDED, "the store has let go of what ended", seconds=60)
+        assert make_report(reader, gone=let_go(reader, lake.place)).messages == len(sent)
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 
