@@ -57,6 +57,7 @@ def create_app(backend: Backend, *, token: SecretStr | None, version: str) -> Fa
     )
     app.include_router(_probes(backend))
     app.include_router(_readings(backend), prefix="/v1", responses=_FAILURES)
+    app.include_router(_letters(backend), prefix="/v1", responses=_FAILURES)
     app.include_router(_changes(backend), prefix="/v1", responses=_FAILURES, dependencies=[Depends(_permission(token))])
     app.add_exception_handler(BackendError, _explain)
     app.add_exception_handler(RequestValidationError, _explain_request)
@@ -124,6 +125,16 @@ def _readings(backend: Backend) -> APIRouter:
     async def delivery(event_id: str) -> Json:
         return await backend.delivery(event_id)
 
+    @routes.get("/lanes", summary="Lanes that are held", response_model=list[models.LaneHeld])
+    async def lanes() -> list[Json]:
+        return await backend.lanes()
+
+    return routes
+
+
+def _letters(backend: Backend) -> APIRouter:
+    routes = APIRouter(tags=["reading"])
+
     @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
     async def letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
         return await backend.letters(status, limit)
@@ -135,10 +146,6 @@ def _readings(backend: Backend) -> APIRouter:
     )
     async def letter(event_id: str) -> Json:
         return await backend.letter(event_id)
-
-    @routes.get("/lanes", summary="Lanes that are held", response_model=list[models.LaneHeld])
-    async def lanes() -> list[Json]:
-        return await backend.lanes()
 
     return routes
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import stamina
 import structlog
 
 from bridge.chains.answers import RpcError, revert_data
-from bridge.chains.policy import CHANGING, EndpointPolicy, Pace
+from bridge.chains.endpoint import Endpoint, EndpointError, EndpointState, WrongChainIdError
+from bridge.chains.policy import CHANGING, EndpointPolicy
 from bridge.chains.position import Position
-from bridge.chains.transport import Connect, Exchange, NoAnswerError, over_http, without_secrets
-from bridge.ports import TerminalError, TransientError
+from bridge.chains.transport import Connect, over_http
+from bridge.ports import TransientError
 from bridge.protocol.node_errors import ANOTHER_NODE
 
 _log = structlog.get_logger(__name__)
@@ -29,108 +29,12 @@ REST_SECONDS = 5.0
 _FIRST_PAUSE = 0.1  # seconds between the first two tries of a request; the next pauses are stamina's
 
 
-class WrongChainIdError(TerminalError):
-    """Behind a URL is another chain than the one that the deployment names."""
-
-    def __init__(self, url: str, expected: int, found: int) -> None:
-        super().__init__(
-            f"{url} is chain {found}, but chain {expected} is expected there; correct rpcUrls in the deployments file"
-        )
-        self.url = url
-        self.expected = expected
-        self.found = found
-
-
-class _EndpointError(Exception):
-    """An endpoint gave no usable answer."""
-
-
 class _UnusableError(Exception):
     """An endpoint was put aside; the text says which, and why."""
 
 
 class _NobodyAnsweredError(TransientError):
     """No endpoint gave a usable answer; asking again in a moment may help."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointState:
-    """How one endpoint does.
-
-    Attributes:
-        name: its URL without what may be secret.
-        is_up: whether it is asked; after a failure it rests for a while.
-        requests: how many this process made, by result.
-    """
-
-    name: str
-    is_up: bool
-    requests: Mapping[str, int]
-
-
-class Endpoint:
-    """One URL, and what is known of whoever answers behind it."""
-
-    def __init__(self, url: str, chain_id: int, policy: EndpointPolicy, exchange: Exchange) -> None:
-        self.url = url
-        self.name = without_secrets(url)  # for texts
-        self.requests: Counter[str] = Counter()  # by result: answered, refused, failed
-        self.rests_until = 0.0  # on the event loop's clock; 0 while it answers
-        self._chain_id = chain_id
-        self._verified = False
-        self._pace = Pace(policy.requests_per_second)
-        self._exchange = exchange
-
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._exchange.close()
-
-    async def ask(self, method: str, params: Sequence[Any]) -> Any:
-        """The result of a request.
-
-        Raises:
-            RpcError: the node answered with an error.
-            WrongChainIdError: the URL leads to another chain.
-            _EndpointError: no answer, or none that can be understood.
-        """
-        if not self._verified:
-            await self.verify()
-        return await self._post(method, params)
-
-    async def verify(self) -> None:
-        """Asks for the chain's id, after every failure anew: another node may stand behind the URL by now."""
-        answer = await self._post("eth_chainId", [])
-        try:
-            found = int(answer, 16)
-        except (TypeError, ValueError):
-            raise _EndpointError(f"eth_chainId answered {answer!r}") from None
-        if found != self._chain_id:
-            raise WrongChainIdError(self.name, self._chain_id, found)
-        self._verified = True
-
-    async def _post(self, method: str, params: Sequence[Any]) -> Any:
-        wait = self._pace.wait_from(asyncio.get_running_loop().time())
-        if wait:
-            await asyncio.sleep(wait)
-        try:
-            result = await self._make(method, params)
-        except (RpcError, _EndpointError) as error:
-            self.requests["refused" if isinstance(error, RpcError) else "failed"] += 1
-            raise
-        self.requests["answered"] += 1
-        return result
-
-    async def _make(self, method: str, params: Sequence[Any]) -> Any:
-        try:
-            answer = await self._exchange.ask(method, params)
-        except NoAnswerError as error:
-            self._verified = False
-            raise _EndpointError(str(error)) from error
-        if "result" not in answer and "error" not in answer:
-            raise _EndpointError(f"{method} answered neither a result nor an error")
-        if answer.get("error") is not None:
-            raise RpcError.from_json(method, answer["error"])
-        return answer.get("result")
 
 
 class Endpoints:
@@ -279,7 +183,7 @@ class Endpoints:
             if error.meaning not in ANOTHER_NODE:
                 return error
             return TransientError(self._put_aside(endpoint, error))
-        except (_EndpointError, WrongChainIdError) as error:
+        except (EndpointError, WrongChainIdError) as error:
             return TransientError(self._put_aside(endpoint, error))
 
     async def _look_behind_each(self) -> None:
@@ -287,7 +191,7 @@ class Endpoints:
         for endpoint in self._endpoints:
             try:
                 await endpoint.verify()
-            except (_EndpointError, RpcError) as error:
+            except (EndpointError, RpcError) as error:
                 reasons.append(self._put_aside(endpoint, error))
         if len(reasons) == len(self._endpoints):
             raise self._nobody(reasons)
@@ -347,7 +251,7 @@ class Endpoints:
         try:
             await self._must_know_our_block(endpoint)
             result = await endpoint.ask(method, params)
-        except (_EndpointError, WrongChainIdError) as error:
+        except (EndpointError, WrongChainIdError) as error:
             raise _UnusableError(self._put_aside(endpoint, error)) from error
         except RpcError as error:
             if error.meaning not in ANOTHER_NODE:
@@ -368,7 +272,7 @@ class Endpoints:
                 continue  # others were told of a newer block meanwhile
             objection = self._position.objection_to(block)
             if objection is not None:
-                raise _EndpointError(objection)
+                raise EndpointError(objection)
             return
 
     def _in_order(self) -> list[Endpoint]:

@@ -11,7 +11,8 @@ from eth_utils import keccak
 
 from bridge.chains.answers import RpcError, revert_data
 from bridge.chains.decoding import decode, to_base_fee, to_block, to_bytes, to_int, to_logs, to_receipt
-from bridge.chains.endpoints import Endpoints, EndpointState
+from bridge.chains.endpoint import EndpointState
+from bridge.chains.endpoints import Endpoints
 from bridge.chains.policy import EndpointPolicy
 from bridge.ports import (
     Block,

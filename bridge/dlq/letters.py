@@ -9,6 +9,7 @@ from typing import Any, Final
 from bridge.policies import Spent
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.protocol.retry_requests import RetryRequest
 from bridge.records.dead_letters import Draft, LogRecord, RecordKind
 from bridge.records.failures import Failure, RecordedFailure
 from bridge.records.outbox import OutboxEntry
@@ -100,12 +101,7 @@ def spending(
         "reason": reason,
         "originalMessage": f"0x{message.encode().hex()}",
         "failureHistory": [_failure(one) for one in failures],
-        "routingSlip": {
-            "causeChain": request.cause_chain,
-            "causeBlock": request.cause_block,
-            "causeBlockHash": f"0x{request.cause_hash.hex()}",
-            "deliveries": [line.value() for line in slip_of(deliveries)],
-        },
+        "routingSlip": _slip_of_retry(request, deliveries),
         "headers": {
             **_failure_headers(last, reason),
             "waybill-source-topic": f"{message.source_chain}/{_router(message.encode())}",
@@ -199,6 +195,16 @@ def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[st
             }
             for one in siblings
         ],
+    }
+
+
+def _slip_of_retry(request: RetryRequest, deliveries: Sequence[OutboxEntry]) -> dict[str, Any]:
+    """What the retry rested on, and where each of the message's deliveries was when it was not made."""
+    return {
+        "causeChain": request.cause_chain,
+        "causeBlock": request.cause_block,
+        "causeBlockHash": f"0x{request.cause_hash.hex()}",
+        "deliveries": [line.value() for line in slip_of(deliveries)],
     }
 
 

@@ -16,6 +16,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.failures import Failure, FailureKind, RecordedFailure
+from bridge.records.fresh_share import FreshShare
 from bridge.records.lanes import Lane
 from bridge.records.observations import BlockRef
 
@@ -283,29 +284,6 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
             return entry.retried(claim, failure, available_at)
         case Dead(claim, failure):
             return entry.buried(claim, failure)
-
-
-@dataclass(frozen=True, slots=True)
-class FreshShare:
-    """How many places live traffic is given before all others: see `OutboxEntry.is_fresh`."""
-
-    places: int
-    since: float  # Unix seconds
-
-
-def shared_out(due: Sequence[OutboxEntry], fresh: Sequence[OutboxEntry], limit: int) -> list[OutboxEntry]:
-    """What a claim gives out: all of the fresh entries, and of `limit` places what they leave to the oldest.
-
-    Args:
-        due: the oldest entries, in the order in which they are due.
-        fresh: those that the fresh ones' share is for, in the same order; the first of them may be among the others.
-        limit: how many places there are.
-    """
-    kept = {entry.event_id for entry in fresh}
-    others = [entry.event_id for entry in due if entry.event_id not in kept]
-    kept.update(others[: max(0, limit - len(fresh))])
-    known = {entry.event_id for entry in due}
-    return [entry for entry in due if entry.event_id in kept] + [one for one in fresh if one.event_id not in known]
 
 
 def lease_expired(entry: OutboxEntry, now: float) -> Retry:

@@ -20,25 +20,22 @@ from bridge.ports import (
     Clock,
     Dispatch,
     FeesTooHighError,
-    ProofPendingError,
     Receipt,
-    RecipientFailedError,
     TransientError,
 )
-from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, decode_envelope
 from bridge.records.acceptance import Acceptance
 from bridge.records.errors import StoreBusyError
 from bridge.records.failures import FailureKind
 from bridge.records.figures import Tried
+from bridge.records.fresh_share import FreshShare
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
     Dead,
     Delivered,
     Delivery,
-    FreshShare,
     Outbox,
     OutboxEntry,
     Outcome,
@@ -47,8 +44,9 @@ from bridge.records.outbox import (
 )
 from bridge.records.slips import Slip, slip_of
 from bridge.relay.acknowledgements import Acknowledgements
+from bridge.relay.asking import attested, is_received, next_call
 from bridge.relay.breaker import BreakerState
-from bridge.relay.failing import DeliveryRevertedError, NotAttestedError, failure_of, interrupted
+from bridge.relay.failing import DeliveryRevertedError, failure_of, interrupted
 from bridge.relay.health import GmpHealth
 from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
@@ -259,7 +257,7 @@ class Deliveries:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         atomicity = self._settings.atomicity[entry.kind]
         async with timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
-            attestation = await _attestation(adapter, dispatch)
+            attestation = await attested(adapter, dispatch)
         while True:
             try:
                 async with timed(Phase.DELIVER, atomicity, self._settings.phase_timeouts):
@@ -280,7 +278,7 @@ class Deliveries:
         dispatch = entry.dispatch
         sent = await self._taken_over(entry)
         for _ in range(MOST_CALLS):
-            call = await _next_call(adapter, dispatch, attestation)
+            call = await next_call(adapter, dispatch, attestation)
             if call is None:
                 return await self._proof(dispatch, claim, sent)
             if sent is not None and not sent.succeeded:
@@ -290,7 +288,7 @@ class Deliveries:
             except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
                 _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
             except CallRevertedError as error:
-                if not _is_received(error, dispatch):
+                if not is_received(error, dispatch):
                     raise
             else:
                 if shows_delivery(sent, self._router, dispatch):
@@ -377,29 +375,3 @@ def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seco
         log.info("delivered already")
     else:
         log.info("delivered", transaction=f"0x{transaction.hex()}", seconds=round(seconds, 3))
-
-
-async def _attestation(adapter: Adapter, dispatch: Dispatch) -> bytes:
-    try:
-        return await adapter.attest(dispatch)
-    except (ProofPendingError, RecipientFailedError):
-        raise  # it is tried again later, and does not speak against the GMP
-    except TransientError as error:
-        raise NotAttestedError(str(error)) from error
-
-
-async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -> Call | None:
-    try:
-        return await adapter.next_call(dispatch, attestation)
-    except CallRevertedError as error:
-        if _is_received(error, dispatch):
-            return None
-        raise
-
-
-def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
-    """Whether the router refused because this very delivery is there: somebody was faster, and that is success."""
-    found = ROUTER.error(error.data)
-    if found is None or found[0] != "AlreadyReceived":
-        return False
-    return (found[1]["messageId"], found[1]["gmp"]) == (dispatch.message_id, int(dispatch.gmp))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
 from bridge.ports import Adapter, Block, Chain, Clock, Log
-from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.message import decode_envelope
 from bridge.records.errors import CursorMovedError
 from bridge.records.observations import (
@@ -24,8 +22,9 @@ from bridge.records.observations import (
 from bridge.records.outbox import event_id_of
 from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
-from bridge.relay.reading import ROUTER_TOPICS, Findings, contradiction, interpret
+from bridge.relay.reading import Findings, contradiction, interpret
 from bridge.relay.undercuts import Undercuts
+from bridge.relay.watching import Depth, Watching
 from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
@@ -43,8 +42,7 @@ class Observer:
         clock: Clock,
         *,
         start_block: int,
-        confirmations: int,
-        finality: FinalityTag | None = None,
+        depth: Depth,
         block_range: int,
         capacity: SeenCapacity,
         completeness: Completeness,
@@ -60,8 +58,7 @@ class Observer:
             observations: where to write.
             clock: time.
             start_block: the first block to read.
-            confirmations: blocks that must lie on top of one that is read.
-            finality: what the chain itself must call that block besides.
+            depth: where blocks are read from downwards.
             block_range: most blocks to read at once.
             capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
             completeness: says when something was left out, so that the chain is read again.
@@ -70,21 +67,17 @@ class Observer:
         """
         self._chain = chain
         self._router = router
-        self._adapters = [(adapter, adapter.watch(chain.chain_id)) for adapter in adapters]
+        self._watching = Watching(chain.chain_id, router, adapters)
         self._observations = observations
         self._clock = clock
         self._start_block = start_block
-        self._confirmations = confirmations
-        self._finality = finality
+        self._depth = depth
         self._block_range = block_range
         self._capacity = capacity
         self._completeness = completeness
         self.undercuts = undercuts
         self._found = found
         self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
-        self._addresses = sorted({router, *(a for _, watch in self._adapters for a in watch.addresses)})
-        self._topics = sorted({*ROUTER_TOPICS, *(t for _, watch in self._adapters for t in watch.topics)})
-        self._fingerprint = _fingerprint(self._addresses, self._topics)
         self._head_seen: bytes | None = None
         self._doubted: BlockRef | None = None  # the end of a range that did not fit together
         self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
@@ -109,7 +102,7 @@ class Observer:
     async def _read_on(self) -> bool:
         head = await self._chain.head()
         cursor = self._observations.cursor(self._chain.chain_id)
-        if cursor is not None and cursor.watched != self._fingerprint:
+        if cursor is not None and cursor.watched != self._watching.fingerprint:
             _log.info("reading again from the start: other contracts are watched now", chain=self._chain.chain_id)
             self._observations.reread(self._chain.chain_id)
             cursor = None
@@ -119,7 +112,7 @@ class Observer:
             await self._rewind(cursor)
             return True
         first = cursor.position.number + 1 if cursor is not None else self._start_block
-        final = await self._final(head)
+        final = await self._depth.last(self._chain, head)
         last = min(final, first + self._block_range - 1)
         if last >= first and not await self._read(cursor, first, last):
             return False
@@ -127,11 +120,6 @@ class Observer:
             return True
         self._head_seen = head.hash
         return False
-
-    async def _final(self, head: Block) -> int:
-        """The last block that is acted on; what counts as final anywhere in the relayer follows the cursor, which goes so far."""
-        deep = head.number - self._confirmations
-        return deep if self._finality is None else min(deep, await self._chain.height_of(self._finality))
 
     async def _read_again(self, *, caught_up: bool) -> bool:
         """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
@@ -178,10 +166,10 @@ class Observer:
         before = await self._chain.block(last)
         if before is None:
             return False
-        logs = await self._chain.logs(first, last, self._addresses, self._topics)
+        logs = await self._chain.logs(first, last, self._watching.addresses, self._watching.topics)
         if not await self._agrees(logs, before) or (cursor is not None and not await self._stands(cursor.position)):
             return False
-        findings = interpret(self._chain.chain_id, self._router, logs, self._adapters)
+        findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters)
         contradictions = await self._contradictions(logs, findings.transactions)
         if (contradictions or findings.unmatched) and self._doubted != BlockRef.of(before):
             self._doubted = BlockRef.of(before)  # a node that lacks logs may have them the next time
@@ -256,7 +244,7 @@ class Observer:
                 chain_id=self._chain.chain_id,
                 previous=cursor.position if cursor is not None else None,
                 position=position,
-                watched=self._fingerprint,
+                watched=self._watching.fingerprint,
                 messages=tuple(
                     ObservedMessage(message_id, envelope, now, findings.created.get(message_id))
                     for message_id, envelope in findings.envelopes.items()
@@ -287,8 +275,3 @@ class Observer:
 
 def _event_id(numbered: NumberedDispatch) -> str:
     return event_id_of(numbered.dispatch.message_id, numbered.dispatch.gmp, numbered.attempt)
-
-
-def _fingerprint(addresses: Sequence[str], topics: Sequence[bytes]) -> str:
-    text = "\n".join([*(address.lower() for address in addresses), *(topic.hex() for topic in topics)])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

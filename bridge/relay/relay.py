@@ -26,6 +26,7 @@ from bridge.relay.observer import Observer
 from bridge.relay.settings import RelaySettings
 from bridge.relay.spending import SpendBudget
 from bridge.relay.undercuts import Undercuts
+from bridge.relay.watching import Depth
 from bridge.sending import Sending
 from bridge.supervision import insist, keep_doing
 
@@ -113,8 +114,7 @@ class Relay:
             store.observations,
             self._clock,
             start_block=deployed.start_block,
-            confirmations=deployed.confirmations,
-            finality=deployed.finality,
+            depth=Depth(deployed.confirmations, deployed.finality),
             block_range=self._settings.block_range,
             capacity=self._capacity,
             undercuts=Undercuts(self._settings.asset_classes),

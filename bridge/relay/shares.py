@@ -8,7 +8,8 @@ from typing import Final
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import Acceptance
-from bridge.records.outbox import Claim, FreshShare, OutboxEntry
+from bridge.records.fresh_share import FreshShare
+from bridge.records.outbox import Claim, OutboxEntry
 
 _SHARES: Final = 16  # a lane and GMP with nothing under way, and what is new, get this part of `in_flight` on top of it
 _FRESH: Final = 60.0  # seconds for which what no worker has had before counts as live traffic

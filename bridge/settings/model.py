@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import permutations
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
@@ -55,6 +54,7 @@ from bridge.settings.sections import (
     SignerSource,
     SpendLimit,
     Wei,
+    wei_by_lane,
 )
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
 
@@ -331,7 +331,7 @@ class Settings(BaseSettings):
 
     def lane_limits(self, deployment: Deployment) -> Mapping[tuple[int, int], int]:
         """What each lane's deliveries may cost per day, in wei, by its chains' ids."""
-        return _by_lane(self.spend_limits, deployment)
+        return wei_by_lane(self.spend_limits, deployment)
 
     def acceptance(self, deployment: Deployment) -> Acceptance:
         """Whose messages are delivered."""
@@ -366,18 +366,8 @@ class Settings(BaseSettings):
             poll=self.poll,
             max_retries=self.max_message_retries,
             max_message_fee=self.max_message_retry_fee,
-            lane_fees=_by_lane(self.retry_limits, deployment),
+            lane_fees=wei_by_lane(self.retry_limits, deployment),
         )
-
-
-def _by_lane(limits: Sequence[SpendLimit], deployment: Deployment) -> Mapping[tuple[int, int], int]:
-    """Wei per day of each lane that has a limit, by its chains' ids; where several limits fit, the least counts."""
-    found: dict[tuple[int, int], int] = {}
-    for source, destination in permutations(deployment.chains, 2):
-        fitting = [limit.wei_per_day for limit in limits if limit.fits(source.name, destination.name)]
-        if fitting:
-            found[source.chain_id, destination.chain_id] = min(fitting)
-    return found
 
 
 def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, RetryPolicy]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -11,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_settings import NoDecode
 
 from bridge.policies import RetryPolicy
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 
 _ETHER = 10**18
@@ -111,6 +114,16 @@ class SpendLimit(Section):
     def fits(self, source: str, destination: str) -> bool:
         """Whether it is about that lane."""
         return self.source in (None, source) and self.destination in (None, destination)
+
+
+def wei_by_lane(limits: Sequence[SpendLimit], deployment: Deployment) -> Mapping[tuple[int, int], int]:
+    """Wei per day of each lane that has a limit, by its chains' ids; where several limits fit, the least counts."""
+    found: dict[tuple[int, int], int] = {}
+    for source, destination in permutations(deployment.chains, 2):
+        fitting = [limit.wei_per_day for limit in limits if limit.fits(source.name, destination.name)]
+        if fitting:
+            found[source.chain_id, destination.chain_id] = min(fitting)
+    return found
 
 
 class ChainSettings(Section):

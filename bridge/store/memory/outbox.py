@@ -9,19 +9,18 @@ from dataclasses import replace
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.failures import RecordedFailure
+from bridge.records.fresh_share import FreshShare, shared_out
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
     Delivered,
     Delivery,
-    FreshShare,
     OutboxEntry,
     OutboxState,
     Outcome,
     QueueCount,
     apply_outcome,
     lease_expired,
-    shared_out,
 )
 from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.lanes import MemoryLanes

@@ -28,13 +28,13 @@ from sqlalchemy import (
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.failures import RecordedFailure
+from bridge.records.fresh_share import FreshShare, shared_out
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
     Claim,
     Dead,
     Delivered,
     Delivery,
-    FreshShare,
     OutboxEntry,
     OutboxState,
     Outcome,
@@ -43,7 +43,6 @@ from bridge.records.outbox import (
     apply_outcome,
     delivery_of,
     lease_expired,
-    shared_out,
 )
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database

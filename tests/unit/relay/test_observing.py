@@ -19,6 +19,7 @@ from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
 from bridge.relay.observer import Observer
 from bridge.relay.undercuts import Undercuts
+from bridge.relay.watching import Depth
 from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.contracts import GMPS, ROUTER_ADDRESS
@@ -64,8 +65,7 @@ class Observed:
             self.store.observations,
             self.world.clock,
             start_block=start_block,
-            confirmations=CONFIRMATIONS,
-            finality=finality,
+            depth=Depth(CONFIRMATIONS, finality),
             block_range=block_range,
             undercuts=Undercuts(()),
             capacity=SeenCapacity(self.store.outbox, self.capacity, self.world.clock),

@@ -12,7 +12,8 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.records import Store
 from bridge.records.failures import Failure, FailureKind
-from bridge.records.outbox import FreshShare, OutboxEntry, Retry
+from bridge.records.fresh_share import FreshShare
+from bridge.records.outbox import OutboxEntry, Retry
 from bridge.store import SqlStore
 from tests.builders import ALPHA, BETA, block, message, observed_range
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.failures import Failure, FailureKind
+from bridge.records.fresh_share import FreshShare
 from bridge.records.outbox import (
     TRANSITIONS,
     Claim,
@@ -19,7 +20,6 @@ from bridge.records.outbox import (
     Delivered,
     Delivery,
     ForbiddenTransitionError,
-    FreshShare,
     OutboxEntry,
     OutboxState,
     Outcome,
