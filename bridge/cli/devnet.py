@@ -35,6 +35,14 @@ def up(
             help="Port of the first chain; the others get the next.", envvar="WAYBILL_PORT", min=1, max=65_535
         ),
     ] = FIRST_PORT,
+    keep_states: Annotated[
+        int | None,
+        typer.Option(
+            help="Keep the states of that many blocks only, in memory; for reorgs after a thousand blocks, in which anvil "
+            "loses contracts otherwise.",
+            min=1,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Start the chains, and put the GMPs and Waybill on them.
@@ -43,7 +51,14 @@ def up(
     """
     workspace = Workspace.of(DEVNET)
     found = asyncio.run(
-        devnet.up(home=workspace.root, chains=chains, block_time=block_time, first_port=port, progress=progress)
+        devnet.up(
+            home=workspace.root,
+            chains=chains,
+            block_time=block_time,
+            first_port=port,
+            keep_states=keep_states,
+            progress=progress,
+        )
     )
     if found.started:
         # What relayer and indexer remember is of chains that are gone.

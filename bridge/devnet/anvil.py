@@ -102,12 +102,20 @@ def require_free_port(port: int, chain: str, option: str) -> None:
             ) from None
 
 
-def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
+def start(*, name: str, chain_id: int, port: int, log: Path, keep_states: int | None = None) -> AnvilProcess:
     """Starts a chain and waits until it answers.
 
     It mines a block for each transaction, and one a second, until `mine_every` says otherwise: with a block for each
     transaction alone, anvil may leave one in its pool that arrives while another is mined, until something else comes.
     It is a process group of its own and hears no signal from the terminal.
+
+    Args:
+        name: the chain's.
+        chain_id: its id.
+        port: on this machine's loopback address.
+        log: the file for what it prints; older states are kept beside it.
+        keep_states: of how many of the newest blocks the state is kept, all of them in memory; all if None, older ones on
+            disk. From there anvil 1.7.1 brings back accounts without their code when a reorg needs them.
 
     Raises:
         DevnetError: anvil is missing, ended, or does not answer.
@@ -118,6 +126,8 @@ def start(*, name: str, chain_id: int, port: int, log: Path) -> AnvilProcess:
     command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
     # Left to itself anvil puts these states into the user's home, and leaves them there when it is killed.
     command += ["--cache-path", str(_states_beside(log))]
+    if keep_states is not None:
+        command += ["--prune-history", str(keep_states)]
     log.parent.mkdir(parents=True, exist_ok=True)
     pid = _spawn(command, log)
     try:

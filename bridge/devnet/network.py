@@ -103,6 +103,7 @@ async def up(
     block_time: int = 1,
     first_port: int = FIRST_PORT,
     port_option: str = "--port",
+    keep_states: int | None = None,
     progress: Progress = lambda _: None,
 ) -> Devnet:
     """Starts chains, puts the GMPs and Waybill on them, and connects all with all.
@@ -115,6 +116,7 @@ async def up(
         block_time: seconds between blocks; 0 makes a block for each transaction.
         first_port: port of the first chain; the others get the next ones.
         port_option: what the caller's command calls `first_port`, for the text of an error.
+        keep_states: see `bridge.devnet.anvil.start`.
         progress: is told what happens, one line at a time.
 
     Raises:
@@ -132,7 +134,7 @@ async def up(
         ports = {name: first_port + index for index, name in enumerate(CHAIN_NAMES[:chains])}
         for name, port in ports.items():
             anvil.require_free_port(port, name, port_option)
-        return await _start(folder, ports, block_time, progress)
+        return await _start(folder, ports, block_time, keep_states, progress)
 
 
 def down(*, home: Path) -> tuple[str, ...]:
@@ -184,13 +186,16 @@ def _as_it_is(folder: Folder, record: _Record, chains: int, block_time: int) -> 
     )
 
 
-async def _start(folder: Folder, ports: Mapping[str, int], block_time: int, progress: Progress) -> Devnet:
+async def _start(
+    folder: Folder, ports: Mapping[str, int], block_time: int, keep_states: int | None, progress: Progress
+) -> Devnet:
     processes: list[AnvilProcess] = []
     try:
         for index, (name, port) in enumerate(ports.items()):
             progress(f"starting chain {name} on port {port}")
             log = folder.state / f"{name}.log"
-            processes.append(anvil.start(name=name, chain_id=FIRST_CHAIN_ID + index, port=port, log=log))
+            chain_id = FIRST_CHAIN_ID + index
+            processes.append(anvil.start(name=name, chain_id=chain_id, port=port, log=log, keep_states=keep_states))
             # Written at once: a crash of this process leaves no chain that `down` does not know.
             _Record(block_time, tuple(processes)).write(folder)
         progress(f"deploying Hyperlane, Axelar, Wormhole, LayerZero and CCIP to {len(processes)} chains")

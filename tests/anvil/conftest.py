@@ -17,11 +17,11 @@ from tests.anvil.rpc import free_ports, rpc
 
 
 @contextmanager
-def new_devnet(home: Path) -> Iterator[Devnet]:
+def new_devnet(home: Path, keep_states: int | None = None) -> Iterator[Devnet]:
     """Two chains that make a block for each transaction."""
     (first_port,) = free_ports(2)[:1]
     try:
-        yield asyncio.run(devnets.up(home=home, block_time=0, first_port=first_port))
+        yield asyncio.run(devnets.up(home=home, block_time=0, first_port=first_port, keep_states=keep_states))
     finally:
         devnets.down(home=home)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 from bridge import devnet
 from bridge.devnet import ChainState, DevnetError, PortTakenError
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.devnet.anvil import block_number, start, stop
+from bridge.devnet.anvil import block_number, mine_every, start, stop
 from tests.anvil.rpc import free_ports, mine, rpc
 
 DEPLOYER = account(DEPLOYER_KEY).address
@@ -81,6 +82,28 @@ def test_chains_outlive_the_process_that_started_them_and_its_signals(home: Path
         assert caller.stdout.readline() == b"up\n"
         os.killpg(caller.pid, signal.SIGINT)  # as Ctrl-C does
     assert [chain.state for chain in devnet.status(home=home)] == [ChainState.RUNNING] * 2
+
+
+def test_a_chain_with_its_states_in_memory_keeps_its_contracts_in_reorgs_after_thousands_of_blocks(
+    tmp_path: Path,
+) -> None:
+    (port,) = free_ports(1)
+    chain = start(name="alpha", chain_id=31337, port=port, log=tmp_path / "alpha.log", keep_states=100)
+    try:
+        (account, *_) = rpc(chain.url, "eth_accounts")
+        sent = rpc(chain.url, "eth_sendTransaction", {"from": account, "data": "0x6001600c60003960016000f300"})
+        rpc(chain.url, "anvil_mine")
+        contract = rpc(chain.url, "eth_getTransactionReceipt", sent)["contractAddress"]
+        mine_every(chain, 0)
+        dice = random.Random(1)
+        for number in range(4_000):
+            rpc(chain.url, "eth_sendTransaction", {"from": account, "to": account})
+            if number % 40 == 39:
+                rpc(chain.url, "evm_increaseTime", 1)
+                rpc(chain.url, "anvil_reorg", dice.randint(1, 64), [])
+        assert rpc(chain.url, "eth_getCode", contract, "latest") == "0x00"
+    finally:
+        stop([chain])
 
 
 def test_a_chain_leaves_no_states_behind_nor_anything_in_the_users_home(

@@ -47,8 +47,8 @@ EXPLAINED = {
 
 @pytest.fixture
 def devnet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
-    """Chains for one storm: after thousands of blocks and many reorgs, anvil loses accounts when it goes back for the next."""
-    with new_devnet(tmp_path_factory.mktemp("devnet")) as devnet:
+    """Chains for one storm, with the states that its reorgs need."""
+    with new_devnet(tmp_path_factory.mktemp("devnet"), keep_states=2 * max(DEPTHS)) as devnet:
         yield devnet
 
 

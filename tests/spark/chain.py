@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -168,18 +167,19 @@ def anvil_chain(chain_id: int) -> Iterator[AnvilChain]:
         "--silent",
         "--gas-limit",
         "100000000",
+        "--prune-history",  # no states on disk, from which a reorg would bring back accounts without their code
+        "500",
     ]
-    with TemporaryDirectory() as states:  # else anvil keeps them in the user's home
-        process = subprocess.Popen([*command, "--cache-path", states])
+    process = subprocess.Popen(command)
+    try:
+        chain = AnvilChain(chain_id, port, process)
         try:
-            chain = AnvilChain(chain_id, port, process)
-            try:
-                yield chain
-            finally:
-                chain.http.close()
+            yield chain
         finally:
-            process.kill()
-            process.wait()
+            chain.http.close()
+    finally:
+        process.kill()
+        process.wait()
 
 
 def network(*chains: ChainDeployment) -> Deployment:
