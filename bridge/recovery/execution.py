@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from bridge.ports import CallRevertedError, Chain, Clock
+from bridge.ports import CallRevertedError, Chain, Clock, TransientError
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
@@ -125,7 +125,7 @@ class Execution:
         try:
             await self._look_at(one)
         except Exception as error:  # noqa: BLE001  # whatever it is, the message is looked at again
-            self._put_off(one, one.state, str(error) or repr(error))
+            self._put_off(one, one.state, str(error) or repr(error), is_told=not isinstance(error, TransientError))
         finally:
             del self._active[one.message_id]
 
@@ -201,7 +201,8 @@ class Execution:
         except CallRevertedError as error:  # something changed since the trial; nothing was sent
             return self._put_off(held, ExecutionState.WAITING, explain_revert(error.data))
         except Exception as error:  # noqa: BLE001  # what was sent is in the ledger, and is waited for
-            return self._put_off(held, ExecutionState.HELD, str(error) or repr(error))
+            is_told = not isinstance(error, TransientError)
+            return self._put_off(held, ExecutionState.HELD, str(error) or repr(error), is_told=is_told)
         name, soon = f"0x{receipt.transaction_hash.hex()}", self._clock.now() + self._settings.poll
         if receipt.succeeded:
             _log.info("message executed", message=f"0x{message.id.hex()}", transaction=name)
@@ -237,13 +238,16 @@ class Execution:
             if slot.included is not None and not all(version.is_noop for version in slot.versions)
         ]
 
-    def _put_off(self, one: AwaitedExecution, state: ExecutionState, why: str) -> AwaitedExecution:
-        """Looks at it again after about as long as it has waited by now."""
+    def _put_off(
+        self, one: AwaitedExecution, state: ExecutionState, why: str, *, is_told: bool = True
+    ) -> AwaitedExecution:
+        """Looks at it again after about as long as it has waited by now. What may pass by itself need not be told of."""
         settings, now = self._settings, self._clock.now()
         refused = state is ExecutionState.REFUSED
         shortest = settings.refused_look if refused else settings.look
         longest = settings.longest_refused_look if refused else settings.longest_look
-        if (state, why) != (one.state, one.outcome) and state in (ExecutionState.REFUSED, ExecutionState.HELD):
+        is_new = (state, why) != (one.state, one.outcome)
+        if is_told and is_new and state in (ExecutionState.REFUSED, ExecutionState.HELD):
             _log.warning("message not executed", message=f"0x{one.message_id.hex()}", state=state.value, reason=why)
         return self._save(one, one.found(state, why, now + min(max(now - one.since, shortest), longest)))
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bridge.ports import Call
 from bridge.protocol.contracts import ROUTER
@@ -243,3 +244,18 @@ async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_ex
         case.store.executions.executed(first.dispatch.message_id)  # as if nobody waited for it
         case.world.request_retry(case.message)
         await until(lambda: case.executions == 1, seconds=30)
+
+
+@in_virtual_time
+async def test_a_destination_that_does_not_answer_for_a_while_is_no_warning_and_loses_no_execution() -> None:
+    async with relayed() as case:
+        case.store.lanes.change(change(LaneState.PAUSED))
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.HELD))
+        with capture_logs() as logs:
+            case.world.chains[BETA].faults.unavailable = 1
+            case.store.lanes.change(change(LaneState.RUNNING))
+            await asyncio.sleep(120)
+            case.world.chains[BETA].faults.unavailable = 0
+            await until(lambda: case.executions == 1)
+        assert not [one for one in logs if one["event"] in {"message not executed", "execution reverted"}]
