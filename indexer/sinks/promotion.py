@@ -59,7 +59,8 @@ def lost(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int,
         return {}
     found: dict[int, tuple[int, int]] = {}
     for chain, start in start_blocks.items():
-        there, noted = lake.last_block(chain), store.lake_block(chain)
+        # In this order: what is promoted in between is in the lake before it is noted.
+        noted, there = store.lake_block(chain), lake.last_block(chain)
         first = start if there is None else there + 1
         if noted is not None and first <= noted:
             found[chain] = first, noted

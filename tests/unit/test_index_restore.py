@@ -99,6 +99,27 @@ def test_what_the_lake_lost_is_not_filled_with_gaps_from_the_store_but_read_from
     assert (world.restored(), list(History(world.store.engine, world.lake).disagreements())) == ({}, [])
 
 
+@pytest.mark.parametrize("read", [(Store, "lake_block"), (Lake, "last_block")])
+def test_what_is_promoted_while_lake_and_store_are_compared_is_not_taken_for_lost(
+    world: World, read: tuple[type, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for chain in world.chains:
+        chain.mine()
+        apply(world.store, chain, first=6, final=6)
+    where, name = read
+    reading = getattr(where, name)
+
+    def read_and_be_overtaken(of: object, chain: int) -> object:
+        found = reading(of, chain)
+        monkeypatch.setattr(where, name, reading)
+        promote(world.store, world.lake, STARTS)
+        return found
+
+    monkeypatch.setattr(where, name, read_and_be_overtaken)
+    assert lost(world.store, world.lake, STARTS) == {}
+    assert world.lake.last_block(ALPHA) == 6
+
+
 def test_after_a_restoration_the_store_fills_the_lake_as_ever(world: World) -> None:
     take_the_last_commit_back(world)
     world.restored()
