@@ -15,8 +15,8 @@ from hypothesis import settings as hypothesis_settings
 # send Ctrl-C to what they start, and are themselves stopped by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How quickly inputs are made tells something of the machine and of what else it does.
-hypothesis_settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+# How quickly inputs are made, and one of them is tried, tells something of the machine and of what else it does.
+hypothesis_settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("any machine")
 
 

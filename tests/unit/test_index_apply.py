@@ -127,6 +127,7 @@ def fork_of(chain: SimulatedChain, known: list[bytes]) -> int:
     return max((number for number, (a, b) in enumerate(zip(ours, known, strict=False)) if a == b), default=-1)
 
 
+@pytest.mark.timeout(300)
 @settings(max_examples=100, deadline=None)
 @given(story=st.lists(steps(), max_size=10), pieces=st.integers(1, 4))
 def test_any_order_of_batches_replays_and_reorgs_gives_the_tables_of_the_chains_as_they_are(
