@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -11,6 +11,7 @@ from eth_abi.exceptions import DecodingError
 
 from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, TransientError
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, explain_revert, message_tuple
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Message
@@ -160,6 +161,15 @@ class RouterReader:
     async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
         call = Call(to=self.address, data=ROUTER.encode(function, *arguments))
         return _decoded(ROUTER, function, await self._chain.call(call, block=block), self.address)
+
+
+def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
+    """Reads the routers of those chains of a deployment that are there; by chain."""
+    return {
+        deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
+        for deployed in deployment.chains
+        if deployed.chain_id in chains
+    }
 
 
 def _decoded(contract: Contract, function: str, answer: bytes, address: str) -> Any:

@@ -19,7 +19,7 @@ from bridge.records.executions import AwaitedExecution, ExecutionState
 from bridge.records.observations import BlockRef
 from bridge.records.transactions import Slot
 from bridge.relay.spending import SpendBudget
-from bridge.routers import RouterReader, Verdict
+from bridge.routers import Verdict, readers_of
 from bridge.sending import Sending
 from bridge.supervision import keep_doing
 
@@ -70,11 +70,7 @@ class Execution:
             settings: how often, and for whom.
         """
         self._settings = settings or ExecutionSettings()
-        self._routers = {
-            deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
-            for deployed in deployment.chains
-            if deployed.chain_id in chains
-        }
+        self._routers = readers_of(deployment, chains)
         self._chains = chains
         self._store = store
         self._executions = store.executions

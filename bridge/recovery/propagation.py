@@ -22,7 +22,7 @@ from bridge.records.observations import BlockRef
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, PrimaryRecord, Segment, SyncState
 from bridge.recovery.execution import Execution
 from bridge.recovery.recovery import Recovery, RetryFailedError
-from bridge.routers import RouterReader
+from bridge.routers import RouterReader, readers_of
 from bridge.supervision import keep_doing
 
 _log = structlog.get_logger(__name__)
@@ -99,11 +99,7 @@ class Propagation:
         clock: Clock,
         settings: PropagationSettings | None = None,
     ) -> None:
-        self._routers = {
-            deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
-            for deployed in deployment.chains
-            if deployed.chain_id in chains
-        }
+        self._routers = readers_of(deployment, chains)
         self._chains = chains
         self._store = store
         self._queue = store.pending_sync
