@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from typing import Final
+
+_LEFT: Final = 160  # pixels for the names, of which "plain web3.py source" is the longest
 
 
 def bar_chart(groups: Mapping[str, Mapping[str, float]]) -> str:
@@ -16,10 +19,10 @@ def bar_chart(groups: Mapping[str, Mapping[str, float]]) -> str:
         for name, figure in bars.items():
             width = 300 * figure / largest
             lines.append(f'<text x="10" y="{top + 13}">{escape(name)}</text>')
-            lines.append(f'<rect x="130" y="{top + 2}" width="{width:.1f}" height="14" fill="#4477aa"/>')
-            lines.append(f'<text x="{136 + width:.1f}" y="{top + 13}">{figure:,.0f}</text>')
+            lines.append(f'<rect x="{_LEFT}" y="{top + 2}" width="{width:.1f}" height="14" fill="#4477aa"/>')
+            lines.append(f'<text x="{_LEFT + 6 + width:.1f}" y="{top + 13}">{figure:,.0f}</text>')
             top += 20
         top += 14
     body = "\n".join(lines)
     style = 'font-family="sans-serif" font-size="12"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" width="520" height="{top}" {style}>\n{body}\n</svg>\n'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + 390}" height="{top}" {style}>\n{body}\n</svg>\n'
