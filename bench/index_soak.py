@@ -151,7 +151,7 @@ def index(deployment: Path, folder: Path) -> None:
 
 
 @contextmanager
-def running_index(world: World, log: Path) -> Iterator[psutil.Process]:
+def running_index(world: World, log: Path) -> Iterator[psutil.Popen]:
     """The process, which is told to stop at the end, and is killed if it does not."""
     deployment = world.folder.parent / "deployment.json"
     deployment.write_text(world.deployment.to_json())
@@ -221,10 +221,12 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
 _JUDGED: Final = ("python", "java", "threads", "files")
 
 
-def _play(traffic: Traffic, process: psutil.Process, samples: list[Sample], started: float, end: float) -> None:
+def _play(traffic: Traffic, process: psutil.Popen, samples: list[Sample], started: float, end: float) -> None:
     number = 0
     sampled = told = started
     while time.monotonic() < end:
+        if process.poll() is not None:
+            sys.exit(f"the index ended with {process.returncode} after {number} rounds: see {RESULT.with_suffix('.log')}")
         number += 1
         next_round = time.monotonic() + _ROUND
         traffic.round(number)
@@ -238,10 +240,10 @@ def _play(traffic: Traffic, process: psutil.Process, samples: list[Sample], star
         time.sleep(max(0.0, next_round - time.monotonic()))
 
 
-def _wait(world: World, process: psutil.Process) -> bool:
+def _wait(world: World, process: psutil.Popen) -> bool:
     deadline = time.monotonic() + _PATIENCE
     while any(differences(world).values()):
-        if time.monotonic() > deadline or not process.is_running():
+        if time.monotonic() > deadline or process.poll() is not None:
             return False
         time.sleep(1)
     return True

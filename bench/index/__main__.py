@@ -1,6 +1,7 @@
 """`make bench-index`: ingest, lifecycles, retry requests and cold start, into build/bench/index.json and a plot.
 
 Everything is measured in one run on the machine at hand, and what is compared takes turns; ratios say more than figures.
+Each part has a process of its own, so that none pays for memory that another has taken.
 """
 
 from __future__ import annotations
@@ -39,29 +40,38 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
     chosen = parser.parse_args()
     parts = chosen.only or list(PARTS)
+    if len(parts) > 1:
+        sizes = [f"--{name}={getattr(chosen, name)}" for name in ("logs", "messages", "rounds", "events")]
+        for part in parts:
+            subprocess.run([sys.executable, "-m", "bench.index", f"--only={part}", *sizes], check=True)
+        print(f"figures are in {RESULT}, the plot is {RESULT.with_suffix('.svg')}")
+        return
     configure_logging(level=logging.WARNING)
-    found: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    if "cold" in parts:
-        _note(found, {"cold_start_s": _cold_start()})
+    _note(_measured(parts[0], chosen))
+
+
+def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one part."""
+    if part == "cold":
+        return {"cold_start_s": _cold_start()}
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, spark_session() as spark:
         folder = Path(name)
         spark.range(1).collect()
-        if "ingest" in parts:
-            _note(found, ingest(spark, folder, chosen.logs))
-        if "lifecycle" in parts:
-            _note(found, lifecycle(spark, folder, chosen.messages, chosen.rounds))
-        if "requests" in parts:
-            _note(found, {"retry_request_ms": request_latency(spark, folder / "requests", chosen.events)})
-    RESULT.with_suffix(".svg").write_text(bar_chart(_groups(found)))
-    print(f"figures are in {RESULT}, the plot is {RESULT.with_suffix('.svg')}")
+        if part == "ingest":
+            return ingest(spark, folder, sizes.logs)
+        if part == "lifecycle":
+            return lifecycle(spark, folder, sizes.messages, sizes.rounds)
+        return {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}
 
 
-def _note(found: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Writes as it goes: whoever interrupts a long run keeps what it has measured."""
-    found |= {**more, "cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
+def _note(figures: Mapping[str, Any]) -> None:
+    """Adds them to what earlier parts have found, so that whoever interrupts a long run keeps that."""
+    found: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    found |= {**figures, "cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(found, indent=2) + "\n")
-    print(json.dumps(more), flush=True)
+    RESULT.with_suffix(".svg").write_text(bar_chart(_groups(found)))
+    print(json.dumps(figures), flush=True)
 
 
 def _cold_start() -> float:

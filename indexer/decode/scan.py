@@ -1,31 +1,48 @@
 """The logs of an `eth_getLogs` answer straight from its bytes: columns, and no Python object per value.
 
 Endpoints write every log of an answer in the same way, so that only the hexadecimal in it differs. One log of each layout
-is parsed as JSON; that all others are the same text but for digits is checked byte by byte. Whatever is not so, or is
-anything else than expected, gives no result, and the answer is parsed as JSON (`indexer.decode.logs`).
+is parsed as JSON, and tells where the values of the others must stand; that these are the same text but for digits is
+checked byte by byte. Whatever is not so, or is anything else than expected, gives no result, and the answer is parsed as
+JSON (`indexer.decode.logs`).
 """
 
 from __future__ import annotations
 
 import binascii
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
-from indexer.decode.hexadecimal import Bytes, Integers
+from indexer.decode.hexadecimal import Bytes, Flags, Integers
 from indexer.decode.logs import MAX_TOPICS, RawLogs
 
-_QUOTE: Final = ord('"')
+Slices = NDArray[np.void]
+"""Slices of a text, all of one width."""
+
 _OPENING: Final = ord("{")
 _COMMA: Final = ord(",")
-_PREFIX: Final = b'"0x'
+_QUOTE: Final = ord('"')
+_X: Final = ord("x")
+_PREFIX: Final = b"0x"
+_MOST_LAYOUTS: Final = 16  # in one answer; logs differ in how many topics they have, and little else
 _MOST_WIDTHS: Final = 64  # of data in one answer; an event of fixed length has one
-_MOST_DIGITS: Final = 15  # of a quantity that fits into 63 bits for certain
+_WINDOW: Final = (
+    16  # characters in which a quantity and what bounds it are looked for: 15 digits fit into 63 bits for certain
+)
 _WORDS: Final = ("blockHash", "transactionHash")
 _NUMBERS: Final = ("blockNumber", "logIndex", "blockTimestamp")
 _NEEDED: Final = frozenset({"address", "data", "blockNumber", "logIndex", *_WORDS})
+_READ: Final = frozenset({*_NEEDED, *_NUMBERS})
+_WIDTHS: Final = {"address": 40, "topics": 64, **dict.fromkeys(_WORDS, 64)}  # digits
+_MISSING: Final = ord("-")
+_ZERO: Final = np.uint8(ord("0"))
+_LAST: Final = (
+    np.arange(_WINDOW) >= _WINDOW - np.arange(_WINDOW)[:, None]
+)  # which of a window's characters are the n last
 _DIGITS: Final = b"0123456789abcdefABCDEF"
 
 
@@ -42,29 +59,39 @@ class Scanned:
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
-    """Where the values of one field stand in the text, quotes not counted, with their ``0x``."""
+class _Run:
+    """A piece of a log that is equally long in all logs of a layout, and the same but for the digits of its values.
 
-    starts: Integers
-    ends: Integers
+    Attributes:
+        constants: texts, and how far from the beginning each stands.
+        values: by field, how far from the beginning its digits stand, and how many they are.
+        length: characters.
+    """
 
-    def lengths(self) -> Integers:
-        """Hexadecimal digits of each."""
-        return self.ends - self.starts - 2
+    constants: list[tuple[int, bytes]]
+    values: dict[str, tuple[int, int]]
+    length: int
+
+    def stands_in(self, slices: Slices) -> Flags:
+        """Which slices of its length have its texts."""
+        there = np.ones(len(slices), bool)
+        for offset, text in self.constants:
+            there &= _part(slices, offset, len(text)) == np.frombuffer(text, f"V{len(text)}")[0]
+        return there
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Logs of one layout.
+class _Layout:
+    """How an endpoint writes a log: runs, and between each two a value whose digits may be more or fewer.
 
     Attributes:
-        rows: which of the answer's logs they are.
-        fields: their values, by field; topics by ``topics 0`` and so on.
-        topics: how many topics each has.
+        runs: in their order; one more than `between`.
+        between: fields, ``data`` among them.
+        topics: how many topics there are; they are called ``topics 0`` and so on.
     """
 
-    rows: Integers
-    fields: dict[str, _Values]
+    runs: list[_Run]
+    between: list[str]
     topics: int
 
 
@@ -84,166 +111,217 @@ def scan(body: bytes) -> Scanned | None:
     if rest.count(b"[") != 1:
         return None
     try:
-        return Scanned(_Text(body[start + 1 : end + 1]).logs(), rest)
+        return Scanned(_Text(body, start + 1, end + 1).logs(), rest)
     except _DoubtError:
         return None
 
 
 class _Text:
-    """The text of an answer's logs, without the brackets around them."""
+    """The logs in the body of an answer, which stand between two places of it."""
 
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-        self._characters = np.frombuffer(text, np.uint8)
-        self._starts = np.flatnonzero(self._characters == _OPENING)
-        self._ends = np.append(self._starts[1:] - 1, len(text))
-        _expect(bool((self._characters[self._ends[:-1]] == _COMMA).all()))
+    def __init__(self, body: bytes, start: int, end: int) -> None:
+        self._body = body
+        characters = np.frombuffer(body, np.uint8)
+        self._starts = np.flatnonzero(characters[start:end] == _OPENING) + start
+        self._ends = np.append(self._starts[1:] - 1, end)
+        _expect(bool((characters[self._ends[:-1]] == _COMMA).all()))
+        self._count = len(self._starts)
+        self._topic_count = np.zeros(self._count, np.int64)
+        self._digits: dict[str, Slices] = {}  # by field
+        self._data = np.zeros((2, self._count), np.int64)  # where it begins and ends
 
     def logs(self) -> RawLogs:
-        groups = self._groups()
-        count = len(self._starts)
-        topics = np.zeros((count, MAX_TOPICS, 32), np.uint8)
-        topic_count = np.zeros(count, np.int64)
-        for group in groups:
-            topic_count[group.rows] = group.topics
-            for position in range(group.topics):
-                topics[group.rows, position] = self._fixed(group.fields[f"topics {position}"], 32)
-        words = {name: self._gathered(groups, name, np.empty((count, 32), np.uint8)) for name in _WORDS}
-        address = self._gathered(groups, "address", np.empty((count, 20), np.uint8))
-        numbers = {name: self._numbers(groups, name) for name in _NUMBERS}
-        data, offsets = self._data(groups)
+        self._find_values()
+        topics = np.zeros((self._count, MAX_TOPICS, 32), np.uint8)
+        for position in range(int(self._topic_count.max())):
+            rows = self._topic_count > position
+            topics[rows, position] = _unhex(self._digits[f"topics {position}"][rows]).reshape(-1, 32)
+        words = {name: _unhex(self._digits[name]).reshape(-1, 32) for name in _WORDS}
+        numbers = {name: self._numbers(name) for name in _NUMBERS}
+        data, offsets = self._contents()
         return RawLogs(
             block_number=numbers["blockNumber"],
             block_hash=words["blockHash"],
             block_time=numbers["blockTimestamp"],
             transaction_hash=words["transactionHash"],
             log_index=numbers["logIndex"],
-            address=address,
+            address=_unhex(self._digits["address"]).reshape(-1, 20),
             topics=topics,
-            topic_count=topic_count,
+            topic_count=self._topic_count,
             data=data,
             data_offsets=offsets,
         )
 
-    def _groups(self) -> list[_Group]:
-        """Logs with the same number of quotes must be of the same layout."""
-        quotes = np.flatnonzero(self._characters == _QUOTE)
-        firsts = np.searchsorted(quotes, self._starts)
-        counts = np.diff(np.append(firsts, len(quotes)))
-        groups = []
-        for count in np.unique(counts).tolist():
-            _expect(count % 2 == 0)
-            rows = np.flatnonzero(counts == count)
-            groups.append(self._group(rows, quotes[firsts[rows][:, None] + np.arange(count)]))
-        return groups
+    def _find_values(self) -> None:
+        """Takes the first log that is left for the layout of all that are left, until each has one."""
+        rows = np.arange(self._count)
+        for _ in range(_MOST_LAYOUTS):
+            layout = _layout_of(self._body[self._starts[rows[0]] : self._ends[rows[0]]])
+            found = self._laid_out(layout, rows)
+            _expect(bool(found.alike.any()))
+            alike = found.rows[found.alike]
+            self._topic_count[alike] = layout.topics
+            self._data[:, alike] = found.data[:, found.alike]
+            for name, digits in found.digits.items():
+                self._keep(name, alike, digits if len(alike) == len(digits) else digits[found.alike])
+            rows = np.setdiff1d(rows, alike, assume_unique=True)
+            if not len(rows):
+                return
+        raise _DoubtError
 
-    def _group(self, rows: Integers, quotes: Integers) -> _Group:
-        """Checks that the logs are the same text but for digits; `quotes` has shape (rows, quotes in a log)."""
-        first = self._text[self._starts[rows[0]] : self._ends[rows[0]]]
-        strings = [self._text[begin + 1 : end] for begin, end in quotes[0].reshape(-1, 2).tolist()]
-        places, topics = _layout(first, strings)
-        constant_from = self._starts[rows]
-        fields = {}
-        for name, place in places.items():
-            begin, end = quotes[:, 2 * place], quotes[:, 2 * place + 1]
-            self._expect_constant(constant_from, begin + len(_PREFIX))
-            fields[name] = _Values(begin + 1, end)
-            constant_from = end
-        self._expect_constant(constant_from, self._ends[rows])
-        for name in fields.keys() - _NEEDED - {"blockTimestamp", *(f"topics {one}" for one in range(topics))}:
-            _expect(not b"".join(self._texts(fields[name])).translate(None, _DIGITS))
-        return _Group(rows, fields, topics)
+    def _keep(self, name: str, rows: Integers, digits: Slices) -> None:
+        """Keeps a field's values; of those that nobody reads, looks whether they are hexadecimal."""
+        if name in _READ or name.startswith("topics "):
+            if name not in self._digits:
+                missing = np.frombuffer(bytes([_MISSING]) * digits.itemsize, digits.dtype)[0]
+                self._digits[name] = np.full(self._count, missing)
+            self._digits[name][rows] = digits
+        else:
+            _expect(not _characters(digits).tobytes().translate(None, _DIGITS))
 
-    def _expect_constant(self, begins: Integers, ends: Integers) -> None:
-        """Checks that the text between two places is the same in all logs."""
-        width = int(ends[0] - begins[0])
-        _expect(width > 0 and bool((ends - begins == width).all()))
-        there = self._slices(begins, width)
-        _expect(there == self._text[begins[0] : ends[0]] * len(begins))
+    def _laid_out(self, layout: _Layout, rows: Integers) -> _Found:
+        """Looks for a layout in logs, from the beginning of each to its data, and back from its end to there.
 
-    def _slices(self, begins: Integers, width: int) -> bytes:
-        """Slices of one width, one after the other."""
-        # As one value of `width` bytes each, numpy copies them whole; as rows of bytes, byte by byte.
-        windows = np.ndarray((len(self._text) - width + 1,), f"V{width}", self._text, strides=(1,))
-        return windows[begins].tobytes()
-
-    def _texts(self, values: _Values) -> list[bytes]:
-        """Values of any width, without their 0x."""
-        text = self._text
-        return [text[begin + 2 : end] for begin, end in zip(values.starts.tolist(), values.ends.tolist(), strict=True)]
-
-    def _fixed(self, values: _Values, width: int) -> Bytes:
-        """Values of `width` bytes each, shape (values, width)."""
-        _expect(bool((values.lengths() == 2 * width).all()))
-        return _unhex(self._slices(values.starts + 2, 2 * width)).reshape(-1, width)
-
-    def _gathered(self, groups: list[_Group], name: str, into: Bytes) -> Bytes:
-        for group in groups:
-            into[group.rows] = self._fixed(group.fields[name], into.shape[1])
-        return into
-
-    def _numbers(self, groups: list[_Group], name: str) -> Integers:
-        """Quantities; -1 where there are none."""
-        numbers = np.full(len(self._starts), -1, np.int64)
-        for group in groups:
-            values = group.fields.get(name)
-            if values is None:
-                continue
-            lengths = values.lengths()
-            _expect(bool(((lengths > 0) & (lengths <= _MOST_DIGITS)).all()))
-            # The 16 characters that end with the quantity, of which those before it become zeros.
-            last = np.frombuffer(self._slices(values.ends - 16, 16), np.uint8).reshape(-1, 16)
-            digits = np.where(np.arange(16) >= 16 - lengths[:, None], last, ord("0")).astype(np.uint8)
-            numbers[group.rows] = _unhex(digits.tobytes()).view(">u8").astype(np.int64)
-        return numbers
-
-    def _data(self, groups: list[_Group]) -> tuple[Bytes, Integers]:
-        count = len(self._starts)
-        begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
-        for group in groups:
-            begins[group.rows], ends[group.rows] = group.fields["data"].starts, group.fields["data"].ends
-        values = _Values(begins, ends)
-        _expect(not (values.lengths() % 2).any())
-        offsets = np.zeros(count + 1, np.int64)
-        np.cumsum(values.lengths() // 2, out=offsets[1:])
-        return self._unhexed_in_place(values, offsets), offsets
-
-    def _unhexed_in_place(self, values: _Values, offsets: Integers) -> Bytes:
-        """Values of all widths as bytes, one after the other; those of one width are copied side by side."""
-        widths = np.diff(offsets)
-        different = np.unique(widths[widths > 0]).tolist()
-        if len(different) > _MOST_WIDTHS:
-            return _unhex(b"".join(self._texts(values)))
-        found = np.empty(int(offsets[-1]), np.uint8)
-        for width in different:
-            rows = np.flatnonzero(widths == width)
-            bytes_ = _unhex(self._slices(values.starts[rows] + 2, 2 * width))
-            windows = np.ndarray((len(found) - width + 1,), f"V{width}", found, strides=(1,))
-            windows[offsets[rows]] = bytes_.view(f"V{width}")
+        The data has all that is between. A log of another layout has other text where a run must stand, mostly the first.
+        """
+        first = self._slices(self._starts[rows], layout.runs[0].length)
+        begun = layout.runs[0].stands_in(first)
+        found = _Found(rows[begun])
+        found.take(layout.runs[0], first[begun])
+        middle = layout.between.index("data")
+        place = self._starts[found.rows] + layout.runs[0].length
+        for name, run in zip(layout.between[:middle], layout.runs[1 : middle + 1], strict=True):
+            lengths = (_characters(self._slices(place, _WINDOW)) == _QUOTE).argmax(axis=1)
+            place = place + lengths
+            found.take_quantity(name, self._slices(place - _WINDOW, _WINDOW), lengths)
+            found.take(run, self._slices(place, run.length))
+            place = place + run.length
+        end = self._ends[found.rows]
+        for name, run in zip(reversed(layout.between), reversed(layout.runs), strict=False):
+            end = end - run.length
+            found.take(run, self._slices(end, run.length))
+            if name == "data":
+                break
+            window = self._slices(end - _WINDOW, _WINDOW)
+            lengths = (_characters(window)[:, ::-1] == _X).argmax(axis=1)
+            found.take_quantity(name, window, lengths)
+            end = end - lengths
+        found.alike &= place <= end
+        found.data[:] = place, end
         return found
 
+    def _slices(self, begins: Integers, width: int) -> Slices:
+        """Slices of one width; places beyond the text are moved into it."""
+        # As one value of `width` bytes each, numpy copies and compares them whole; as rows of bytes, byte by byte.
+        count = len(self._body) - width + 1
+        windows = np.ndarray((count,), f"V{width}", self._body, strides=(1,))
+        return windows[np.clip(begins, 0, count - 1)]
 
-def _layout(first: bytes, strings: list[bytes]) -> tuple[dict[str, int], int]:
-    """Which of a log's strings is the value of which field, and how many topics it has.
+    def _numbers(self, name: str) -> Integers:
+        """Quantities; -1 where there are none."""
+        numbers = np.full(self._count, -1, np.int64)
+        if name in self._digits:
+            there = _characters(self._digits[name])[:, 0] != _MISSING
+            numbers[there] = _unhex(self._digits[name][there]).view(">u8").astype(np.int64)
+        return numbers
 
-    Args:
-        first: the log.
-        strings: all strings in it, names included, in order.
+    def _contents(self) -> tuple[Bytes, Integers]:
+        """The data of all logs as bytes, and where that of each begins; data of one width is copied side by side."""
+        begins, ends = self._data
+        lengths = ends - begins
+        _expect(not (lengths % 2).any())
+        offsets = np.zeros(self._count + 1, np.int64)
+        np.cumsum(lengths // 2, out=offsets[1:])
+        different = np.unique(lengths[lengths > 0]).tolist()
+        if len(different) > _MOST_WIDTHS:
+            texts = [self._body[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+            return _unhex(b"".join(texts)), offsets
+        found = np.empty(int(offsets[-1]), np.uint8)
+        for length in different:
+            rows = np.flatnonzero(lengths == length)
+            width = length // 2
+            windows = np.ndarray((len(found) - width + 1,), f"V{width}", found, strides=(1,))
+            windows[offsets[rows]] = _unhex(self._slices(begins[rows], length)).view(f"V{width}")
+        return found, offsets
+
+
+class _Found:
+    """What looking for a layout finds in some logs.
+
+    Attributes:
+        rows: which logs they are.
+        alike: which of them have the layout.
+        digits: by field, the digits of its values; of quantities 16, zeros first.
+        data: where the data of each begins and ends.
     """
+
+    def __init__(self, rows: Integers) -> None:
+        self.rows = rows
+        self.alike = np.ones(len(rows), bool)
+        self.digits: dict[str, Slices] = {}
+        self.data = np.zeros((2, len(rows)), np.int64)
+
+    def take(self, run: _Run, slices: Slices) -> None:
+        """Takes what stands where a run must stand."""
+        self.alike &= run.stands_in(slices)
+        for name, (offset, width) in run.values.items():
+            self.digits[name] = _part(slices, offset, width)
+
+    def take_quantity(self, name: str, windows: Slices, lengths: Integers) -> None:
+        """Takes the so many last characters of each window."""
+        if name in _NUMBERS:
+            self.alike &= lengths > 0
+        digits = np.where(_LAST[lengths], _characters(windows), _ZERO)
+        self.digits[name] = digits.view(f"V{_WINDOW}").ravel()
+
+
+def _characters(slices: Slices) -> Bytes:
+    return slices.view(np.uint8).reshape(len(slices), -1)
+
+
+def _part(slices: Slices, offset: int, width: int) -> Slices:
+    return np.ndarray((len(slices),), f"V{width}", slices, offset, slices.strides)
+
+
+def _layout_of(text: bytes) -> _Layout:
+    """How a log is written."""
     try:
-        log = orjson.loads(first)
+        log = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise _DoubtError from None
-    _expect(not log.get("removed") and isinstance(log.get("topics"), list))
+    _expect(not log.get("removed") and isinstance(log.get("topics"), list) and len(log["topics"]) <= MAX_TOPICS)
+    quotes = [match.start() for match in re.finditer(b'"', text)]
+    spans = list(zip(quotes[::2], quotes[1::2], strict=True))  # of all strings, names included
     places: dict[str, int] = {}
     expected: list[bytes] = []
     for name, value in log.items():
+        _expect(" " not in name)  # or it could be called as a topic is
         expected.append(name.encode())
         for position, one in enumerate(_strings_in(name, value)):
             places[f"{name} {position}" if isinstance(value, list) else name] = len(expected)
             expected.append(one.encode())
-    _expect(strings == expected and places.keys() >= _NEEDED and len(log["topics"]) <= MAX_TOPICS)
-    return places, len(log["topics"])
+    _expect([text[begin + 1 : end] for begin, end in spans] == expected and places.keys() >= _NEEDED)
+    digits = {name: (spans[place][0] + 1 + len(_PREFIX), spans[place][1]) for name, place in places.items()}
+    return _runs(text, digits, len(log["topics"]))
+
+
+def _runs(text: bytes, digits: dict[str, tuple[int, int]], topics: int) -> _Layout:
+    """The layout of a log, given where the digits of its values begin and end."""
+    runs, between = [], []
+    constants, values, start, behind = list[tuple[int, bytes]](), dict[str, tuple[int, int]](), 0, 0
+    for name, (begin, end) in [*digits.items(), ("", (len(text), len(text)))]:
+        constants.append((behind - start, text[behind:begin]))
+        width = _WIDTHS.get(name.partition(" ")[0])
+        _expect(width is None or end - begin == width)
+        _expect(name not in _NUMBERS or end - begin < _WINDOW)
+        if name == "data" or end - begin < _WINDOW:
+            runs.append(_Run(constants, values, begin - start))
+            between.append(name)
+            constants, values, start = [], {}, end
+        else:
+            values[name] = begin - start, end - begin
+        behind = end
+    return _Layout(runs, between[:-1], topics)
 
 
 def _strings_in(name: str, value: Any) -> list[str]:
@@ -255,9 +333,9 @@ def _strings_in(name: str, value: Any) -> list[str]:
     return values
 
 
-def _unhex(digits: bytes) -> Bytes:
+def _unhex(digits: bytes | Slices) -> Bytes:
     try:
-        return np.frombuffer(binascii.unhexlify(digits), np.uint8)
+        return np.frombuffer(binascii.unhexlify(digits if isinstance(digits, bytes) else digits.data), np.uint8)
     except binascii.Error:
         raise _DoubtError from None
 

@@ -89,6 +89,7 @@ class WrongChainError(RpcError):
     blames_endpoint: ClassVar[bool] = True
 
 
+_FIRST: Final = 1 << 18  # characters in which the short answers before a long one mostly end
 _NO_BLANK: Final = re.compile(r"[^ \t\n\r]")
 _HEX_RANGE: Final = re.compile(r"\[?(0x[0-9a-f]+)\s*(?:,|-|to)\s*(0x[0-9a-f]+)\]?", re.IGNORECASE)
 _DECIMAL_RANGE: Final = re.compile(r"\b(\d{3,})\s*(?:-|to)\s*(\d{3,})\b")
@@ -154,9 +155,10 @@ def answers_together(body: bytes, ids: Sequence[int], where: str) -> tuple[list[
     """
     text = body.strip()
     if text.startswith(b"[") and text.endswith(b"]"):
-        with suppress(JSONDecodeError):
-            found, end = _leading(text.decode("latin-1"), ids[:-1])  # which leaves every byte in its place
-            return found, text[end:-1]
+        for length in (_FIRST, len(text)):
+            with suppress(JSONDecodeError):
+                found, end = _leading(text[:length].decode("latin-1"), ids[:-1])  # which leaves every byte in its place
+                return found, text[end:-1]
     answers = answers_of(body, where)
     if not isinstance(answers, list):
         result_of(answers, -1, where)  # an error for the whole batch
@@ -176,7 +178,7 @@ def _leading(text: str, ids: Sequence[int]) -> tuple[list[Any], int]:
     for id_ in ids:
         answer, at = JSONDecoder().raw_decode(text, at)
         at = _past_blanks(text, at)
-        if not isinstance(answer, dict) or answer.get("id") != id_ or text[at] != ",":
+        if not isinstance(answer, dict) or answer.get("id") != id_ or text[at : at + 1] != ",":
             raise JSONDecodeError("another answer than the next", text, at)
         found.append(answer)
         at = _past_blanks(text, at + 1)

@@ -81,6 +81,37 @@ def test_the_scanner_gives_what_the_plain_path_gives(logs: list[dict[str, Any]])
     assert_same(found.logs, raw_logs(logs))
 
 
+@pytest.mark.parametrize("layouts", [1, 2, 16])
+def test_an_answer_with_logs_of_many_layouts_is_read_or_left_to_the_plain_path(
+    layouts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.decode.scan._MOST_LAYOUTS", layouts)
+    logs = [LOG | {"topics": LOG["topics"] * count, "data": "0x" + "02" * count} for count in (2, 0, 2, 4, 0, 2)]
+    found = scan(body_of(logs))
+    assert (found is not None) == (layouts >= 3)
+    if found is not None:
+        assert_same(found.logs, raw_logs(logs))
+
+
+def test_a_log_that_lacks_a_piece_is_left_to_the_plain_path_or_read_as_that_reads_it() -> None:
+    chosen = random.Random(7)
+    body = body_of([LOG, LOG])
+    second = body.rindex(b"{")
+    for _ in range(3000):
+        begin, end = sorted(chosen.sample(range(second, len(body)), 2))
+        damaged = body[:begin] + body[end:]
+        found = scan(damaged)
+        if found is not None and (rest := loaded(found.rest)) and rest.get("result") == []:
+            assert_same(found.logs, raw_logs(orjson.loads(damaged)["result"]))
+
+
+def loaded(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
 LOG: dict[str, Any] = {
     "address": "0x" + "a1" * 20,
     "topics": ["0x" + "01" * 32],
@@ -141,6 +172,7 @@ def test_an_answer_damaged_at_any_place_is_left_to_the_plain_path_or_read_as_tha
         {"transactionIndex": "0x\n"},
         {"more": {"nested": "0x0"}},
         {"more": ["0x0"]},
+        {"topics 0": "0x" + "05" * 32},
         {"more": "text"},
         {"more": 1},
     ],
@@ -150,6 +182,7 @@ def test_what_the_scanner_is_not_sure_of_it_leaves_to_the_plain_path(changes: di
     changed = LOG | changes
     assert scan(body_of([LOG, LOG])) is not None
     assert scan(body_of([changed] if alone else [LOG, changed, LOG])) is None
+    assert scan(body_of([changed, changed])) is None
 
 
 def test_an_answer_of_another_shape_is_left_to_the_plain_path() -> None:
