@@ -23,6 +23,13 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
+    # Spark remembers a thousand jobs for its pages, which are off. An index has that many in half an hour, and what is kept for
+    # so long is garbage of the kind that a JVM rather grows than looks for.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.streaming.ui.enabled": "false",
     # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
     # what has many is read by Spark's tasks without its SQL (docs/decisions/0025, with what was measured and what was not).
     "spark.sql.codegen.wholeStage": "false",
