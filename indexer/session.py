@@ -50,8 +50,9 @@ _ON_THIS_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    # On one machine the JVM distributes work that DuckDB, numpy and Python do; its second compiler only takes cores from them.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # On one machine the JVM distributes work that DuckDB, numpy and Python do: its second compiler and a collector with threads
+    # of its own only take cores from them. It needs 70 MB, and starts with 192 whatever the machine has (docs/decisions/0025).
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms192m -XX:MetaspaceSize=128m",
 }
 
 _LOCAL = "local[2]"

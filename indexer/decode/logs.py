@@ -8,7 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from indexer.decode.hexadecimal import Bytes, Flags, HexError, Integers, fixed_width, quantities, variable_width
+from indexer.decode.hexadecimal import (
+    Bytes,
+    Flags,
+    HexError,
+    Integers,
+    fixed_width,
+    quantities,
+    quantity,
+    variable_width,
+)
 
 MAX_TOPICS: Final = 4
 _NO_TOPIC: Final = "0x" + "00" * 32
@@ -82,6 +91,4 @@ def raw_logs(logs: Sequence[Mapping[str, Any]]) -> RawLogs:
 
 def quantities_or(default: int, values: Sequence[str | None]) -> Integers:
     """Quantities of which some may be missing."""
-    if all(value is None for value in values):
-        return np.full(len(values), default, np.int64)
-    return quantities([hex(default) if value is None else value for value in values])
+    return np.fromiter((default if value is None else quantity(value) for value in values), np.int64, len(values))

@@ -93,6 +93,13 @@ def test_an_answer_with_logs_of_many_layouts_is_read_or_left_to_the_plain_path(
         assert_same(found.logs, raw_logs(logs))
 
 
+def test_logs_with_and_without_a_time_may_be_in_one_answer() -> None:
+    logs = [LOG, LOG | {"blockTimestamp": "0x7"}, LOG | {"blockTimestamp": None}]
+    found = scan(body_of(logs))
+    assert found is not None
+    assert found.logs.block_time.tolist() == raw_logs(logs).block_time.tolist() == [-1, 7, -1]
+
+
 def test_a_log_that_lacks_a_piece_is_left_to_the_plain_path_or_read_as_that_reads_it() -> None:
     chosen = random.Random(7)
     body = body_of([LOG, LOG])
