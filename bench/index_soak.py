@@ -226,7 +226,9 @@ def _play(traffic: Traffic, process: psutil.Popen, samples: list[Sample], starte
     sampled = told = started
     while time.monotonic() < end:
         if process.poll() is not None:
-            sys.exit(f"the index ended with {process.returncode} after {number} rounds: see {RESULT.with_suffix('.log')}")
+            sys.exit(
+                f"the index ended with {process.returncode} after {number} rounds: see {RESULT.with_suffix('.log')}"
+            )
         number += 1
         next_round = time.monotonic() + _ROUND
         traffic.round(number)
