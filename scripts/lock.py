@@ -26,7 +26,7 @@ def main() -> None:
     compile_requirements("pyproject.toml", "requirements.lock", "--group", "dev", *upgrade)
     compile_requirements("requirements-java.in", "requirements-java.lock", *upgrade)
     compile_requirements("requirements-proofs.in", "requirements-proofs.lock", *upgrade)
-    for folder in (".", "dapp"):
+    for folder in (".", "dapp", "bench/index/ponder"):
         print(f"lock  {folder}/package.json -> {folder}/package-lock.json", flush=True)
         subprocess.run(["npm", "install", "--package-lock-only", "--loglevel=error"], cwd=ROOT / folder, check=True)
 

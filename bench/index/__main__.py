@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,15 +40,28 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=60, help="that are to give rise to a retry request")
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part; may be repeated")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends with this process
     parts = chosen.only or list(PARTS)
     if len(parts) > 1:
         sizes = [f"--{name}={getattr(chosen, name)}" for name in ("logs", "messages", "rounds", "events")]
         for part in parts:
-            subprocess.run([sys.executable, "-m", "bench.index", f"--only={part}", *sizes], check=True)
+            _run_apart([sys.executable, "-m", "bench.index", f"--only={part}", *sizes])
         print(f"figures are in {RESULT}, the plot is {RESULT.with_suffix('.svg')}")
         return
     configure_logging(level=logging.WARNING)
     _note(_measured(parts[0], chosen))
+
+
+def _run_apart(command: list[str]) -> None:
+    """Waits for a part. `subprocess.run` would kill it on Ctrl-C, before it has ended the servers that it has started."""
+    with subprocess.Popen(command) as process:
+        try:
+            code = process.wait()
+        except SystemExit:
+            process.terminate()
+            raise
+    if code:
+        raise subprocess.CalledProcessError(code, command)
 
 
 def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
@@ -84,7 +98,7 @@ def _cold_start() -> float:
 
 def _groups(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """The figures as the plot shows them."""
-    names = {"ingest": "index", "naive": "plain web3.py source", "cryo": "cryo"}
+    names = {"ingest": "index", "naive": "plain web3.py source", "cryo": "cryo", "ponder": "Ponder"}
     rates = {shown: found.get(f"{name}_logs_per_s") for name, shown in names.items()}
     latency = found.get("retry_request_ms", {})
     return {

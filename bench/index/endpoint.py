@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
 
-from bench.index.history import SOURCE, blocks_of_logs
+from bench.index.history import (
+    MESSAGES_OF_A_BLOCK,
+    POSITIONS_OF_A_MESSAGE,
+    ROUTER,
+    SOURCE,
+    blocks_of_logs,
+    id_of_message,
+)
+
+WHOLE: Final = "/whole"
+"""Behind the URL, for whoever wants headers with blooms, transactions, and logs of some topics. The others' answers stay short."""
+_TOPIC_BEGINS: Final = len(f'{{"address":"0x{ROUTER.hex()}","topics":["')
+_TOPIC: Final = slice(_TOPIC_BEGINS, _TOPIC_BEGINS + len("0x") + 64)
+_PLACE: Final = re.compile(rb'"transactionIndex":"0x0","logIndex":"0x([0-9a-f]+)"')
 
 
 @contextmanager
@@ -60,22 +74,51 @@ class Endpoint(BaseHTTPRequestHandler):
         elif method == "eth_getBlockByNumber":
             number = int(params[0], 16) if params[0].startswith("0x") else head
             header = {"number": hex(number), "hash": f"0x{number:064x}", "parentHash": f"0x{max(0, number - 1):064x}"}
-            result = [json.dumps(header | {"timestamp": hex(number)}).encode()]
+            more = _rest_of_block(number) if self.path == WHOLE else {}
+            result = [json.dumps(header | {"timestamp": hex(number)} | more).encode()]
         else:
             error = {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": method}}
             return [json.dumps(error).encode()]
         return [b'{"jsonrpc":"2.0","id":' + json.dumps(request["id"]).encode() + b',"result":', *result, b"}"]
 
-    def _logs(self, query: dict[str, Any]) -> memoryview:
-        """All logs of a range; asked for some topics, which only registrations of adapters are, there are none."""
-        if any(query.get("topics") or []):
+    def _logs(self, query: dict[str, Any]) -> bytes | memoryview:
+        """All logs of a range; asked for some topics, which else only registrations of adapters are, there are none."""
+        topics = query.get("topics") or []
+        if any(topics) and self.path != WHOLE:
             return self.logs[:0]
         # A block's hash is its number.
         first, last = (int(query.get("blockHash") or query[name], 16) for name in ("fromBlock", "toBlock"))
-        return self.logs[self.ends[first - 1] if first else 0 : self.ends[min(last, len(self.ends) - 1)] - 1]
+        found = self.logs[self.ends[first - 1] if first else 0 : self.ends[min(last, len(self.ends) - 1)] - 1]
+        return _logs_of_topics(found, topics) if any(topics) else found
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  the base class's name
         """Says nothing."""
+
+
+def _rest_of_block(number: int) -> dict[str, Any]:
+    """What a header lacks that Ponder asks for: the bloom, which may be empty, and a transaction for each message."""
+    place = {"blockNumber": hex(number), "blockHash": f"0x{number:064x}", "from": "0x" + "44" * 20}
+    first = number * MESSAGES_OF_A_BLOCK
+    transactions = [
+        {"hash": f"0x{id_of_message(first + index)}", "transactionIndex": hex(index)} | place
+        for index in range(MESSAGES_OF_A_BLOCK)
+    ]
+    return {"logsBloom": "0x" + "0" * 512, "receiptsRoot": "0x" + "0" * 64, "transactions": transactions}
+
+
+def _logs_of_topics(logs: memoryview, topics: list[str | list[str] | None]) -> bytes:
+    """Those with a first topic that is asked for; each message's have a transaction of their own in the block, as Ponder checks."""
+
+    def in_own_transaction(place: re.Match[bytes]) -> bytes:
+        index = int(place[1], 16) // POSITIONS_OF_A_MESSAGE
+        return b'"transactionIndex":"%#x","logIndex":"0x%b"' % (index, place[1])
+
+    first, *others = topics
+    if any(others):
+        raise ValueError(f"only first topics are chosen by, not {topics}")
+    wanted = {topic.encode() for topic in ([first] if isinstance(first, str) else first or [])}
+    chosen = b",".join(log for log in re.split(rb",(?=\{)", bytes(logs)) if log[_TOPIC] in wanted)
+    return _PLACE.sub(in_own_transaction, chosen)
 
 
 def main() -> None:

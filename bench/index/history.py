@@ -20,6 +20,7 @@ SOURCE: Final = 31337
 DESTINATION: Final = 31338
 ROUTER: Final = b"\xa1" * 20
 MESSAGES_OF_A_BLOCK: Final = 20
+POSITIONS_OF_A_MESSAGE: Final = 5
 LOGS_OF_A_BLOCK: Final = 96  # five of each message, but four of each fifth, which is not executed
 _AT_ONCE: Final = 100_000  # messages made in memory
 _BY_NAME: Final = {signature.name: signature for signature in SIGNATURES.values()}
@@ -90,6 +91,11 @@ def _rows(name: str, position: int, ids: np.ndarray, numbers: np.ndarray) -> pa.
     )
 
 
+def id_of_message(number: int) -> str:
+    """In hexadecimal; that of its transaction, too, and never zero, which Ponder takes for no transaction."""
+    return f"{number + 1:064x}"
+
+
 def blocks_of_logs(blocks: int) -> Iterator[bytes]:
     """The logs of one block after another as JSON, without brackets: those of a router that sends to itself."""
     templates = _templates()
@@ -98,7 +104,7 @@ def blocks_of_logs(blocks: int) -> Iterator[bytes]:
         for number in range(block * MESSAGES_OF_A_BLOCK, (block + 1) * MESSAGES_OF_A_BLOCK):
             for position, template in enumerate(templates[: 4 if number % 5 == 0 else 5]):
                 index = number % MESSAGES_OF_A_BLOCK * 5 + position
-                logs.append(template % {"id": f"{number:064x}", "index": index, "block": block})
+                logs.append(template % {"id": id_of_message(number), "index": index, "block": block})
         yield ",".join(logs).encode()
 
 

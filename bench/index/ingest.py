@@ -1,4 +1,4 @@
-"""(a) RPC to lake: the index's backfill beside a plain web3.py source and cryo, from one endpoint, in turn."""
+"""(a) RPC to lake: the index's backfill beside a plain web3.py source, cryo and Ponder, from one endpoint, in turn."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from bench.index.endpoint import endpoint
 from bench.index.history import LOGS_OF_A_BLOCK, ROUTER, SOURCE
 from bench.index.naive import COLUMNS, NaiveSource
+from bench.index.ponder_engine import ponder_is_there, run_ponder
 from indexer.decode.events import Emitters
 from indexer.jobs.backfill import backfill
 from indexer.settings import IndexFolder, IndexSettings
@@ -27,6 +28,7 @@ from indexer.sources.chain import ChainConfig
 
 ROUNDS: Final = 3
 _NAIVE_SHARE: Final = 20  # the plain source reads one block in so many: it would take minutes for all
+_PONDER_SHARE: Final = 20  # the same for Ponder, which runs once
 _CRYO: Final = Path("build/tools/cryo")
 _CRYO_PINNED: Final = "cryo==0.3.2"
 
@@ -35,7 +37,7 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
     """Logs per second, median of three rounds; what was read is checked to be the same.
 
     The first round of the index also starts Spark's Python processes, and has a figure of its own. Its processor time, all
-    processes counted but the endpoint's, says what others at work on the machine don't change.
+    processes counted but the endpoint's, says what others at work on the machine don't change. Ponder runs once, at the end.
 
     Args:
         spark: a session of the index.
@@ -63,8 +65,10 @@ def ingest(spark: SparkSession, folder: Path, logs: int) -> dict[str, Any]:
                 taken = _seconds(partial(_run_cryo, url, blocks, out))
                 rates["cryo"].append(blocks * LOGS_OF_A_BLOCK / taken)
                 _expect_count(f"{out}/*.parquet", blocks * LOGS_OF_A_BLOCK)
+        ponder = _ponder(url, blocks, folder / "ponder", lake)
     medians = {name: round(statistics.median(found)) if found else None for name, found in rates.items()}
     return {f"{name}_logs_per_s": value for name, value in medians.items()} | {
+        **ponder,
         "ingest_first_logs_per_s": round(rates["ingest"][0]),
         "ingest_processor_s_per_100k_logs": round(statistics.median(work), 3),
         "logs": blocks * LOGS_OF_A_BLOCK,
@@ -100,6 +104,19 @@ def _naive(spark: SparkSession, url: str, blocks: int, out: Path) -> None:
     source.option("blocks", str(blocks)).load().write.parquet(str(out))
 
 
+def _ponder(url: str, blocks: int, folder: Path, lake: Lake) -> dict[str, float | None]:
+    """Logs per second from when its process is up, as Spark is for the others, and the seconds until then."""
+    if not ponder_is_there():
+        return {"ponder_logs_per_s": None, "ponder_start_s": None}
+    few = blocks // _PONDER_SHARE
+    timed = run_ponder(url, few, folder)
+    _expect_same(lake, folder, blocks * LOGS_OF_A_BLOCK, few)
+    return {
+        "ponder_logs_per_s": round(few * LOGS_OF_A_BLOCK / (timed.whole - timed.start)),
+        "ponder_start_s": round(timed.start, 2),
+    }
+
+
 def _expect_same(lake: Lake, plain: Path, logs: int, blocks: int) -> None:
     """Both have the same logs of the blocks that both have read, field by field."""
     names = ", ".join(COLUMNS)
@@ -113,7 +130,7 @@ def _expect_same(lake: Lake, plain: Path, logs: int, blocks: int) -> None:
         found = connection.execute(text, {"files": lake.files(), "plain": f"{plain}/*.parquet"}).fetchone()
     expected = (logs, blocks * LOGS_OF_A_BLOCK, 0, 0)
     if found != expected:
-        raise AssertionError(f"logs, logs of the plain source, only in the lake, only there: {found}, not {expected}")
+        raise AssertionError(f"logs, logs in {plain}, only in the lake, only there: {found}, not {expected}")
 
 
 def _expect_count(files: str, logs: int) -> None:

@@ -13,7 +13,7 @@ from scripts.setup_python import uv_requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_LOCKS = ("requirements.lock", "requirements-java.lock", "requirements-proofs.lock")
-NPM_FOLDERS = (".", "dapp")
+NPM_FOLDERS = (".", "dapp", "bench/index/ponder")
 ENTRY = re.compile(
     r"^(?P<requirement>[A-Za-z0-9][^\\\n]*?) \\\n(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
     re.MULTILINE,
