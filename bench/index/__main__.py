@@ -102,7 +102,7 @@ def _groups(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     rates = {shown: found.get(f"{name}_logs_per_s") for name, shown in names.items()}
     latency = found.get("retry_request_ms", {})
     return {
-        "RPC to Parquet, logs per second": {name: rate for name, rate in rates.items() if rate},
+        "RPC to tables, logs per second": {name: rate for name, rate in rates.items() if rate},
         f"lifecycles of {found.get('messages', 0):,} messages, seconds": {
             name: found[key] for name, key in (("index", "lifecycle_s"), ("DuckDB alone", "duckdb_s")) if key in found
         },

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ from psycopg.rows import dict_row
 from bench.index.endpoint import WHOLE
 from bench.index.history import ROUTER, SOURCE
 from bench.index.naive import COLUMNS
+from tests.anvil.rpc import free_ports
 from tests.postgresql import running_postgresql
 
 _PROJECT: Final = Path(__file__).with_name("ponder")
@@ -68,7 +68,7 @@ def run_ponder(url: str, blocks: int, folder: Path) -> Timed:
         folder: a new one, for what the tables have afterwards: Parquet with columns of the lake.
     """
     folder.mkdir(parents=True)
-    port, log = _free_port(), folder / "log"
+    (port,), log = free_ports(1), folder / "log"
     settings = {
         "WAYBILL_BENCH_CHAIN": str(SOURCE),
         "WAYBILL_BENCH_LAST_BLOCK": str(blocks - 1),
@@ -135,10 +135,3 @@ def _keep_rows(conninfo: str, out: Path) -> None:
 
 def _value(found: Any) -> Any:
     return bytes.fromhex(found.removeprefix("0x")) if isinstance(found, str) else found
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-    return port
