@@ -8,7 +8,7 @@
  *     ├── DeploymentError       a deployments file that can't be used, or a chain or adapter that it does not have
  *     ├── RefusedError          a contract refused; carries the decoded revert
  *     ├── FeeCapError           the quoted fee is above the caller's limit; nothing was sent
- *     ├── WalletError           the wallet declined, or is not there
+ *     ├── WalletError           the wallet declined, took a transaction back, or is not there
  *     ├── NotIncludedError      a transaction was sent and no block includes it yet
  *     └── UnknownMessageError   no chain of the network knows that id or transaction
  */
@@ -31,7 +31,7 @@ export class FeeCapError extends WaybillError {
   }
 }
 
-/** The wallet declined, or is not there. */
+/** The wallet declined, took a transaction back, or is not there. */
 export class WalletError extends WaybillError {
   override name = "WalletError";
 }

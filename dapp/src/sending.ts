@@ -7,15 +7,13 @@ import { routerAbi } from "./abi/index.ts";
 import { toWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
 import { adapterOf } from "./deployment.ts";
-import { FeeCapError, NotIncludedError, WaybillError } from "./errors.ts";
+import { FeeCapError, WaybillError } from "./errors.ts";
 import { type Fact, factsOf } from "./facts.ts";
 import { type Gmp, GMP_NUMBERS } from "./gmps.ts";
+import { inclusionOf } from "./inclusion.ts";
 import { Kind, type Message, messageId } from "./message.ts";
 import { RefusedError, revertDataOf } from "./reverts.ts";
 import { asking, type Wallet } from "./wallets.ts";
-
-/** Seconds that a transaction may wait for a block. */
-const INCLUSION_SECONDS = 180;
 
 /** A message to send, and how. */
 export interface RouteRequest {
@@ -276,20 +274,11 @@ async function transact(chain: ChainReader, wallet: Wallet, call: RouterCall, va
   // Another message in between can change what a slot costs.
   const generous = { ...(request as object), gas: (gas * 6n) / 5n, chain: client.chain } as never;
   const hash = await asking(call.functionName, () => client.writeContract(generous));
-  const receipt = await included(chain, hash);
+  const receipt = await inclusionOf(chain, hash);
   if (receipt.status === "reverted") {
     throw new RefusedError(what, undefined, `transaction ${receipt.transactionHash} reverted though its estimate did not: the state changed in between, try again`);
   }
   return receipt;
-}
-
-async function included(chain: ChainReader, hash: Hex): Promise<TransactionReceipt> {
-  try {
-    return await chain.client.waitForTransactionReceipt({ hash, timeout: INCLUSION_SECONDS * 1000 });
-  } catch (error) {
-    const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
-    throw new NotIncludedError(`${late}; look it up before sending again`, { cause: error });
-  }
 }
 
 type SendingFact = Fact & { type: "routed" | "retried" };

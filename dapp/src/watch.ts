@@ -10,6 +10,7 @@ import { MessageHistory } from "./history.ts";
 import { type Message, messageId } from "./message.ts";
 import { judge, type Observation, type Progress } from "./progress.ts";
 import { reasonOf } from "./reverts.ts";
+import { sleep } from "./sleep.ts";
 
 export interface WatchOptions {
   /** Milliseconds between two looks; grows to thirty seconds while a chain can't be read. */
@@ -177,17 +178,4 @@ function fingerprint({ state, reason, final, receipts, timeline, problems, repla
 
 function bitCount(bits: number): number {
   return bits.toString(2).replaceAll("0", "").length;
-}
-
-function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return resolve();
-    const end = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, milliseconds);
-    signal?.addEventListener("abort", end);
-  });
 }

@@ -15,15 +15,11 @@ export interface Anvil {
   stop(): Promise<void>;
 }
 
-/**
- * Starts a chain. Blocks come with transactions and at intervals, since a transaction that arrives while another is mined
- * waits in anvil's pool for something else to come. An interval of 0 seconds, for tests that count blocks, leaves that to the test.
- */
-export async function startAnvil(chainId: number, interval = 1): Promise<Anvil> {
+/** Starts a chain. Blocks come with transactions only: how many there are, and when, is the test's. */
+export async function startAnvil(chainId: number): Promise<Anvil> {
   if (!existsSync(BINARY)) throw new Error(`${BINARY} is missing; run \`make setup\``);
   const states = mkdtempSync(join(tmpdir(), "waybill-anvil-")); // else anvil puts them into the user's home, and leaves them there
-  const options = ["--port", "0", "--chain-id", String(chainId), "--slots-in-an-epoch", "1", "--accounts", "4"];
-  options.push("--cache-path", states, ...(interval ? ["--mixed-mining", "--block-time", String(interval)] : []));
+  const options = ["--port", "0", "--chain-id", String(chainId), "--slots-in-an-epoch", "1", "--accounts", "4", "--cache-path", states];
   const child = spawn(BINARY, options, { stdio: ["ignore", "pipe", "inherit"] });
   const kill = (): void => {
     child.kill("SIGKILL");

@@ -25,7 +25,7 @@ let wallet: TestWallet;
 let observed: Observed;
 
 before(async () => {
-  network = await TestNetwork.start(0);
+  network = await TestNetwork.start();
   browser = await launchChromium();
   example = await serveExample({ file: network.file(), deployment: network.deployment(), port: 0, stallAfter: STALL_AFTER });
 });

@@ -13,6 +13,7 @@ import {
   http,
   type PrivateKeyAccount,
   publicActions,
+  type TransactionReceipt,
   walletActions,
 } from "viem";
 import { mnemonicToAccount, type HDAccount } from "viem/accounts";
@@ -75,11 +76,11 @@ export class TestNetwork {
     this.beta = beta;
   }
 
-  /** Starts and connects two chains; see `startAnvil` for the interval of their blocks in seconds. */
-  static async start(interval?: number): Promise<TestNetwork> {
+  /** Starts and connects two chains. */
+  static async start(): Promise<TestNetwork> {
     const anvils: Anvil[] = [];
     try {
-      for (const id of [31337, 31338]) anvils.push(await startAnvil(id, interval));
+      for (const id of [31337, 31338]) anvils.push(await startAnvil(id));
       const [alpha, beta] = await Promise.all([deploy("alpha", 31337, anvils[0]!), deploy("beta", 31338, anvils[1]!)]);
       await Promise.all([connect(alpha, beta), connect(beta, alpha)]);
       return new TestNetwork(alpha, beta);
@@ -182,7 +183,7 @@ async function deploy(name: string, id: number, anvil: Anvil): Promise<TestChain
   const create = async (contract: string, ...args: readonly unknown[]): Promise<Address> => {
     const { abi, bytecode } = artifact(contract);
     const hash = await client.deployContract({ abi, bytecode, args } as Parameters<typeof client.deployContract>[0]);
-    return (await client.waitForTransactionReceipt({ hash })).contractAddress!;
+    return (await receiptOf(client, hash)).contractAddress!;
   };
   const router = await create("Router", OWNER.address);
   const networks: Partial<Record<TestGmp, Address>> = {};
@@ -216,9 +217,14 @@ async function transact(
   gas?: bigint,
 ): Promise<Hex> {
   const hash = await chain.client.writeContract({ address, abi, functionName, args, ...(gas && { gas }) });
-  const { status } = await chain.client.waitForTransactionReceipt({ hash });
+  const { status } = await receiptOf(chain.client, hash);
   if (status !== "success") throw new Error(`${functionName} on ${chain.name} reverted: ${hash}`);
   return hash;
+}
+
+/** Waits as the kit does, see `included` there, for a transaction that nobody replaces. */
+function receiptOf(client: TestChain["client"], hash: Hex): Promise<TransactionReceipt> {
+  return client.waitForTransactionReceipt({ hash, checkReplacement: false });
 }
 
 /** The file names every GMP's contracts; here all of them are the one in memory. */

@@ -9,6 +9,8 @@ export interface RpcProxy {
   setDown(down: boolean): void;
   /** Answers `eth_getLogs` over more blocks than this with an error, as public nodes do. */
   limitLogRange(blocks: number): void;
+  /** Lets something happen while the answer to a method, already given, is on its way. */
+  meanwhile(happening: (method: string) => Promise<unknown>): void;
   /** The methods asked for so far. */
   readonly methods: readonly string[];
   stop(): Promise<void>;
@@ -23,6 +25,7 @@ interface RpcRequest {
 export async function startRpcProxy(target: string): Promise<RpcProxy> {
   let isDown = false;
   let logRange = Number.POSITIVE_INFINITY;
+  let happen: (method: string) => Promise<unknown> = async () => undefined;
   const methods: string[] = [];
 
   const answer = async (body: string): Promise<string> => {
@@ -32,7 +35,9 @@ export async function startRpcProxy(target: string): Promise<RpcProxy> {
       return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32005, message: "query exceeds max block range" } });
     }
     const headers = { "content-type": "application/json" };
-    return (await fetch(target, { method: "POST", headers, body })).text();
+    const text = await (await fetch(target, { method: "POST", headers, body })).text();
+    await happen(method);
+    return text;
   };
 
   const server = createServer((request, response) => {
@@ -52,6 +57,7 @@ export async function startRpcProxy(target: string): Promise<RpcProxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     setDown: (down) => (isDown = down),
     limitLogRange: (blocks) => (logRange = blocks),
+    meanwhile: (happening) => (happen = happening),
     methods,
     stop: () =>
       new Promise((resolve) => {

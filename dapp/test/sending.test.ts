@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 
-import { parseEther, stringToHex } from "viem";
+import { type Address, type Hex, parseEther, stringToHex, type Transaction } from "viem";
 
 import {
   Deployment,
@@ -16,6 +17,7 @@ import {
   Waybill,
 } from "@waybill/dapp";
 import { STRANGER, TEST_GMPS, TestNetwork, USER } from "./network.ts";
+import { startRpcProxy } from "./rpc-proxy.ts";
 
 let network: TestNetwork;
 let waybill: Waybill;
@@ -129,6 +131,48 @@ test("a GMP without an adapter and a chain that is not there are errors that say
   await assert.rejects(waybill.route(request({ destination: "gamma" })), /no chain gamma; its chains are alpha \(31337\), beta \(31338\)/);
 });
 
+test("a block is seen whatever the kit is asking when it comes, and though no other follows", { timeout: 30_000 }, async () => {
+  const proxy = await startRpcProxy(network.alpha.anvil.url);
+  const sender = new Waybill(network.deployment({ alpha: proxy.url }), { wallet: localWallet(USER), pollingInterval: 20 });
+  try {
+    await network.alpha.client.setAutomine(false);
+    for (let moment = 1; moment <= 6; moment += 1) {
+      let answers = Number.NEGATIVE_INFINITY;
+      proxy.meanwhile(async (method) => {
+        if (method === "eth_sendRawTransaction") answers = 0;
+        else if (++answers === moment) await network.alpha.client.mine({ blocks: 1 }).then(() => setTimeout(100));
+      });
+      assert.equal((await sender.route(request())).receipt.status, "success");
+    }
+  } finally {
+    await network.alpha.client.setAutomine(true);
+    await proxy.stop();
+  }
+});
+
+test("a transaction that its wallet speeds up is followed, and one that it cancels is an error that says so", { timeout: 30_000 }, async () => {
+  const { client } = network.alpha;
+  const replacing = async (change: { to?: Address; data?: Hex; value?: bigint }) => {
+    await client.setAutomine(false);
+    const sending = waybill.route(request());
+    const { hash, to, input, value, nonce, gas, maxFeePerGas } = await pendingOf(USER.address);
+    await setTimeout(200); // the kit has looked at it
+    const same = { account: USER, to, data: input, value, nonce, gas, gasPrice: 2n * maxFeePerGas! };
+    const replacement = await client.sendTransaction({ ...same, ...change });
+    await client.mine({ blocks: 1 });
+    return { sending, hash, replacement };
+  };
+  try {
+    const { sending, replacement } = await replacing({});
+    assert.equal((await sending).receipt.transactionHash, replacement);
+    const cancelled = await replacing({ to: USER.address, data: "0x", value: 0n });
+    const what = `transaction ${cancelled.hash} on alpha was taken back: its wallet sent ${cancelled.replacement} instead; try again`;
+    await assert.rejects(cancelled.sending, (error: Error) => error instanceof WalletError && error.message === what);
+  } finally {
+    await client.setAutomine(true);
+  }
+});
+
 test("nothing is sent without a wallet, and the error says how to give one", async () => {
   const reader = new Waybill(network.deployment());
   await assert.rejects(reader.route(request()), (error) => error instanceof WalletError && /new Waybill\(deployment, \{ wallet \}\)/.test(error.message));
@@ -190,3 +234,13 @@ test("a sender cancels a message for the fee quoted, its destination ends it, an
   await refusal("NotSender", stranger.cancel(other.message, ["axelar"]));
   await refusal("NothingToReport", stranger.report(other.message, ["axelar"]));
 });
+
+/** The transaction of an account that waits for a block on alpha. */
+async function pendingOf(account: Address): Promise<Transaction> {
+  for (;;) {
+    const { pending } = await network.alpha.client.getTxpoolContent();
+    const [hash] = Object.values(pending[account.toLowerCase() as Address] ?? {}).map((transaction) => transaction.hash);
+    if (hash) return network.alpha.client.getTransaction({ hash });
+    await setTimeout(10);
+  }
+}

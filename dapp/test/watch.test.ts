@@ -11,7 +11,7 @@ let network: TestNetwork;
 let waybill: Waybill;
 
 before(async () => {
-  network = await TestNetwork.start(0);
+  network = await TestNetwork.start();
   waybill = new Waybill(network.deployment(), { wallet: localWallet(USER), pollingInterval: 20 });
 });
 after(() => network?.stop());
@@ -256,7 +256,7 @@ test("an id and a transaction that no chain knows, and a transaction without a m
   await assert.rejects(waybill.find(nothing), /no chain has created a message 0x1212.*; searched: alpha, beta/);
   await assert.rejects(waybill.findByTransaction(nothing), /no chain has a transaction 0x1212.*; searched: alpha, beta/);
   const other = await network.alpha.client.sendTransaction({ to: USER.address, value: 1n });
-  await network.alpha.client.waitForTransactionReceipt({ hash: other });
+  await network.alpha.client.waitForTransactionReceipt({ hash: other, checkReplacement: false });
   await assert.rejects(waybill.findByTransaction(other), /touched no message/);
 });
 

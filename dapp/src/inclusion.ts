@@ -1,0 +1,92 @@
+/** How a transaction that was handed to a chain ends: in a block, or with another in its place. */
+
+import { type Hex, type Transaction, TransactionNotFoundError, type TransactionReceipt, TransactionReceiptNotFoundError } from "viem";
+
+import type { ChainReader } from "./chains.ts";
+import { NotIncludedError, WalletError } from "./errors.ts";
+import { sleep } from "./sleep.ts";
+
+/** Seconds that a transaction may wait for a block. */
+const INCLUSION_SECONDS = 180;
+
+/**
+ * Waits for the receipt of a transaction, or of the same call at another price that its wallet sent in its place. A chain
+ * that can't be read is asked again.
+ *
+ * viem's own wait looks at new blocks only, and passes over one that comes while it looks for a replacement: on a chain that
+ * makes blocks for transactions only, as anvil does, there may be no other.
+ *
+ * @throws {@link NotIncludedError} if no block has it in time, {@link WalletError} if the wallet sent something else instead.
+ */
+export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<TransactionReceipt> {
+  const search = new Search(chain, hash);
+  const end = Date.now() + INCLUSION_SECONDS * 1000;
+  let trouble: unknown;
+  while (Date.now() < end) {
+    try {
+      const receipt = await search.look();
+      if (receipt) return receipt;
+    } catch (error) {
+      if (error instanceof WalletError) throw error;
+      trouble = error;
+    }
+    await sleep(chain.client.pollingInterval);
+  }
+  const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
+  throw new NotIncludedError(`${late}; look it up before sending again`, { cause: trouble });
+}
+
+/** Looks for a transaction, and remembers how it was while it waited: a node forgets one that was replaced. */
+class Search {
+  readonly #chain: ChainReader;
+  readonly #hash: Hex;
+  #waiting: Transaction | undefined;
+  /** The first block that may have what took its place. */
+  #from = 0n;
+
+  constructor(chain: ChainReader, hash: Hex) {
+    this.#chain = chain;
+    this.#hash = hash;
+  }
+
+  async look(): Promise<TransactionReceipt | undefined> {
+    const { client } = this.#chain;
+    const receipt = await this.#receipt(this.#hash);
+    if (receipt) return receipt;
+    if (!this.#waiting) {
+      this.#from = await client.getBlockNumber({ cacheTime: 0 });
+      this.#waiting = await unless(TransactionNotFoundError, client.getTransaction({ hash: this.#hash }));
+    } else if ((await client.getTransactionCount({ address: this.#waiting.from })) > this.#waiting.nonce) {
+      // The nonce is used: by this transaction since the look above, or by another.
+      return (await this.#receipt(this.#hash)) ?? this.#replacement(this.#waiting);
+    }
+    return undefined;
+  }
+
+  async #replacement(waiting: Transaction): Promise<TransactionReceipt | undefined> {
+    const { client, name } = this.#chain;
+    const head = await client.getBlockNumber({ cacheTime: 0 });
+    for (let blockNumber = this.#from; blockNumber <= head; blockNumber += 1n) {
+      const { transactions } = await client.getBlock({ blockNumber, includeTransactions: true });
+      const other = transactions.find(({ from, nonce }) => from === waiting.from && nonce === waiting.nonce);
+      if (!other) continue;
+      if (other.to !== waiting.to || other.value !== waiting.value || other.input !== waiting.input) {
+        throw new WalletError(`transaction ${this.#hash} on ${name} was taken back: its wallet sent ${other.hash} instead; try again`);
+      }
+      return this.#receipt(other.hash);
+    }
+    return undefined;
+  }
+
+  #receipt(hash: Hex): Promise<TransactionReceipt | undefined> {
+    return unless(TransactionReceiptNotFoundError, this.#chain.client.getTransactionReceipt({ hash }));
+  }
+}
+
+/** What is asked for, or nothing if the node answers that it is not there. */
+async function unless<T>(absent: new (...options: never[]) => Error, asked: Promise<T>): Promise<T | undefined> {
+  return asked.catch((error: unknown) => {
+    if (error instanceof absent) return undefined;
+    throw error;
+  });
+}
