@@ -51,9 +51,10 @@ _PATIENCE: Final = 180.0  # seconds for the index to catch up in the end
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The index's processes at one moment; memory in MiB."""
+    """The index's processes at one moment; memory in MiB, processor in seconds of it that were used until then."""
 
     seconds: float
+    processor: float
     python: float
     java: float
     threads: int
@@ -66,20 +67,29 @@ def growth(values: Sequence[float]) -> float:
     return statistics.median(values[-third:]) / statistics.median(values[third:-third])
 
 
+def cores(samples: Sequence[Sample]) -> float:
+    """How many processors were busy with the index, on the average."""
+    first, last = samples[0], samples[-1]
+    return round((last.processor - first.processor) / (last.seconds - first.seconds), 3)
+
+
 def sample(process: psutil.Process, seconds: float) -> Sample:
     """Adds up the process and its children; one that ends meanwhile is left out."""
+    used = process.cpu_times()
+    processor = used.children_user + used.children_system
     python = java = 0.0
     threads = files = 0
     for one in [process, *process.children(recursive=True)]:
         try:
             memory = one.memory_info().rss / _MEBIBYTE
+            processor += sum(one.cpu_times()[:2])
             is_java = "java" in one.name()
             threads += one.num_threads()
             files += one.num_fds()
         except psutil.NoSuchProcess:
             continue
         java, python = (java + memory, python) if is_java else (java, python + memory)
-    return Sample(round(seconds, 1), round(python, 1), round(java, 1), threads, files)
+    return Sample(round(seconds, 1), round(processor, 1), round(python, 1), round(java, 1), threads, files)
 
 
 class Traffic:
@@ -212,6 +222,7 @@ def soak(minutes: float, seed: int) -> dict[str, Any]:
             "blocks": {str(chain.chain_id): int(chain.head()["number"], 16) for chain in (alpha, beta)},
             "growth": {name: round(growth([getattr(one, name) for one in samples]), 3) for name in _JUDGED},
             "peak_mib": {name: max(getattr(one, name) for one in samples) for name in ("python", "java")},
+            "cores": cores(samples),
             "caught_up": caught_up,
             "different_logs": differences(world),
             "samples": [asdict(one) for one in samples],

@@ -71,7 +71,7 @@ class ChainTail:
         round_ends = time.monotonic() + _LONGEST_ROUND
         while not batches:
             self._look(after)
-            wait(self._looks.values(), timeout=self._limits.poll_interval, return_when=FIRST_COMPLETED)
+            self._wait(after)
             for chain in [chain for chain, look in self._looks.items() if look.done()]:
                 after[chain], rows = self._outcome(chain, after[chain], self._looks.pop(chain))
                 batches += rows
@@ -93,6 +93,15 @@ class ChainTail:
             target = None if self._targets is None else self._targets[chain]
             self._not_before[chain] = now + self._limits.poll_interval
             self._looks[chain] = self._pool.submit(reader.advance, position, target)
+
+    def _wait(self, positions: Positions) -> None:
+        """Until a look has ended, or another is due."""
+        if self._looks:
+            wait(self._looks.values(), timeout=self._limits.poll_interval, return_when=FIRST_COMPLETED)
+            return
+        now = time.monotonic()  # `wait` returns at once if there is nothing to wait for
+        due = [self._not_before[chain] - now for chain in self._readers if not positions[chain].halted]
+        time.sleep(max(0.0, min([self._limits.poll_interval, *due])))
 
     def _outcome(
         self, chain: int, position: ChainPosition, look: Future[Advance | None]

@@ -1,7 +1,9 @@
-"""A chain that joins an index is read from its beginning, and the others from where they were."""
+"""Many chains are followed at once: one that joins is read from its beginning, the others from where they were."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +77,25 @@ def test_a_new_chain_is_read_from_its_first_block_and_the_others_go_on(tmp_path:
     finally:
         grown.close()
         fresh.close()
+
+
+def test_chains_without_news_leave_the_processor_alone(tmp_path: Path) -> None:
+    world = new_world()
+    store = Store(f"sqlite:///{tmp_path / 'idle.db'}")
+    configs = [
+        ChainConfig(chain_id=one.chain_id, urls=("http://simulated",), start_block=0, emitters=EMITTERS[one.chain_id])
+        for one in world
+    ]
+    tail = ChainTail(configs, SourceLimits(poll_interval=0.4))
+    tail._readers = {one.chain_id: reader_of(Endpoint(one), SourceLimits()) for one in world}
+    try:
+        follow(store, *world)
+        positions = where_to_begin(configs, store)
+        alive = positions | {BETA: replace(positions[BETA], halted="for a test")}
+        for followed in (positions, alive, {chain: replace(one, halted="too") for chain, one in positions.items()}):
+            began, worked = time.monotonic(), time.thread_time()
+            assert tail.read(followed)[1] == []
+            assert time.thread_time() - worked < 0.25 * (time.monotonic() - began)
+    finally:
+        tail.close()
+        store.close()
