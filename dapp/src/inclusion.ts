@@ -9,6 +9,9 @@ import { sleep } from "./sleep.ts";
 /** Seconds that a transaction may wait for a block. */
 const INCLUSION_SECONDS = 180;
 
+/** Milliseconds from the first look to the second; each pause is twice the one before, up to the kit's polling interval. */
+const FIRST_PAUSE = 50;
+
 /**
  * Waits for the receipt of a transaction, or of the same call at another price that its wallet sent in its place. A chain
  * that can't be read is asked again.
@@ -22,6 +25,7 @@ export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<Transa
   const search = new Search(chain, hash);
   const end = Date.now() + INCLUSION_SECONDS * 1000;
   let trouble: unknown;
+  let pause = FIRST_PAUSE;
   while (Date.now() < end) {
     try {
       const receipt = await search.look();
@@ -30,7 +34,8 @@ export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<Transa
       if (error instanceof WalletError) throw error;
       trouble = error;
     }
-    await sleep(chain.client.pollingInterval);
+    await sleep(Math.min(pause, chain.client.pollingInterval));
+    pause *= 2;
   }
   const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
   throw new NotIncludedError(`${late}; look it up before sending again`, { cause: trouble });
