@@ -68,21 +68,19 @@ def growth(values: Sequence[float]) -> float:
 
 
 def cores(samples: Sequence[Sample]) -> float:
-    """How many processors were busy with the index, on the average."""
-    first, last = samples[0], samples[-1]
+    """How many processors were busy with the index, on the average after it had warmed up."""
+    first, last = samples[len(samples) // 3], samples[-1]
     return round((last.processor - first.processor) / (last.seconds - first.seconds), 3)
 
 
 def sample(process: psutil.Process, seconds: float) -> Sample:
     """Adds up the process and its children; one that ends meanwhile is left out."""
-    used = process.cpu_times()
-    processor = used.children_user + used.children_system
-    python = java = 0.0
+    python = java = processor = 0.0
     threads = files = 0
     for one in [process, *process.children(recursive=True)]:
         try:
             memory = one.memory_info().rss / _MEBIBYTE
-            processor += sum(one.cpu_times()[:2])
+            processor += sum(one.cpu_times()[:4])  # with those of its children that have ended
             is_java = "java" in one.name()
             threads += one.num_threads()
             files += one.num_fds()

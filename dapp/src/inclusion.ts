@@ -1,6 +1,6 @@
 /** How a transaction that was handed to a chain ends: in a block, or with another in its place. */
 
-import { type Hex, type Transaction, TransactionNotFoundError, type TransactionReceipt, TransactionReceiptNotFoundError } from "viem";
+import { type Address, type Hex, type Transaction, TransactionNotFoundError, type TransactionReceipt, TransactionReceiptNotFoundError } from "viem";
 
 import type { ChainReader } from "./chains.ts";
 import { NotIncludedError, WalletError } from "./errors.ts";
@@ -11,6 +11,9 @@ const INCLUSION_SECONDS = 180;
 
 /** Milliseconds from the first look to the second; each pause is twice the one before, up to the kit's polling interval. */
 const FIRST_PAUSE = 50;
+
+/** Blocks by which one node behind an RPC URL may be ahead of another, or a reorg go back. */
+const MARGIN = 16n;
 
 /**
  * Waits for the receipt of a transaction, or of the same call at another price that its wallet sent in its place. A chain
@@ -24,9 +27,10 @@ const FIRST_PAUSE = 50;
 export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<TransactionReceipt> {
   const search = new Search(chain, hash);
   const end = Date.now() + INCLUSION_SECONDS * 1000;
-  let trouble: unknown;
   let pause = FIRST_PAUSE;
-  while (Date.now() < end) {
+  for (;;) {
+    const isLast = Date.now() >= end; // a page that was frozen meanwhile looks once more
+    let trouble: unknown;
     try {
       const receipt = await search.look();
       if (receipt) return receipt;
@@ -34,11 +38,13 @@ export async function inclusionOf(chain: ChainReader, hash: Hex): Promise<Transa
       if (error instanceof WalletError) throw error;
       trouble = error;
     }
+    if (isLast) {
+      const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
+      throw new NotIncludedError(`${late}; look it up before sending again`, { cause: trouble });
+    }
     await sleep(Math.min(pause, chain.client.pollingInterval));
     pause *= 2;
   }
-  const late = `transaction ${hash} on ${chain.name} is in no block after ${INCLUSION_SECONDS} s`;
-  throw new NotIncludedError(`${late}; look it up before sending again`, { cause: trouble });
 }
 
 /** Looks for a transaction, and remembers how it was while it waited: a node forgets one that was replaced. */
@@ -58,13 +64,14 @@ class Search {
     const { client } = this.#chain;
     const receipt = await this.#receipt(this.#hash);
     if (receipt) return receipt;
+    const head = await client.getBlockNumber({ cacheTime: 0 });
     if (!this.#waiting) {
-      this.#from = await client.getBlockNumber({ cacheTime: 0 });
       this.#waiting = await unless(TransactionNotFoundError, client.getTransaction({ hash: this.#hash }));
     } else if ((await client.getTransactionCount({ address: this.#waiting.from })) > this.#waiting.nonce) {
       // The nonce is used: by this transaction since the look above, or by another.
       return (await this.#receipt(this.#hash)) ?? this.#replacement(this.#waiting);
     }
+    this.#from = head > MARGIN ? head - MARGIN : 0n;
     return undefined;
   }
 
@@ -73,9 +80,9 @@ class Search {
     const head = await client.getBlockNumber({ cacheTime: 0 });
     for (let blockNumber = this.#from; blockNumber <= head; blockNumber += 1n) {
       const { transactions } = await client.getBlock({ blockNumber, includeTransactions: true });
-      const other = transactions.find(({ from, nonce }) => from === waiting.from && nonce === waiting.nonce);
+      const other = transactions.find(({ from, nonce }) => isSame(from, waiting.from) && nonce === waiting.nonce);
       if (!other) continue;
-      if (other.to !== waiting.to || other.value !== waiting.value || other.input !== waiting.input) {
+      if (!isSame(other.to, waiting.to) || other.value !== waiting.value || other.input !== waiting.input) {
         throw new WalletError(`transaction ${this.#hash} on ${name} was taken back: its wallet sent ${other.hash} instead; try again`);
       }
       return this.#receipt(other.hash);
@@ -86,6 +93,11 @@ class Search {
   #receipt(hash: Hex): Promise<TransactionReceipt | undefined> {
     return unless(TransactionReceiptNotFoundError, this.#chain.client.getTransactionReceipt({ hash }));
   }
+}
+
+/** Whether two addresses are one: nodes write them in different ways. */
+function isSame(one: Address | null, other: Address | null): boolean {
+  return one?.toLowerCase() === other?.toLowerCase();
 }
 
 /** What is asked for, or nothing if the node answers that it is not there. */

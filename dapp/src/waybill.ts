@@ -58,7 +58,7 @@ export class Waybill {
   /**
    * Sends a new message and waits until its transaction is included.
    *
-   * @throws RefusedError (a contract refuses), FeeCapError (dearer than `maxFee`), WalletError (declined),
+   * @throws RefusedError (a contract refuses), FeeCapError (dearer than `maxFee`), WalletError (declined, or taken back),
    *   NotIncludedError (in no block yet), DeploymentError (no such chain or adapter).
    */
   async route(request: sending.RouteRequest): Promise<sending.Sent> {

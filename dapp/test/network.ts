@@ -222,7 +222,7 @@ async function transact(
   return hash;
 }
 
-/** Waits as the kit does, see `included` there, for a transaction that nobody replaces. */
+/** viem's own wait without its search for a replacement, during which it passes over blocks; see src/inclusion.ts. */
 function receiptOf(client: TestChain["client"], hash: Hex): Promise<TransactionReceipt> {
   return client.waitForTransactionReceipt({ hash, checkReplacement: false });
 }

@@ -11,6 +11,8 @@ export interface RpcProxy {
   limitLogRange(blocks: number): void;
   /** Lets something happen while the answer to a method, already given, is on its way. */
   meanwhile(happening: (method: string) => Promise<unknown>): void;
+  /** How many requests were refused while it was down. */
+  readonly refusals: number;
   /** The methods asked for so far. */
   readonly methods: readonly string[];
   stop(): Promise<void>;
@@ -24,6 +26,7 @@ interface RpcRequest {
 
 export async function startRpcProxy(target: string): Promise<RpcProxy> {
   let isDown = false;
+  let refusals = 0;
   let logRange = Number.POSITIVE_INFINITY;
   let happen: (method: string) => Promise<unknown> = async () => undefined;
   const methods: string[] = [];
@@ -44,6 +47,7 @@ export async function startRpcProxy(target: string): Promise<RpcProxy> {
     let body = "";
     request.on("data", (chunk: Buffer) => (body += chunk.toString()));
     request.on("end", () => {
+      refusals += isDown ? 1 : 0;
       if (isDown) return response.writeHead(503).end("down for a test");
       answer(body).then(
         (text) => response.writeHead(200, { "content-type": "application/json" }).end(text),
@@ -58,6 +62,9 @@ export async function startRpcProxy(target: string): Promise<RpcProxy> {
     setDown: (down) => (isDown = down),
     limitLogRange: (blocks) => (logRange = blocks),
     meanwhile: (happening) => (happen = happening),
+    get refusals() {
+      return refusals;
+    },
     methods,
     stop: () =>
       new Promise((resolve) => {

@@ -28,6 +28,7 @@ before(async () => {
 });
 after(() => network?.stop());
 beforeEach(async () => {
+  await network.alpha.client.setAutomine(true);
   for (const gmp of TEST_GMPS) {
     await network.setFee(gmp, 0n);
     await network.setBroken(gmp, false);
@@ -145,32 +146,47 @@ test("a block is seen whatever the kit is asking when it comes, and though no ot
       assert.equal((await sender.route(request())).receipt.status, "success");
     }
   } finally {
-    await network.alpha.client.setAutomine(true);
     await proxy.stop();
   }
 });
 
-test("a transaction that its wallet speeds up is followed, and one that it cancels is an error that says so", { timeout: 30_000 }, async () => {
+test("a transaction that its wallet speeds up is followed, and one that it cancels is an error that says so", { timeout: 60_000 }, async (t) => {
   const { client } = network.alpha;
+  const proxy = await startRpcProxy(network.alpha.anvil.url);
+  t.after(() => proxy.stop());
+  const sender = new Waybill(network.deployment({ alpha: proxy.url }), { wallet: localWallet(USER), pollingInterval: 20 });
+  await client.setAutomine(false);
   const replacing = async (change: { to?: Address; data?: Hex; value?: bigint }) => {
-    await client.setAutomine(false);
-    const sending = waybill.route(request());
+    const looked = new Promise<void>((resolve) => proxy.meanwhile(async (method) => method === "eth_getTransactionByHash" && resolve()));
+    const sending = sender.route(request());
+    sending.catch(() => undefined); // until it is looked at below
+    await looked;
     const { hash, to, input, value, nonce, gas, maxFeePerGas } = await pendingOf(USER.address);
-    await setTimeout(200); // the kit has looked at it
     const same = { account: USER, to, data: input, value, nonce, gas, gasPrice: 2n * maxFeePerGas! };
     const replacement = await client.sendTransaction({ ...same, ...change });
     await client.mine({ blocks: 1 });
     return { sending, hash, replacement };
   };
-  try {
-    const { sending, replacement } = await replacing({});
-    assert.equal((await sending).receipt.transactionHash, replacement);
-    const cancelled = await replacing({ to: USER.address, data: "0x", value: 0n });
-    const what = `transaction ${cancelled.hash} on alpha was taken back: its wallet sent ${cancelled.replacement} instead; try again`;
-    await assert.rejects(cancelled.sending, (error: Error) => error instanceof WalletError && error.message === what);
-  } finally {
-    await client.setAutomine(true);
-  }
+  const { sending, replacement } = await replacing({});
+  assert.equal((await sending).receipt.transactionHash, replacement);
+  const cancelled = await replacing({ to: USER.address, data: "0x", value: 0n });
+  const what = `transaction ${cancelled.hash} on alpha was taken back: its wallet sent ${cancelled.replacement} instead; try again`;
+  await assert.rejects(cancelled.sending, (error: Error) => error instanceof WalletError && error.message === what);
+});
+
+test("a chain that can't be read after a transaction was sent is asked again", { timeout: 60_000 }, async (t) => {
+  const proxy = await startRpcProxy(network.alpha.anvil.url);
+  t.after(() => proxy.stop());
+  const sender = new Waybill(network.deployment({ alpha: proxy.url }), { wallet: localWallet(USER), pollingInterval: 20 });
+  let refused = 0;
+  proxy.meanwhile(async (method) => {
+    if (method === "eth_sendRawTransaction") proxy.setDown(true);
+  });
+  const sending = sender.route(request());
+  const watching = setInterval(() => (refused = proxy.refusals) >= 8 && proxy.setDown(false), 20);
+  t.after(() => clearInterval(watching));
+  assert.equal((await sending).receipt.status, "success");
+  assert.ok(refused >= 8);
 });
 
 test("nothing is sent without a wallet, and the error says how to give one", async () => {

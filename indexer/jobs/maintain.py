@@ -1,8 +1,7 @@
-"""Keeps store, lake and this process small: retention, compaction, vacuum, memory given back."""
+"""Keeps store and lake small: retention, compaction, vacuum."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -58,13 +57,5 @@ def maintain(
         compacted=compacted,
         vacuumed=len(lake.vacuum(settings.keep_versions)),
     )
-    give_back_memory()
     log.info("maintained", pruned=done.pruned, compacted=done.compacted, vacuumed=done.vacuumed)
     return done
-
-
-def give_back_memory() -> None:
-    """Gives back to the system what was freed here and there: glibc keeps it, and ever more of it (docs/decisions/0025)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
-    if trim is not None:
-        trim(0)

@@ -71,7 +71,7 @@ class ChainTail:
         round_ends = time.monotonic() + _LONGEST_ROUND
         while not batches:
             self._look(after)
-            self._wait(after)
+            self._wait(after, round_ends)
             for chain in [chain for chain, look in self._looks.items() if look.done()]:
                 after[chain], rows = self._outcome(chain, after[chain], self._looks.pop(chain))
                 batches += rows
@@ -88,20 +88,26 @@ class ChainTail:
         now = time.monotonic()
         for chain, reader in self._readers.items():
             position = positions[chain]
-            if chain in self._looks or position.halted or now < self._not_before.get(chain, 0.0):
+            if self._rests(chain, positions) or now < self._not_before.get(chain, 0.0):
                 continue
             target = None if self._targets is None else self._targets[chain]
             self._not_before[chain] = now + self._limits.poll_interval
             self._looks[chain] = self._pool.submit(reader.advance, position, target)
 
-    def _wait(self, positions: Positions) -> None:
-        """Until a look has ended, or another is due."""
+    def _wait(self, positions: Positions, round_ends: float) -> None:
+        """Until a look has ended, another is due, or the round is over."""
+        now = time.monotonic()
+        until = [self._not_before[chain] for chain in self._readers if not self._rests(chain, positions)]
+        until += [now + self._limits.poll_interval] + [round_ends] * (self._targets is None)
+        seconds = max(0.0, min(until) - now)
         if self._looks:
-            wait(self._looks.values(), timeout=self._limits.poll_interval, return_when=FIRST_COMPLETED)
-            return
-        now = time.monotonic()  # `wait` returns at once if there is nothing to wait for
-        due = [self._not_before[chain] - now for chain in self._readers if not positions[chain].halted]
-        time.sleep(max(0.0, min([self._limits.poll_interval, *due])))
+            wait(self._looks.values(), timeout=seconds, return_when=FIRST_COMPLETED)
+        else:  # `wait` returns at once if there is nothing to wait for
+            time.sleep(seconds)
+
+    def _rests(self, chain: int, positions: Positions) -> bool:
+        """Whether the chain needs no new look: one is under way, or it is read no further."""
+        return chain in self._looks or bool(positions[chain].halted)
 
     def _outcome(
         self, chain: int, position: ChainPosition, look: Future[Advance | None]

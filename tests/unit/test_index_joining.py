@@ -96,6 +96,10 @@ def test_chains_without_news_leave_the_processor_alone(tmp_path: Path) -> None:
             began, worked = time.monotonic(), time.thread_time()
             assert tail.read(followed)[1] == []
             assert time.thread_time() - worked < 0.25 * (time.monotonic() - began)
+        tail._limits = SourceLimits(poll_interval=60.0)
+        began = time.monotonic()
+        tail.read(alive)
+        assert time.monotonic() - began < 30, "whoever waits for it can't stop"
     finally:
         tail.close()
         store.close()
