@@ -178,15 +178,14 @@ test("a chain that can't be read after a transaction was sent is asked again", {
   const proxy = await startRpcProxy(network.alpha.anvil.url);
   t.after(() => proxy.stop());
   const sender = new Waybill(network.deployment({ alpha: proxy.url }), { wallet: localWallet(USER), pollingInterval: 20 });
-  let refused = 0;
   proxy.meanwhile(async (method) => {
     if (method === "eth_sendRawTransaction") proxy.setDown(true);
   });
   const sending = sender.route(request());
-  const watching = setInterval(() => (refused = proxy.refusals) >= 8 && proxy.setDown(false), 20);
+  const watching = setInterval(() => proxy.refusals >= 8 && proxy.setDown(false), 20); // viem itself asks four times
   t.after(() => clearInterval(watching));
   assert.equal((await sending).receipt.status, "success");
-  assert.ok(refused >= 8);
+  assert.ok(proxy.refusals >= 8);
 });
 
 test("nothing is sent without a wallet, and the error says how to give one", async () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,17 @@ from tests.unit.index_logs import ALPHA, BETA, EMITTERS
 from tests.unit.index_world import SimulatedChain, contents, executed, new_world, received, routed, sent_message
 
 
+def configs_of(chains: Iterable[SimulatedChain]) -> list[ChainConfig]:
+    return [
+        ChainConfig(chain_id=one.chain_id, urls=("http://simulated",), start_block=0, emitters=EMITTERS[one.chain_id])
+        for one in chains
+    ]
+
+
 def follow(store: Store, *chains: SimulatedChain) -> dict[int, list[int]]:
     """Brings the store up to the chains' heads, and returns the blocks whose logs each was asked for."""
     asked: dict[int, list[int]] = {chain.chain_id: [] for chain in chains}
-    configs = [
-        ChainConfig(
-            chain_id=chain.chain_id, urls=("http://simulated",), start_block=0, emitters=EMITTERS[chain.chain_id]
-        )
-        for chain in chains
-    ]
+    configs = configs_of(chains)
     tail = ChainTail(configs, SourceLimits())
     for chain in chains:
 
@@ -82,10 +85,7 @@ def test_a_new_chain_is_read_from_its_first_block_and_the_others_go_on(tmp_path:
 def test_chains_without_news_leave_the_processor_alone(tmp_path: Path) -> None:
     world = new_world()
     store = Store(f"sqlite:///{tmp_path / 'idle.db'}")
-    configs = [
-        ChainConfig(chain_id=one.chain_id, urls=("http://simulated",), start_block=0, emitters=EMITTERS[one.chain_id])
-        for one in world
-    ]
+    configs = configs_of(world)
     tail = ChainTail(configs, SourceLimits(poll_interval=0.4))
     tail._readers = {one.chain_id: reader_of(Endpoint(one), SourceLimits()) for one in world}
     try:
