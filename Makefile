@@ -17,7 +17,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance docs lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings docs lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -107,6 +107,9 @@ docs: $(STEPS)  ## Build the documentation's site into build/site
 
 twins: $(STEPS)  ## Show the tests fail on vulnerable twins of the router (TWINS=part of a name: only those)
 	@$(VENV)/python -m scripts.twins $(TWINS)
+
+findings: $(STEPS)  ## Run the tests of every defect that was found from outside (ARGS="R1 E4": only those)
+	@$(VENV)/python -m scripts.findings $(ARGS)
 
 conformance: $(STEPS)  ## Print which test proves which requirement
 	@$(VENV)/python -m scripts.conformance
