@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from os import getpid
 from typing import TypeVar
@@ -27,6 +27,7 @@ from bridge.ports import Attester, Chain, Clock
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
+from bridge.records.errors import StoreBusyError
 from bridge.records.finality import ObservedFinality
 from bridge.recovery import (
     Burial,
@@ -41,7 +42,7 @@ from bridge.recovery import (
 from bridge.relay import Relay, RelaySettings
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError
-from bridge.store import open_store
+from bridge.store import WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
 from bridge.supervision import keep_doing
 from bridge.undertaking import Undertaking
@@ -50,6 +51,7 @@ _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
 _DEVNET = "devnet"
+_LOCK_RENEWAL = 5.0  # seconds
 
 
 class SystemClock:
@@ -68,9 +70,16 @@ class Bridge:
     """A relayer, put together."""
 
     def __init__(
-        self, deployment: Deployment, chains: Mapping[int, EvmChain], store: Store, settings: Settings
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, EvmChain],
+        store: Store,
+        settings: Settings,
+        *,
+        worker: str,
+        lock: WorkingLock,
     ) -> None:
-        """Uses chains and a store that are open; `open_bridge` opens them.
+        """Uses chains and a store that are open, and the lock of that store; `open_bridge` opens them.
 
         Raises:
             SettingsError: there is no key to deliver with, or nobody knows where this network's proofs come from.
@@ -79,6 +88,7 @@ class Bridge:
         self.deployment = deployment
         self.chains = chains
         self.store = store
+        self._lock = lock
         self._settings = settings
         clock = SystemClock()
         paying = paying_signers(settings, deployment)
@@ -97,7 +107,7 @@ class Bridge:
         served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
         self.undertaking = Undertaking(deployment, chains, store, settings, clock)
         self.relay = Relay(
-            worker=_worker_name(),
+            worker=worker,
             deployment=deployment,
             chains=chains,
             adapters=create_adapters(deployment, chains, _attesters(deployment, chains, settings)),
@@ -186,6 +196,7 @@ class Bridge:
 
         Raises:
             StoreMismatchError: the store is of other chains.
+            StoreError: the store is being restored.
         """
         try:
             await self.with_upkeep(self._work)
@@ -205,6 +216,13 @@ class Bridge:
             group.create_task(self.execution.run())
             group.create_task(self.undertaking.run())
             group.create_task(self.propagation.run())
+            group.create_task(self._keep_lock())
+
+    async def _keep_lock(self) -> None:
+        while True:
+            await asyncio.sleep(_LOCK_RENEWAL)
+            with suppress(StoreBusyError):  # whatever works with the store says so
+                await asyncio.to_thread(self._lock.renew)
 
     async def with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Does something while the transactions of all accounts are looked after. To be done once at a time."""
@@ -230,20 +248,22 @@ async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterat
 
     Raises:
         SettingsError: see `Bridge`.
-        StoreError: the store can't be opened, or is of a newer version.
+        StoreError: the store can't be opened, is being restored, or is of a newer version.
         WrongChainIdError: an endpoint is of another chain.
         TransientError: a chain has no endpoint that answers.
     """
+    worker = _worker_name()
     async with connected(deployment, settings) as chains:
-        store = open_store(settings.store)
-        bridge = None
-        try:
-            bridge = Bridge(deployment, chains, store, settings)
-            yield bridge
-        finally:
-            if bridge is not None:
-                bridge.undertaking.letters.close()
-            store.close()
+        with working_on(settings.store, worker) as lock:
+            store = open_store(settings.store)
+            bridge = None
+            try:
+                bridge = Bridge(deployment, chains, store, settings, worker=worker, lock=lock)
+                yield bridge
+            finally:
+                if bridge is not None:
+                    bridge.undertaking.letters.close()
+                store.close()
 
 
 def spare_what_is_set_up() -> None:

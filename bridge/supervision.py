@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from bridge.ports import TerminalError, TransientError
+from bridge.records.errors import StoreError
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +49,7 @@ class _Failures:
         if str(error) == self._last:
             return
         self._last = str(error)
-        if isinstance(error, TransientError | TerminalError):
+        if isinstance(error, TransientError | TerminalError | StoreError):
             _log.warning("step failed, will be repeated", step=self._step, error=str(error))
         else:
             _log.error("step failed unexpectedly, will be repeated", step=self._step, exc_info=error)

@@ -40,8 +40,7 @@ def api(
     """
     workspace = Workspace.of(network, config, http=http, store=store)
     deployment = workspace.deployment()
-    workspace.state.mkdir(parents=True, exist_ok=True)
-    settings = workspace.settings()
+    settings = workspace.working_settings()
     settings = settings.model_copy(update={"http": settings.http or _DEFAULT})
     configure_logging(as_json=as_json)
     work = _with_key if settings.relayer_key else _reading

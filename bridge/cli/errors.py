@@ -60,6 +60,8 @@ def as_cli_error(error: Exception) -> CliError | None:
         return CliError(error.format_message(), code=ExitCode.USAGE, next_step=_READ_HELP)
     if isinstance(error, ExceptionGroup):
         return _first(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return CliError(f"{error.filename}: {error.strerror}", next_step="check the path and who may read and write it")
     for kind, code, next_step in _ENDS:
         if isinstance(error, kind):
             # A text that names a command itself knows better what comes next.

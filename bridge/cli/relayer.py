@@ -65,8 +65,7 @@ def run(
         paused_gmps=_gmps(pause_gmp),
         http=http,
     )
-    deployment, settings = workspace.deployment(), workspace.settings()
-    workspace.state.mkdir(parents=True, exist_ok=True)
+    deployment, settings = workspace.deployment(), workspace.working_settings()
     configure_logging(as_json=as_json)
 
     async def work() -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
 from bridge.settings import FILE_NAME, Settings
+from bridge.store import may_exist
 from indexer.place import Place
 from indexer.settings import IndexFolder
 
@@ -115,6 +117,36 @@ class Workspace:
             **(_DEVNET_SETTINGS if self.network == DEVNET else {}),
         }
         return Settings.load(self.settings_file, defaults, **self.arguments)
+
+    @property
+    def store(self) -> str:
+        """The URL of the relayer's store. One that is named has to be there.
+
+        The store in the usual place is made when it is first needed. A name is more likely mistyped: a relayer with an empty
+        store would start to deliver what another one has delivered, and a list would say that there is nothing.
+
+        Raises:
+            CliError: the settings name a store that is not there.
+            SettingsError: the settings can't be used.
+        """
+        url = self.settings().store
+        if url != f"sqlite:///{self.bridge_store}" and not may_exist(url):
+            raise CliError(
+                f"there is no store {make_url(url).database}: check the path",
+                next_step=f"for a new store: waybill store create --store {url}",
+            )
+        return url
+
+    def working_settings(self) -> Settings:
+        """The settings for a command that works on the store; makes the folder of the usual one.
+
+        Raises:
+            CliError: see `store`.
+            SettingsError: the settings can't be used.
+        """
+        settings = self.settings().model_copy(update={"store": self.store})
+        self.state.mkdir(parents=True, exist_ok=True)
+        return settings
 
     def account(self, key: str | None) -> LocalAccount:
         """The account to sign with: the key given, or on the devnet the public one of its example dApp.

@@ -212,8 +212,13 @@ class Database:
                 ) from error
             raise StoreBusyError(f"store {self._url}: {reason}") from error
         except DBAPIError as error:
-            if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
+            if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
                 raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error
+            if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+                raise StoreError(
+                    f"store {self._url} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and put a"
+                    " backup back with `waybill store restore FILE --replace`"
+                ) from error
             if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
                 raise StoreError(
                     f"store {self._url}: {error.orig}; grant it to the role, or use another one"
