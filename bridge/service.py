@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from os import getpid
 from typing import TypeVar
@@ -244,7 +244,7 @@ class Bridge:
 
 @asynccontextmanager
 async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterator[Bridge]:
-    """Connects to the chains, opens the store, and puts a relayer together.
+    """Opens the store, connects to the chains, and puts a relayer together.
 
     Raises:
         SettingsError: see `Bridge`.
@@ -253,17 +253,11 @@ async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterat
         TransientError: a chain has no endpoint that answers.
     """
     worker = _worker_name()
-    async with connected(deployment, settings) as chains:
-        with working_on(settings.store, worker) as lock:
-            store = open_store(settings.store)
-            bridge = None
-            try:
-                bridge = Bridge(deployment, chains, store, settings, worker=worker, lock=lock)
+    with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
+        async with connected(deployment, settings) as chains:
+            bridge = Bridge(deployment, chains, store, settings, worker=worker, lock=lock)
+            with closing(bridge.undertaking.letters):
                 yield bridge
-            finally:
-                if bridge is not None:
-                    bridge.undertaking.letters.close()
-                store.close()
 
 
 def spare_what_is_set_up() -> None:

@@ -1,7 +1,8 @@
-"""Writes the operator's reference pages from the code: docs/operate/metrics.md and docs/operate/settings.md."""
+"""Writes the reference pages that other pages link to, from the code: metrics, settings, runbooks, and the states of a message."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final
@@ -9,8 +10,11 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
+from typer.main import get_command
 
+from bridge.cli.app import app
 from bridge.metrics import METRICS
+from bridge.protocol.status import Status
 from bridge.settings import PROFILES, Settings
 from bridge.settings.attestations import AttestationTable
 from bridge.settings.dead_letters import AlertSettings, DeadLetterTable, EmailSettings
@@ -23,6 +27,7 @@ from bridge.settings.reliability import (
     ReliabilityTable,
 )
 from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
+from scripts.reference_pages import commands
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "operate"
@@ -46,12 +51,21 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
 }  # fmt: skip
 """Tables of the settings file, in the order of the page."""
 
+_NO_OPTION: Final = {
+    "WAYBILL_HOME": "the folder with `deployments/`, `waybill.toml` and `.waybill/`; by default the current one",
+}
+
 _MADE: Final = "<!-- Made by `python -m scripts.generate_operate`; edit the code instead. -->\n"
 
 
 def pages() -> dict[Path, str]:
     """Every generated page and its text."""
-    return {FOLDER / "metrics.md": _metrics(), FOLDER / "settings.md": _settings()}
+    return {
+        FOLDER / "metrics.md": _metrics(),
+        FOLDER / "settings.md": _settings(),
+        FOLDER / "runbooks.md": _runbooks(),
+        ROOT / "docs" / "reference" / "states.md": _states(),
+    }
 
 
 def _metrics() -> str:
@@ -89,6 +103,28 @@ def _metrics() -> str:
     )
 
 
+def _runbooks() -> str:
+    """What to do about each alert."""
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    parts = ["# Runbooks", _MADE.strip(), "One for each alert in `ops/alerts.yml`: what it means, and where to begin."]
+    for rule in (rule for group in groups for rule in group["rules"] if "alert" in rule):
+        said = rule["annotations"]
+        summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", re.sub(r"\{\{ \$value.*?\}\}", "*n*", said["summary"]))
+        condition = f"```promql\n{rule['expr'].strip()}\n```\n\nfor {rule.get('for', '0s')}"
+        parts.append(f"## {rule['alert']}\n\n{summary}.\n\n{said['description']}\n\n{condition}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _states() -> str:
+    """The states of a message and what to do about each."""
+    rows = [
+        f"| `{status}` | {'yes' if status.is_final else ''} | {status.next_action.format(id='ID').replace('|', '/')} |"
+        for status in Status
+    ]
+    head = "| state | end | what to do |\n|---|---|---|"
+    return "\n\n".join(["# States of a message", _MADE.strip(), "\n".join([head, *rows])]) + "\n"
+
+
 def _settings() -> str:
     rows = [
         _row(f"`{name}`", f"`WAYBILL_{name.upper()}`", _default(field.default), field.description or "")
@@ -111,6 +147,14 @@ def _settings() -> str:
             _row(*["---"] * 4),
             *rows,
             "",
+            "## Variables of commands",
+            "",
+            "Commands read these beside the settings; where a command has a flag for the same, the flag goes first.",
+            "",
+            _row("variable", "meaning"),
+            _row("---", "---"),
+            *(_row(f"`{name}`", meaning) for name, meaning in sorted(_variables().items())),
+            "",
             "## Tables",
             "",
             "In the environment, a table's variable has all of it as JSON.",
@@ -124,6 +168,16 @@ def _settings() -> str:
             "",
         ]
     )
+
+
+def _variables() -> dict[str, str]:
+    """What commands read from the environment beside the settings: their options', and those of no option."""
+    found = dict(_NO_OPTION)
+    for _, command in commands(get_command(app)):
+        for option in command.params:
+            if name := getattr(option, "envvar", None):
+                found.setdefault(str(name), str(getattr(option, "help", None) or ""))
+    return found
 
 
 def _table(name: str, table: type[BaseModel], about: str) -> list[str]:

@@ -95,11 +95,12 @@ def main() -> Never:
         raise SystemExit(128 + signal.SIGINT) from None
     except Exception as error:
         _end(error, as_json=as_json)
+        raise
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _end(error: Exception, *, as_json: bool) -> Never:
-    """End with what is known of an error. One that is not foreseen is a defect: its traceback helps to find it."""
+def _end(error: Exception, *, as_json: bool) -> None:
+    """End with one line if the error was foreseen. One that was not is a defect: its traceback helps to find it."""
     from bridge.cli.errors import as_cli_error
     from bridge.cli.output import ExitCode, fail
 
@@ -107,7 +108,7 @@ def _end(error: Exception, *, as_json: bool) -> Never:
     if foreseen is not None:
         fail(foreseen, as_json=as_json)
     if not as_json:
-        raise error
+        return
     message = f"unexpected {type(error).__name__}: {error}"
     document = {"code": "UNEXPECTED", "message": message, "traceback": traceback.format_exception(error)}
     sys.stderr.write(json.dumps({"error": {**document, "next": "report it as a defect of Waybill"}}) + "\n")

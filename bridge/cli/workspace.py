@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
-from bridge.settings import FILE_NAME, Settings
+from bridge.settings import FILE_NAME, Settings, check_chains
 from bridge.store import may_exist
 from indexer.place import Place
 from indexer.settings import IndexFolder
@@ -43,8 +43,15 @@ class Workspace:
 
     @classmethod
     def of(cls, network: str, config: Path | None = None, **arguments: Any) -> Workspace:
-        """The network's files below the current folder, or below ``WAYBILL_HOME``."""
-        return cls(network, Path(os.environ.get("WAYBILL_HOME", ".")), config, arguments)
+        """The network's files below the current folder, or below ``WAYBILL_HOME``.
+
+        Raises:
+            UsageError: ``WAYBILL_HOME`` is a file.
+        """
+        root = Path(os.environ.get("WAYBILL_HOME", "."))
+        if root.exists() and not root.is_dir():
+            raise UsageError(f"WAYBILL_HOME {root} is not a folder")
+        return cls(network, root, config, arguments)
 
     @property
     def deployments_file(self) -> Path:
@@ -142,9 +149,10 @@ class Workspace:
 
         Raises:
             CliError: see `store`.
-            SettingsError: the settings can't be used.
+            SettingsError: the settings can't be used, or name chains that the network does not have.
         """
         settings = self.settings().model_copy(update={"store": self.store})
+        check_chains(settings, self.deployment())
         self.state.mkdir(parents=True, exist_ok=True)
         return settings
 

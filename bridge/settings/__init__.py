@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bridge.settings.chain_names import check_chains
 from bridge.settings.model import Settings
 from bridge.settings.problems import SettingsError
 from bridge.settings.profiles import PROFILES
@@ -18,4 +19,5 @@ __all__ = [
     "SettingsError",
     "SignerSource",
     "SpendLimit",
+    "check_chains",
 ]

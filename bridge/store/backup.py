@@ -53,7 +53,8 @@ def back_up(url: str, path: Path) -> Copied:
             os.fsync(file.fileno())
         part.rename(path)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"no backup at {path}: {error}") from error
+        shown = make_url(url).render_as_string(hide_password=True)
+        raise StoreError(f"no backup of the store {shown} at {path}: {error}") from error
     finally:
         part.unlink(missing_ok=True)
     return copied
