@@ -22,7 +22,11 @@ from indexer.settings import IndexFolder
 
 DEVNET = "devnet"
 
-_DEVNET_SETTINGS = {"relayer_key": RELAYER_KEY, "poll": 0.25}  # its chains are on this machine, its keys are public
+_DEVNET_SETTINGS = {
+    "relayer_key": RELAYER_KEY,
+    "poll": 0.25,
+    "index": {"poll_interval": 0.1},
+}  # its chains are on this machine, its keys are public
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class Header:
     hash: bytes
     parent_hash: bytes
     time: int  # Unix seconds
+    bloom: bytes = b""  # of its logs' addresses and topics, 256 bytes; empty if the endpoint gave none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
