@@ -23,6 +23,7 @@ from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainConfig, ChainReader
+from indexer.spark_outage import SparkOutage
 from tests.unit.index_endpoint import Endpoint, reader_of
 from tests.unit.index_logs import ALPHA, BETA, EMITTERS
 from tests.unit.index_world import (
@@ -245,7 +246,15 @@ def test_a_chain_that_halts_and_then_does_not_answer_ends_no_other(world: World)
         for chain in (ALPHA, BETA)
     ]
     settings = IndexSettings(folder=IndexFolder(path=world.folder))
-    stream = Stream(cast("Any", Unused()), chains, settings, store=world.store, lake=world.lake, clock=lambda: START)
+    stream = Stream(
+        cast("Any", Unused()),
+        chains,
+        settings,
+        store=world.store,
+        lake=world.lake,
+        clock=lambda: START,
+        outage=SparkOutage(),
+    )
     stream._note_halts({BETA: "beta took back block 3"})
     with world.store.engine.connect() as connection:
         halted = {row.chain_id: row.halted for row in connection.execute(select(tables.chains))}
