@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.index_proof import open_for_reading
-from bridge.cli.output import CliError, result
+from bridge.cli.output import CliError, progress, result
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -25,13 +25,18 @@ def divergence(
     Example: waybill index divergence
     """
     chosen = None if message is None else options.message_id(message)
+    from indexer.errors import LakeDamagedError
     from indexer.sinks.history import STORE_DIFFERS, History
 
-    workspace = Workspace.of(network)
-    with open_index(workspace) as index, open_for_reading(workspace) as (engine, lake):
+    workspace, damage = Workspace.of(network), ""
+    with open_index(workspace) as index:
         # What the running index noted of store and lake is of its last look; here they are compared whole, and now.
         found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
-        found += History(engine, lake).disagreements()
+        try:
+            with open_for_reading(workspace) as (engine, lake):
+                found += History(engine, lake).disagreements()
+        except LakeDamagedError as error:
+            damage = f"what follows is of the store alone: {error}"
     found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [
         {
@@ -45,13 +50,21 @@ def divergence(
         }
         for item in found
     ]
-    result({"divergences": value}, as_json=as_json, render=lambda console: _draw(console, value))
+    if damage:
+        progress(damage)
+    result(
+        {"divergences": value, "damage": damage or None},
+        as_json=as_json,
+        render=lambda console: _draw(console, value, is_whole=not damage),
+    )
+    if damage and not value:
+        raise CliError("whether store and lake agree is not known: the lake is damaged")
     if value:
         raise CliError(f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}")
 
 
-def _draw(console: Console, value: list[dict[str, Any]]) -> None:
-    if not value:
+def _draw(console: Console, value: list[dict[str, Any]], *, is_whole: bool) -> None:
+    if not value and is_whole:
         console.print("no divergence: nothing that the chains say contradicts")
     for item in value:
         where = f"0x{item['message_id'].hex()}" if item["message_id"] else "the lane as a whole"

@@ -15,7 +15,7 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.attested import attested_of
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import facts, progress, result, table
+from bridge.cli.output import CliError, facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.gmps import Gmp
@@ -41,9 +41,10 @@ def report(
     Example: waybill report --html report.html
     """
     from indexer.jobs.costs import costs_of
-    from indexer.jobs.let_go import let_go
+    from indexer.jobs.let_go import TABLES, let_go
     from indexer.jobs.page import report_page
     from indexer.jobs.report import make_report
+    from indexer.sinks.files import damages
 
     workspace = Workspace.of(network)
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
@@ -56,6 +57,10 @@ def report(
         progress(f"written: {html}")
     value = _value(found, requested)
     result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    if damage := [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]:
+        raise CliError(
+            f"the report is of the store alone; the lake is damaged: {'; '.join(damage)}", next_step="waybill index run"
+        )
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
-from indexer.errors import FinalityViolatedError, IndexerError, LakeFileLostError, LakeUnreachableError, RangeGapError
+from indexer.errors import FinalityViolatedError, IndexerError, LakeDamagedError, LakeUnreachableError, RangeGapError
 from indexer.jobs.aside import TablesAside
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
@@ -216,7 +216,7 @@ class Stream:
         if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:
             try:
                 maintain(self._store, self._lake, self._settings, self._clock(), make_tables=self._tables.start)
-            except (LakeUnreachableError, LakeFileLostError) as error:
+            except (LakeUnreachableError, LakeDamagedError) as error:
                 log.warning("the lake can't be maintained now", reason=str(error))
             self._maintained_at = time.monotonic()
 
@@ -225,7 +225,7 @@ class Stream:
         if time.monotonic() - self._promoted_at >= self._settings.lake_interval:
             try:
                 promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
-            except (LakeUnreachableError, LakeFileLostError) as error:
+            except (LakeUnreachableError, LakeDamagedError) as error:
                 log.warning("what is final stays in the store alone for now", reason=str(error))
             self._promoted_at = time.monotonic()
 

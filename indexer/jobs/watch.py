@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 from sqlalchemy import delete, insert, select
 
-from indexer.errors import IndexerError, LakeFileLostError
+from indexer.errors import IndexerError, LakeDamagedError
 from indexer.jobs.restore import restore
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
 from indexer.settings import IndexSettings
@@ -37,7 +37,7 @@ def compare_with_lake(store: Store, lake: Lake, now: float) -> None:
         first = 0 if equal_to is None else equal_to + 1
         try:
             last, evidence = history.differs(chain, first, _MOST_COMPARED)
-        except LakeFileLostError as error:
+        except LakeDamagedError as error:
             last, evidence = first - 1, str(error)
         if evidence is not None:
             log.error("store and lake differ", chain=chain, evidence=evidence)

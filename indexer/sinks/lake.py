@@ -19,7 +19,7 @@ from pyarrow.dataset import dataset
 from pyarrow.fs import FileType
 
 from indexer import schemas
-from indexer.errors import IndexerError, LakeFileLostError, LakeVersionError, RangeGapError
+from indexer.errors import IndexerError, LakeDamagedError, LakeVersionError, RangeGapError
 from indexer.place import Place
 from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, write_bucket
 from indexer.sinks.files import explained, files_of
@@ -305,7 +305,7 @@ class Lake:
             try:
                 with explained(self.folder):
                     return read(table)
-            except LakeFileLostError:
+            except LakeDamagedError:
                 if self._table().version() == table.version():
                     raise
 

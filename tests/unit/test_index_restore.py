@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, select
 
-from indexer.errors import LakeFileLostError
+from indexer.errors import LakeDamagedError
 from indexer.jobs.rebuild import from_lake
 from indexer.jobs.restore import restore
 from indexer.jobs.watch import compare_with_lake
@@ -181,7 +181,7 @@ def test_a_committed_file_that_is_gone_is_named_by_everything_that_reads_it_and_
         lambda: from_lake(world.store.engine, world.lake),
     ]
     for read in readers:
-        with pytest.raises(LakeFileLostError, match=f"{gone.name}.*delete .*`waybill index run`"):
+        with pytest.raises(LakeDamagedError, match=f"{gone.name}.*delete .*`waybill index run`"):
             read()
     assert ("STORE_DIFFERS_FROM_LAKE", ALPHA) in noted(world)
     delete_the_lake(world)
