@@ -12,7 +12,10 @@ from indexer.sources.position import Header
 _WINDOW: Final = 32  # heads that the block time is taken from
 _EARLIER: Final = 1 / 1024  # of a block time, by which each look that found a block comes before the last one's place
 _LATER: Final = 1 / 16  # of a block time, by which a look that found none moves those after it
-_LONGEST: Final = 12  # times the shortest wait, between two looks where blocks are rare or none come
+_ENOUGH: Final = 3  # times from block to block that tell a chain's block time
+_SLOWEST: Final = 30.0  # seconds from block to block that are waited for in one piece
+_SLOWER: Final = 1.05  # times as long, each wait for a block that may come at any time
+_RAREST: Final = 12  # times the shortest wait, at most
 
 
 class PollSchedule:
@@ -46,10 +49,10 @@ class PollSchedule:
             for before, after in itertools.pairwise(self._heads)
         ]
 
-    def _longest(self, block_time: float) -> float:
-        """Blocks that come at no regular time, such as those of a chain that makes one for each transaction, are not waited for."""
-        is_regular = max(self._gaps()) <= 2 * block_time + 1
-        return max(_LONGEST * self._shortest, 2 * block_time if is_regular else 0)
+    def _is_regular(self, block_time: float) -> bool:
+        """Whether blocks come by the clock: those of a chain that makes one for each transaction do not."""
+        gaps = self._gaps()
+        return len(gaps) >= _ENOUGH and block_time <= _SLOWEST and max(gaps) <= 2 * block_time + 1
 
     def wait_after(self, head: Header) -> float:
         """Seconds until the next look, after one that found this head."""
@@ -63,9 +66,10 @@ class PollSchedule:
             self._unchanged = 0
         block_time = self.block_time
         if block_time is None:
-            return min(_LONGEST * self._shortest, self._shortest * 1.5**self._unchanged)
+            return self._shortest * min(_RAREST, 1.5**self._unchanged)
+        if not self._is_regular(block_time):
+            return self._shortest * min(_RAREST, _SLOWER**self._unchanged)
         if not self._unchanged:
-            wait = block_time * (1 - _EARLIER)
-        else:
-            wait = block_time * (1 + _LATER) * 1.25 ** (self._unchanged - 1)
-        return min(self._longest(block_time), max(self._shortest, wait))
+            return max(self._shortest, block_time * (1 - _EARLIER))
+        wait = block_time * (1 + _LATER) * 1.25 ** (self._unchanged - 1)
+        return max(self._shortest, min(wait, 2 * block_time))

@@ -45,7 +45,10 @@ def test_where_nothing_comes_the_looks_become_rare_and_soon_again_when_something
     assert waits[0] == 0.1
     assert waits[-1] == pytest.approx(1.2)
     assert sum(waits) < 72
-    assert schedule.wait_after(header(6, 101)) <= 1.2
+    for number, moment in enumerate((160, 161, 400, 403)):  # a chain that makes a block for each transaction
+        assert schedule.wait_after(header(6 + number, moment)) <= 1.2
+    assert schedule.wait_after(header(10, 900)) == 0.1
+    assert [schedule.wait_after(header(10, 900)) < 0.2 for _ in range(10)] == [True] * 10
 
 
 @pytest.mark.finding("I4")
