@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from bridge.ports import Call, CallRevertedError, Chain, Clock, TerminalError
+from bridge.ports import CallRevertedError, Chain, Clock, UnansweredError, read_view
 from bridge.protocol.contracts import ROUTER
 from bridge.records.observations import BlockRef, Observations
 
@@ -70,13 +70,13 @@ class Completeness:
         return bool(lacking)
 
     async def _lacking(self, destination: int, position: BlockRef) -> str | None:
-        call = Call(to=self._router, data=ROUTER.encode("sentTo", destination))
         try:
-            answer = await self._chain.call(call, block=position.number)
-        except (CallRevertedError, TerminalError) as error:
+            counted, _ = await read_view(
+                self._chain, ROUTER, self._router, "sentTo", destination, block=position.number
+            )
+        except (CallRevertedError, UnansweredError) as error:  # nodes have no state of that block any more, as a rule
             _log.debug("lane not compared", chain=self._chain.chain_id, to=destination, reason=str(error))
-            return None  # the node has no state of that block any more
-        counted, _ = ROUTER.decode("sentTo", answer)
+            return None
         found = self._observations.created_on(self._chain.chain_id, destination)
         block = await self._chain.block(position.number)
         if found >= counted or block is None or block.hash != position.hash:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge.ports import Call, Log, TerminalError
+from bridge.ports import Call, Log, UnansweredError
 from bridge.protocol.events import MessageUnfunded
 from bridge.protocol.message import Kind
 from bridge.simulation.chain import SimulatedChain
@@ -38,7 +38,7 @@ class Forgetful:
 
     async def call(self, call: Call, **named: Any) -> bytes:
         if not self._has_state:
-            raise TerminalError("missing trie node")
+            raise UnansweredError("missing trie node")
         return await self._chain.call(call, **named)
 
 
