@@ -273,6 +273,7 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         len(state.receipts[message.id] - state.paused) >= message.quorum
         and message.id not in state.executed
         and not state.refusing
+        and not _has_expired(state, message)
     ):
         state.executed[message.id] = 1
         executed = [_executed(message)]
@@ -293,6 +294,8 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
     received = state.receipts.get(message.id, frozenset())
     if message.id in state.executed:
         raise _refusal("AlreadyExecuted(bytes32)", message.id)
+    if _has_expired(state, message):
+        raise _refusal("MessageHasExpired(bytes32,uint64,uint32)", message.id, message.sent_at, message.ttl)
     counted = len(received - state.paused)
     if counted < message.quorum:
         raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
@@ -300,6 +303,10 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
         raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, b"")
     state.executed[message.id] = 1
     return [_executed(message)]
+
+
+def _has_expired(state: State, message: Message) -> bool:
+    return message.expires_at is not None and state.timestamp > message.expires_at
 
 
 def _executed(message: Message) -> Emitted:

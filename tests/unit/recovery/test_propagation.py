@@ -397,3 +397,23 @@ async def test_a_record_is_still_proven_after_it_was_archived() -> None:
         assert signer == SEALER.address
         assert not verifies(archived.leaf + b" ", archived.proof, archived.segment.root)
     await world.stop()
+
+
+@pytest.mark.finding("R7")
+@in_virtual_time
+async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.update(GMPS)
+    bridge = SimulatedBridge(world, store)
+    counting = Counting(through=router_propagator(world, bridge))
+    following = propagation(world, store, counting, PropagationSettings(look=1, longest_look=4, threshold=10, pause=10))
+    async with running(bridge), at_work(following):
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL, ttl=60)
+        await until(lambda: len(counting.at) >= 1, seconds=60)
+        await until(lambda: followed(store, sent.message).state is SyncState.ENDED, seconds=120)
+        asked = len(counting.at)
+        await asyncio.sleep(600)
+        assert len(counting.at) == asked
+    assert world.executions(sent.message) == 0
+    await world.stop()
