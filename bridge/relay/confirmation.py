@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -33,6 +33,7 @@ class Confirmation:
         clock: Clock,
         *,
         finality: Finality,
+        head: Callable[[], Awaitable[Block]] | None = None,
     ) -> None:
         """Looks after deliveries to one router.
 
@@ -43,6 +44,7 @@ class Confirmation:
             executions: what is to be executed; in another block a delivery may not do that any more.
             clock: time.
             finality: says up to which block the chain is final.
+            head: gives the newest block that somebody has asked for; the chain itself without it.
         """
         self._chain = chain
         self._router = RouterReader(chain, router)
@@ -50,11 +52,12 @@ class Confirmation:
         self._executions = executions
         self._clock = clock
         self._finality = finality
+        self._head = head or chain.head
         self._seen: tuple[bytes, int] | None = None
 
     async def step(self) -> bool:
         """Confirms deliveries in blocks that are deep enough, and looks again for those whose block fell."""
-        head = await self._chain.head()
+        head = await self._head()
         seen = (head.hash, self._finality.height())
         if seen == self._seen:
             return False

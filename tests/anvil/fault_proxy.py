@@ -30,6 +30,7 @@ class FaultProxy:
         self.always: Fault | None = None  # what happens to every request, whatever the share
         self.is_down = False  # every connection breaks, and nothing is carried out
         self.faults: Counter[str] = Counter()
+        self.requests = 0  # HTTP requests: a batch is one
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._session: ClientSession | None = None
@@ -49,6 +50,7 @@ class FaultProxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answers one HTTP request."""
+        self.requests += 1
         body = await request.read()
         if self.is_down:
             return _broken(request)

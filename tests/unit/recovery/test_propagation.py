@@ -293,7 +293,9 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
         await one.step()
         seen = followed(store, sent.message).seen
         assert seen is not None
-        world.chains[BETA].reorganise(3)  # it is executed again, in another block of another branch
+        world.chains[BETA].reorganise(
+            2
+        )  # above what is final; it is executed again, in another block of another branch
         await until(lambda: store.observations.final_height(BETA) > seen.number)
         await asyncio.sleep(60)
         await one.step()
