@@ -209,6 +209,8 @@ class Observer:
             if await self._stands(candidate):
                 ancestor = candidate
                 break
+        if ancestor is None:
+            await self.identify()  # a chain that was made again with the same id looks like a reorg of all of it
         rewound = self._observations.rewind(cursor.chain_id, ancestor, self._clock.now())
         self._head_seen = None
         _log.warning(

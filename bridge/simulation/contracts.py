@@ -44,6 +44,8 @@ DELIVER: Final = b"dlvr"
 
 NOT_APPROVED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["not approved"])
 
+NUMBER_USED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["number used"])
+
 Emitted = tuple[str, tuple[bytes, ...], bytes]
 """Address, topics and data of an event."""
 
@@ -71,6 +73,8 @@ class State:
     approved: frozenset[tuple[Gmp, bytes]] = frozenset()
     refusing: bool = False  # whether recipients revert
     paused: frozenset[Gmp] = frozenset()
+    counting: frozenset[Gmp] = frozenset()  # GMPs that know a message by its number on its lane, as LayerZero and CCIP do
+    used: frozenset[tuple[Gmp, int, int]] = frozenset()  # what those have delivered: GMP, source, number
 
     def copy(self) -> State:
         """The same, to be changed."""
@@ -86,6 +90,8 @@ class State:
             self.approved,
             self.refusing,
             self.paused,
+            self.counting,
+            self.used,
         )
 
     def become(self, other: State) -> None:
@@ -265,8 +271,12 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     if gmp in state.paused:
         raise _refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
     received = state.receipts.get(message.id, frozenset())
+    number = (gmp, message.source_chain, message.nonce)
+    if gmp in state.counting and number in state.used:
+        raise RevertedError(NUMBER_USED)
     if gmp in received:
         raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
+    state.used |= {number} if gmp in state.counting else set()
     state.receipts[message.id] = received | {gmp}
     executed = []
     if (

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
-from bridge.ports import Call, Dispatch, UnansweredError
+from bridge.ports import Call, Dispatch, TransportUsedError, UnansweredError
 from bridge.protocol.contracts import ROUTER
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.records.failures import FailureKind
 from bridge.records.outbox import STUCK_AFTER, STUCK_PAUSE, OutboxState
 from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.chain import SimulatedChain
+from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
 from tests.unit.relay.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
@@ -123,4 +125,96 @@ async def test_a_proof_that_can_not_be_read_costs_no_try_and_speaks_against_the_
     history = store.outbox.failures(only_entry(store, sent).event_id)
     assert {one.failure.code for one in history} == {"AttestationUnansweredError"}
     assert only_entry(store, sent).attempts == 0
+    await world.stop()
+
+
+class Believing(SimulatedAdapter):
+    """The vulnerable twin: what its GMP counts as delivered is delivered."""
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        try:
+            return await super().next_call(dispatch, attestation)
+        except TransportUsedError:
+            return None
+
+
+async def collided(world: World, store: MemoryStore, bridge: SimulatedBridge) -> Sent:
+    """A message with the number of one that was delivered, and whose source a reorg deeper than its confirmations took."""
+    alpha, beta = world.chains[ALPHA], world.chains[BETA]
+    beta.state.counting = frozenset({Gmp.HYPERLANE})
+    first = world.send(ALPHA, BETA)
+    await until(lambda: bool(first.created) and world.executions(first.message) == 1)
+    await until(lambda: only_entry(store, first).confirmed_at is not None)
+    alpha.reorganise(alpha.height, keep=0)
+    second = world.send(ALPHA, BETA)
+    await until(lambda: second.created != [] and store.outbox.entries(second.message.id) != [])
+    assert second.message.nonce == first.created[0].nonce
+    assert second.message.id != first.created[0].id
+    return second
+
+
+@pytest.mark.finding("R4")
+@in_virtual_time
+async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedBridge(world, store)
+    async with running(bridge):
+        sent = await collided(world, store, bridge)
+        await until(lambda: only_entry(store, sent).state is OutboxState.DEAD, seconds=6_000)
+        entry = only_entry(store, sent)
+        assert (entry.attempts, entry.setbacks) == (11, 0)
+        (letter,) = bridge.letters.letters(message_id=sent.message.id)
+        assert letter.error_code == "TransportUsedError"
+        await bridge.recovery.retry(sent.message.id, (Gmp.WORMHOLE,))
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+@pytest.mark.finding("R4")
+@in_virtual_time
+async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbacks() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedBridge(world, store)
+    async with running(with_adapter(bridge, world, Believing)):
+        sent = await collided(world, store, bridge)
+        await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=3_000)
+        before = only_entry(store, sent).setbacks
+        await asyncio.sleep(3_600)
+        assert only_entry(store, sent).setbacks - before <= 7, "from then on it is looked at every ten minutes"
+    assert world.executions(sent.message) == 0
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedBridge(world, store)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).confirmed_at is not None)
+        before = store.outbox.listed()
+        for chain in world.chains.values():  # both at once, as when a devnet is put up again
+            chain._blocks[:] = SimulatedChain(chain.chain_id + 9, world.random)._blocks  # another genesis
+        await asyncio.sleep(120)
+        assert store.outbox.listed() == before
+        assert store.observations.final_height(ALPHA) > 0
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedBridge(world, store, ahead=3_600)
+    async with running(bridge):
+        world.down.add(Gmp.HYPERLANE)
+        waiting = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, waiting).attempts >= 2)
+    world.down.clear()
+    async with running(SimulatedBridge(world, store)):  # the same store an hour earlier
+        new = world.send(ALPHA, BETA)
+        await until(lambda: bool(new.created) and world.executions(new.message) == 1, seconds=30)
+        await until(lambda: world.executions(waiting.message) == 1, seconds=3_700)
     await world.stop()
