@@ -73,7 +73,9 @@ class State:
     approved: frozenset[tuple[Gmp, bytes]] = frozenset()
     refusing: bool = False  # whether recipients revert
     paused: frozenset[Gmp] = frozenset()
-    counting: frozenset[Gmp] = frozenset()  # GMPs that know a message by its number on its lane, as LayerZero and CCIP do
+    counting: frozenset[Gmp] = (
+        frozenset()
+    )  # GMPs that know a message by its number on its lane, as LayerZero and CCIP do
     used: frozenset[tuple[Gmp, int, int]] = frozenset()  # what those have delivered: GMP, source, number
 
     def copy(self) -> State:
