@@ -13,7 +13,7 @@ from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.records.executions import UNENDED, AwaitedExecution, ExecutionState
-from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob, RetryState
 
 
@@ -35,6 +35,7 @@ class GmpProgress:
     stage: Stage
     attempts: tuple[int, ...]  # of the message, in which this GMP took it
     tries: int  # of our relayer to deliver, that failed
+    setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
 
@@ -208,6 +209,7 @@ def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], *, received: bool) -> GmpP
         stage=Stage.RECEIVED if received else _stage(newest),
         attempts=tuple(entry.attempt for entry in entries),
         tries=sum(entry.attempts for entry in entries),
+        setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
     )
@@ -220,7 +222,7 @@ def _stage(entry: OutboxEntry | None) -> Stage:
         case OutboxState.DEAD:
             return Stage.DEAD
         case OutboxState.PENDING:
-            return Stage.FAILING if entry.attempts else Stage.DISPATCHED
+            return Stage.FAILING if entry.attempts or entry.setbacks else Stage.DISPATCHED
         case _:
             return Stage.DELIVERING
 
@@ -276,7 +278,13 @@ def _silence(progress: GmpProgress, now: float) -> str:
         case Stage.FAILING:
             wait = max(0, round((progress.next_try_at or now) - now))
             times = "once" if progress.tries == 1 else f"{progress.tries} times"
-            return f"failed {times} ({progress.last_error}), next try in {wait} s"
+            failed = f"failed {times}" if progress.tries else "is not delivered"
+            stuck = (
+                f", makes no progress after {progress.setbacks} setbacks: look at the relayer's endpoints"
+                if progress.setbacks >= STUCK_AFTER
+                else ""
+            )
+            return f"{failed} ({progress.last_error}){stuck}, next try in {wait} s"
         case Stage.DEAD:
             tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
             return f"took it, and the relayer gave up after {tries} ({progress.last_error})"

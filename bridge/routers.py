@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from eth_abi.exceptions import DecodingError
-
-from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, TransientError
-from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, explain_revert, message_tuple
+from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
+from bridge.protocol.contracts import ADAPTER, ROUTER, explain_revert, message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
@@ -78,7 +76,7 @@ def _word(number: int) -> bytes:
 
 
 class RouterReader:
-    """Reads one router. Each method raises `TransientError` if the chain, or what is at the address, gives no answer."""
+    """Reads one router. Each method raises `UnansweredError` if the chain, or what is at the address, gives no answer."""
 
     def __init__(self, chain: Chain, router: str) -> None:
         self._chain = chain
@@ -145,8 +143,7 @@ class RouterReader:
         """
         adapter = await self.adapter_of(gmp)
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
-        answer = await self._chain.call(Call(to=adapter, data=ADAPTER.encode("quote", *arguments)))
-        return int(_decoded(ADAPTER, "quote", answer, adapter))
+        return int(await read_view(self._chain, ADAPTER, adapter, "quote", *arguments))
 
     def retry_call(self, message: Message, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
         """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
@@ -159,8 +156,7 @@ class RouterReader:
         return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
 
     async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
-        call = Call(to=self.address, data=ROUTER.encode(function, *arguments))
-        return _decoded(ROUTER, function, await self._chain.call(call, block=block), self.address)
+        return await read_view(self._chain, ROUTER, self.address, function, *arguments, block=block)
 
 
 def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
@@ -170,13 +166,3 @@ def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int,
         for deployed in deployment.chains
         if deployed.chain_id in chains
     }
-
-
-def _decoded(contract: Contract, function: str, answer: bytes, address: str) -> Any:
-    try:
-        return contract.decode(function, answer)
-    except DecodingError as error:
-        raise TransientError(
-            f"{address} does not answer {function}() as it should: the contract is not there, or not yet on a node that lags; "
-            "is the deployments file of this network?"
-        ) from error

@@ -64,9 +64,13 @@ class _Failures:
 
 
 async def keep_doing(
-    name: str, step: Callable[[], Awaitable[bool]], *, every: float, wakeup: Wakeup | None = None
+    name: str,
+    step: Callable[[], Awaitable[bool]],
+    *,
+    every: float | Callable[[], float],
+    wakeup: Wakeup | None = None,
 ) -> None:
-    """Repeats a step for ever: at once while it says that there is more to do, else after `every` seconds.
+    """Repeats a step for ever: at once while it says that there is more to do, else after `every` seconds, or what it gives.
 
     A step goes on from where its last one left the store, so that it can be repeated after any error; the pauses grow until
     it succeeds again.
@@ -82,7 +86,7 @@ async def keep_doing(
             if has_more:
                 await asyncio.sleep(0)
                 continue
-        await signal.wait(failures.pause(every))
+        await signal.wait(failures.pause(every() if callable(every) else every))
 
 
 async def insist(name: str, step: Callable[[], Awaitable[None]], *, every: float) -> None:

@@ -54,11 +54,12 @@ def create_app(backend: Backend, *, token: SecretStr | None, version: str) -> Fa
         description="State of a relayer and what to do about it. Reading is open; what changes something takes a bearer token.",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
+        dependencies=[Depends(_refuse_unknown_parameters)],
     )
     app.include_router(_probes(backend))
-    app.include_router(_readings(backend), prefix="/v1", responses=_FAILURES)
-    app.include_router(_letters(backend), prefix="/v1", responses=_FAILURES)
-    app.include_router(_changes(backend), prefix="/v1", responses=_FAILURES, dependencies=[Depends(_permission(token))])
+    app.include_router(_readings(backend), responses=_FAILURES)
+    app.include_router(_letters(backend), responses=_FAILURES)
+    app.include_router(_changes(backend), responses=_FAILURES, dependencies=[Depends(_permission(token))])
     app.add_exception_handler(BackendError, _explain)
     app.add_exception_handler(RequestValidationError, _explain_request)
     return app
@@ -90,7 +91,7 @@ def _probes(backend: Backend) -> APIRouter:
 
 
 def _readings(backend: Backend) -> APIRouter:
-    routes = APIRouter(tags=["reading"])
+    routes = APIRouter(prefix="/v1", tags=["reading"])
 
     @routes.get("/status", summary="Chains, queues, lanes, GMPs and messages at one glance")
     async def status() -> dict[str, Any]:
@@ -133,7 +134,7 @@ def _readings(backend: Backend) -> APIRouter:
 
 
 def _letters(backend: Backend) -> APIRouter:
-    routes = APIRouter(tags=["reading"])
+    routes = APIRouter(prefix="/v1", tags=["reading"])
 
     @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
     async def letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
@@ -151,7 +152,7 @@ def _letters(backend: Backend) -> APIRouter:
 
 
 def _changes(backend: Backend) -> APIRouter:
-    routes = APIRouter(tags=["changing"])
+    routes = APIRouter(prefix="/v1", tags=["changing"])
 
     @routes.post("/messages/{message_id}/retry", summary="Send another attempt of a message")
     async def retry(message_id: models.MessageId, request: models.RetryRequest) -> dict[str, Any]:
@@ -184,6 +185,21 @@ def _changes(backend: Backend) -> APIRouter:
         return await backend.change_lane(source, destination, LaneState.RUNNING, why.reason, why.by)
 
     return routes
+
+
+async def _refuse_unknown_parameters(request: Request) -> None:
+    """A misspelt filter would filter nothing, and the answer would look right."""
+    route = request.scope["route"]
+    described = request.app.openapi()["paths"][route.path_format][request.method.lower()]
+    known = [one["name"] for one in described.get("parameters", []) if one["in"] == "query"]
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        takes = f"it takes {', '.join(known)}" if known else "it takes none"
+        raise BackendError(
+            ErrorCode.USAGE,
+            f"{request.url.path} has no query parameter {', '.join(unknown)}; {takes}",
+            "see /openapi.json",
+        )
 
 
 def _permission(token: SecretStr | None) -> Callable[..., Awaitable[None]]:

@@ -72,11 +72,12 @@ class OnChainParameters:
         if self._contract is None:
             return None
         try:
-            answer = await self._chain.call(Call(to=self._contract, data=_VALUE_OF + encode(["bytes32"], [name])))
+            data = _VALUE_OF + encode(["bytes32"], [name])
+            answer = await self._chain.call(Call(to=self._contract, data=data, returns=("uint256",)))
         except CallRevertedError:
             return None  # never set
         return int(decode(["uint256"], answer)[0])
 
     async def _holder(self, selector: bytes) -> str:
-        answer = await self._chain.call(Call(to=self._router, data=selector))
+        answer = await self._chain.call(Call(to=self._router, data=selector, returns=("address",)))
         return str(decode(["address"], answer)[0]).lower()

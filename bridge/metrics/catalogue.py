@@ -67,6 +67,13 @@ METRICS: Final = (
         "Entries PENDING or CLAIMED that have failed at least once.",
     ),
     Metric(
+        "waybill_outbox_stuck_entries",
+        _GAUGE,
+        _QUEUE,
+        "Which deliveries go back and forth without progress?",
+        "Entries that were set back at least 20 times by what says nothing about the message, and are not final.",
+    ),
+    Metric(
         "waybill_outbox_oldest_seconds",
         _GAUGE,
         _QUEUE,

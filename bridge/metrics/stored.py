@@ -130,6 +130,8 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
         waiting = [count for count in found if count.state in _UNACKNOWLEDGED]
         samples.add("waybill_lag_messages", sum(count.count for count in waiting), **labels)
         samples.add("waybill_outbox_failing_entries", sum(count.failing for count in waiting), **labels)
+        alive = (count.stuck for count in found if count.state is not OutboxState.DEAD)
+        samples.add("waybill_outbox_stuck_entries", sum(alive), **labels)
         samples.add("waybill_observed_total", sum(count.count for count in found), **labels)
         if waiting:
             oldest = min(count.oldest for count in waiting)

@@ -61,6 +61,10 @@ class Contract:
         values = decode(self._functions[function][2], answer)
         return values[0] if len(values) == 1 else values
 
+    def outputs(self, function: str) -> tuple[str, ...]:
+        """The ABI types of what a function returns."""
+        return tuple(self._functions[function][2])
+
     def selector(self, function: str) -> bytes:
         """The first four bytes of a call."""
         return self._functions[function][0]

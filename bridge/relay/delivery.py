@@ -32,6 +32,8 @@ from bridge.records.figures import Tried
 from bridge.records.fresh_share import FreshShare
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
+    STUCK_AFTER,
+    STUCK_PAUSE,
     Claim,
     Dead,
     Delivered,
@@ -46,7 +48,7 @@ from bridge.records.slips import Slip, slip_of
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.asking import attested, is_received, next_call
 from bridge.relay.breaker import BreakerState
-from bridge.relay.failing import DeliveryRevertedError, failure_of, interrupted
+from bridge.relay.failing import DeliveryRevertedError, code_of, failure_of, interrupted
 from bridge.relay.health import GmpHealth
 from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
@@ -219,7 +221,7 @@ class Deliveries:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError):
-                self._tell_health(entry, type(error).__name__)
+                self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._acknowledgements.add(outcome)
             if isinstance(outcome, Retry):
@@ -336,16 +338,20 @@ class Deliveries:
         failure = replace(failure_of(error, now), slip=self._slip(entry))
         if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
             log.error("delivery failed unexpectedly", exc_info=error)
-        tries = entry.attempts + 1
+        tries = entry.attempts + failure.kind.costs_a_try
         delay = retry_delay(
             policy,
-            tries,
+            tries if failure.kind.costs_a_try else entry.setbacks + 1,
             failure.kind,
             now=now if message.expires_at is None else await self._chain_time(),
             expires_at=message.expires_at,
             random=self._random,
         )
         if delay is not None:
+            if not failure.kind.costs_a_try and entry.setbacks + 1 >= STUCK_AFTER:
+                delay = _pause_if_stuck(policy, delay)
+                if entry.setbacks + 1 == STUCK_AFTER:
+                    log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=delay, error=failure.message)
             log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
             return Retry(claim, failure, now + delay)
         reason = why_spent(policy, tries, failure.kind)
@@ -367,6 +373,11 @@ class Deliveries:
             return slip_of(self._outbox.entries(entry.dispatch.message_id))
         except StoreBusyError:
             return ()
+
+
+def _pause_if_stuck(policy: RetryPolicy, delay: float) -> float:
+    """What is stuck is seldom looked at, unless it is of a kind that is tried without end, at the pace of its row."""
+    return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:

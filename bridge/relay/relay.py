@@ -130,6 +130,7 @@ class Relay:
             store.executions,
             self._clock,
             finality=ObservedFinality(store.observations, deployed.chain_id),
+            head=self.observers[deployed.chain_id].head,
         )
 
     @property
@@ -174,7 +175,10 @@ class Relay:
         observer = self.observers[chain_id]
         await insist(f"identify {chain_id}", observer.identify, every=poll)
         async with asyncio.TaskGroup() as group:
-            group.create_task(keep_doing(f"observe {chain_id}", observer.step, every=poll, wakeup=observer.wakeup))
+            look = keep_doing(
+                f"observe {chain_id}", observer.step, every=lambda: observer.pause(poll), wakeup=observer.wakeup
+            )
+            group.create_task(look)
             if chain_id in self.deliveries:
                 deliveries, confirmation = self.deliveries[chain_id], self.confirmations[chain_id]
                 name = f"deliver to {chain_id}"

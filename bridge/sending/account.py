@@ -188,7 +188,10 @@ class Account:
         return True
 
     async def _refused(self, slot: Slot, error: TerminalError) -> None:
-        """The chain will never take these bytes: is the nonce used, or is the call at fault?"""
+        """A node calls these bytes malformed: is the nonce used, or is the call at fault?
+
+        That is a node's word, and may be a lie: the call may be tried again, with another nonce.
+        """
         self._problems[slot.slot_id] = str(error)
         try:
             if await self.chain.transaction_count(self.address) > slot.nonce:
@@ -202,8 +205,8 @@ class Account:
             "transaction refused", chain=slot.chain_id, purpose=slot.named_purposes, nonce=slot.nonce, error=str(error)
         )
         # Of calls that share a transaction nobody knows which is at fault: each has to be tried by itself.
-        refusal = TransientError(f"the transaction that it shared was refused: {error}")
-        self.settle(slot, refusal if slot.parts else TerminalError(str(error)))
+        what = "the transaction that it shared" if slot.parts else "its transaction"
+        self.settle(slot, TransientError(f"{what} was refused: {error}"))
         await self.close(slot)
 
     async def close(self, slot: Slot) -> None:

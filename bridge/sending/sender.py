@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, replace
 
-from bridge.ports import Call, Chain, Clock, Receipt, TerminalError, TransientError
+from bridge.ports import Call, Chain, Clock, Receipt, TransientError
 from bridge.records.finality import Finality
 from bridge.records.outbox import Claim, StaleClaimError
 from bridge.records.transactions import Slot, SlotRequest, SlotState, TransactionLedger
@@ -84,8 +84,7 @@ class Sender:
             StaleClaimError: the claim is lost.
             NonceLostError: its nonce was used by something else, and the call was not sent.
             FeesTooHighError: the chain wants more than the limit; the call was not sent.
-            TransientError: no block included it in time.
-            TerminalError: the chain will never take it.
+            TransientError: no block included it in time; or a node calls it malformed, or estimates too much gas.
         """
         # A call that says its gas needs no estimate, which could fail while the purpose is under way: reserving finds that.
         slot = self._account.ledger.open_slot(*self._account.key, purpose) if call.gas is None else None
@@ -108,8 +107,7 @@ class Sender:
 
         Raises:
             NonceLostError: its nonce was used by something else, and the call was not sent.
-            TransientError: no block included it in time.
-            TerminalError: the chain will never take it.
+            TransientError: no block included it in time; or a node calls it malformed, or estimates too much gas.
         """
         slot = self._account.ledger.open_slot(*self._account.key, purpose)
         return None if slot is None else receipt_of(purpose, slot, await self._included(slot, parks=True))
@@ -161,7 +159,7 @@ class Sender:
         if gas is None:
             gas = int(await self._account.chain.estimate_gas(call, self.address) * settings.gas_margin)
         if gas > settings.max_gas:
-            raise TerminalError(f"the call to {call.to} needs {gas} gas, more than the limit of {settings.max_gas}")
+            raise TransientError(f"the call to {call.to} needs {gas} gas, more than the limit of {settings.max_gas}")
         return replace(call, gas=gas)
 
     def _start_worker(self) -> None:

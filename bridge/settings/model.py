@@ -84,7 +84,11 @@ class Settings(BaseSettings):
     allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
     deny_senders: Addresses = Field(default=frozenset(), description="senders whose messages wait")
 
-    poll: float = Field(default=1.0, gt=0, description="between two looks at a chain")
+    poll: float = Field(
+        default=1.0,
+        gt=0,
+        description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
+    )
     lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
     in_flight: int = Field(default=64, gt=0, description="deliveries under way at once, per destination")
     block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")

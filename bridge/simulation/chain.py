@@ -63,6 +63,7 @@ class Faults:
     hides: float = 0.0  # the logs of one transaction are left out
     stale: float = 0.0  # the head is an older block
     slow: float = 0.0  # the answer takes ten seconds
+    blank: float = 0.0  # a call is answered with nothing, as by an account without code
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +245,8 @@ class SimulatedChain:
         await self._answer()
         if block is not None and block > self.height:
             raise TransientError("header not found")
+        if self.faults.blank and self.random.random() < self.faults.blank:
+            return b""
         state = self.state if block is None else self._blocks[block].state
         try:
             return view(state, call)

@@ -44,6 +44,8 @@ DELIVER: Final = b"dlvr"
 
 NOT_APPROVED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["not approved"])
 
+NUMBER_USED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["number used"])
+
 Emitted = tuple[str, tuple[bytes, ...], bytes]
 """Address, topics and data of an event."""
 
@@ -71,6 +73,10 @@ class State:
     approved: frozenset[tuple[Gmp, bytes]] = frozenset()
     refusing: bool = False  # whether recipients revert
     paused: frozenset[Gmp] = frozenset()
+    counting: frozenset[Gmp] = (
+        frozenset()
+    )  # GMPs that know a message by its number on its lane, as LayerZero and CCIP do
+    used: frozenset[tuple[Gmp, int, int]] = frozenset()  # what those have delivered: GMP, source, number
 
     def copy(self) -> State:
         """The same, to be changed."""
@@ -86,6 +92,8 @@ class State:
             self.approved,
             self.refusing,
             self.paused,
+            self.counting,
+            self.used,
         )
 
     def become(self, other: State) -> None:
@@ -265,14 +273,19 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     if gmp in state.paused:
         raise _refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
     received = state.receipts.get(message.id, frozenset())
+    number = (gmp, message.source_chain, message.nonce)
+    if gmp in state.counting and number in state.used:
+        raise RevertedError(NUMBER_USED)
     if gmp in received:
         raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
+    state.used |= {number} if gmp in state.counting else set()
     state.receipts[message.id] = received | {gmp}
     executed = []
     if (
         len(state.receipts[message.id] - state.paused) >= message.quorum
         and message.id not in state.executed
         and not state.refusing
+        and not _has_expired(state, message)
     ):
         state.executed[message.id] = 1
         executed = [_executed(message)]
@@ -293,6 +306,8 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
     received = state.receipts.get(message.id, frozenset())
     if message.id in state.executed:
         raise _refusal("AlreadyExecuted(bytes32)", message.id)
+    if _has_expired(state, message):
+        raise _refusal("MessageHasExpired(bytes32,uint64,uint32)", message.id, message.sent_at, message.ttl)
     counted = len(received - state.paused)
     if counted < message.quorum:
         raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
@@ -300,6 +315,10 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
         raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, b"")
     state.executed[message.id] = 1
     return [_executed(message)]
+
+
+def _has_expired(state: State, message: Message) -> bool:
+    return message.expires_at is not None and state.timestamp > message.expires_at
 
 
 def _executed(message: Message) -> Emitted:

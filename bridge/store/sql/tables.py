@@ -133,6 +133,7 @@ outbox = Table(
     Column("delivery_transaction_hash", LargeBinary),
     Column("confirmed_at", Double),
     Column("orphaned_at", Double),
+    Column("setbacks", Integer, nullable=False),
     UniqueConstraint("message_id", "gmp", "attempt"),
     CheckConstraint("state IN ('PENDING', 'CLAIMED', 'DELIVERED', 'DEAD')", name="state"),
     CheckConstraint("(state = 'CLAIMED') = (claimed_at IS NOT NULL)", name="claimed_at_iff_claimed"),

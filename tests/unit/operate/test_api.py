@@ -216,3 +216,21 @@ def test_an_address_that_is_taken_or_can_not_be_meant_is_said() -> None:
     for address in ("8080", "localhost:", "localhost:99999", ":80"):
         with pytest.raises(ListeningError, match="HOST:PORT"):
             listening_at(address)
+
+
+@pytest.mark.finding("R7")
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        (f"/v1/deliveries?message_id={ID}", "message_id; it takes state, messageId, since, until, limit"),
+        (f"/v1/messages?messageId={ID}", "messageId; it takes status, limit"),
+        ("/v1/dead-letters?state=DEAD&limit=5", "state; it takes status, limit"),
+        ("/v1/status?verbose=1", "verbose; it takes none"),
+        ("/healthz?deep", "deep; it takes none"),
+    ],
+)
+async def test_a_misspelt_query_is_refused_by_name_instead_of_filtering_nothing(path: str, named: str) -> None:
+    async with client(Recorder()) as http:
+        answer = await http.get(path)
+    assert answer.status_code == 422
+    assert named in answer.json()["error"]["message"]
