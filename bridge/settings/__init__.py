@@ -5,10 +5,11 @@ from __future__ import annotations
 from bridge.settings.model import Settings
 from bridge.settings.problems import SettingsError
 from bridge.settings.profiles import PROFILES
-from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
+from bridge.settings.sections import ANY, ChainSettings, PolicyOverride, SignerSource, SpendLimit
 from bridge.settings.sources import FILE_NAME, Origin
 
 __all__ = [
+    "ANY",
     "FILE_NAME",
     "PROFILES",
     "ChainSettings",
