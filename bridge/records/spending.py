@@ -70,7 +70,7 @@ class TotalKey:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What was paid, and how many executions failed."""
+    """What was paid, and how many executions failed in a block, or may still do so."""
 
     gwei: int = 0
     failures: int = 0
@@ -209,7 +209,8 @@ class SpendBounds:
             if limit is not None and failures >= limit:
                 rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that to go on"
                 when = " today" if until else ""
-                why = f"{named} failed {failures} times in a transaction{when}, and {bound.value} is {limit}; {rest}"
+                count = f"{named} failed {failures} times in a transaction{when}, or may still do so"
+                why = f"{count}, and {bound.value} is {limit}; {rest}"
                 return Refusal(bound, why, until)
         return None
 

@@ -252,14 +252,14 @@ def costs_of(slot: Slot) -> list[int] | None:
     return [total * part.gas // whole + 1 for part in slot.parts] if whole else [total]
 
 
-def execution_failed(slot: Slot) -> bool:
-    """Whether the slot's transaction was to execute a message, and reverted."""
-    return (
-        slot.purpose.startswith(PURPOSE)
-        and slot.included is not None
-        and not slot.included.succeeded
-        and not slot.ended_as_noop
-    )
+def failures_of(slot: Slot) -> int:
+    """1 if the slot's transaction was to execute a message and has not done so: it reverted, or may still revert.
+
+    What is under way counts too: else a sender could have any number of executions fail at the same moment.
+    """
+    if not slot.purpose.startswith(PURPOSE) or slot.state is SlotState.TAKEN:
+        return 0
+    return int(slot.included is None or not (slot.included.succeeded or slot.ended_as_noop))
 
 
 def _cost_of(slot: Slot, version: SignedVersion) -> int:
@@ -347,7 +347,7 @@ class SpendCheck:
                         self.refusals[part.purpose] = refusal
                         continue
                     for key in keys.all:
-                        spent[key] = spent.get(key, NOTHING).plus(gwei_of(wei))
+                        spent[key] = spent.get(key, NOTHING).plus(gwei_of(wei), int(executes))
             if len(self.refusals) == refused:
                 return parcels
             wanted = {purpose: one for purpose, one in wanted.items() if purpose not in self.refusals}

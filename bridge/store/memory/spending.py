@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bridge.records.spending import NOTHING, Held, LaneSpent, SpentFor, Total, TotalKey, TotalKeys, gwei_of, lane_of
-from bridge.records.transactions import Slot, costs_of, execution_failed
+from bridge.records.transactions import Slot, costs_of, failures_of
 
 
 class MemorySpending:
@@ -45,13 +45,13 @@ class MemorySpending:
     def reserved(self, slot: Slot, parts: Sequence[tuple[SpentFor | None, int]]) -> None:
         """Notes what a new slot may cost, in wei, and for whom; for the nonce ledger."""
         self._costs[slot.slot_id] = [(who, 0, 0) for who, _ in parts]
-        self._change(slot, [wei for _, wei in parts], 0)
+        self._change(slot, [wei for _, wei in parts], failures_of(slot))
 
     def settle(self, slot: Slot) -> None:
         """Notes what a slot costs by now; for the nonce ledger."""
         costs = costs_of(slot)
         if costs is not None and slot.slot_id in self._costs:
-            self._change(slot, costs, int(execution_failed(slot)))
+            self._change(slot, costs, failures_of(slot))
 
     def spent_for(self, slot_id: int) -> list[tuple[SpentFor | None, int]]:
         """What each purpose of a slot is paid for, and what it costs, in gwei; for the nonce ledger."""

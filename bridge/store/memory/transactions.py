@@ -116,6 +116,7 @@ class MemoryTransactionLedger:
 
     def take(self, slot_id: int) -> None:
         self._slots[slot_id] = self._slots[slot_id].became(SlotState.TAKEN)
+        self._spending.settle(self._slots[slot_id])
 
     def slot(self, slot_id: int) -> Slot:
         return self._slots[slot_id]

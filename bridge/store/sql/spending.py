@@ -22,7 +22,7 @@ from bridge.records.spending import (
     gwei_of,
     lane_of,
 )
-from bridge.records.transactions import Parcel, Slot, SlotRequest, SpendCheck, costs_of, execution_failed
+from bridge.records.transactions import Parcel, Slot, SlotRequest, SpendCheck, costs_of, failures_of
 from bridge.store.sql.database import Database
 from bridge.store.sql.tables import spending, spending_held, spending_totals
 
@@ -129,7 +129,7 @@ def reserved(
             gwei = gwei_of(check.cost(parcel, part))
             rows.append(_row(slot, position, who, gwei))
             for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
-                added[key] = added[key].plus(gwei)
+                added[key] = added[key].plus(gwei, failures_of(slot))
     if rows:
         connection.execute(insert(spending), rows)
         _add(connection, added)
@@ -137,7 +137,7 @@ def reserved(
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
     """Notes what slots cost by now."""
-    by_id = {slot.slot_id: (costs, int(execution_failed(slot))) for slot in slots if (costs := costs_of(slot))}
+    by_id = {slot.slot_id: (costs, failures_of(slot)) for slot in slots if (costs := costs_of(slot))}
     if not by_id:
         return
     changes, added = [], defaultdict[TotalKey, Total](Total)
@@ -190,7 +190,7 @@ def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int) -> dict[str
         "source_chain": who and who.lane.source_chain,
         "destination_chain": who and who.lane.destination_chain,
         "gwei": gwei,
-        "failures": 0,
+        "failures": failures_of(slot),
     }
 
 

@@ -177,7 +177,9 @@ class SqlTransactionLedger:
 
     def take(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
-            _save(connection, _locked_slot(connection, slot_id).became(SlotState.TAKEN))
+            taken = _locked_slot(connection, slot_id).became(SlotState.TAKEN)
+            _save(connection, taken)
+            settle(connection, [taken])
 
     def slot(self, slot_id: int) -> Slot:
         with self._database.reading() as connection:

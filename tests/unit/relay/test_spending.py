@@ -199,9 +199,9 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
 
 async def toggled(world: World, seconds: int) -> None:
     """One cheap call toggles all messages of the liar, again and again."""
-    for round_ in range(seconds // 20):
+    for round_ in range(seconds // 37):
         world.chains[BETA].submit(partial(hush, hushed=round_ % 2 == 0))
-        await asyncio.sleep(20)
+        await asyncio.sleep(37)
 
 
 def failures(store: MemoryStore, sent: Sent | None = None) -> int:
@@ -240,12 +240,15 @@ async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -
     world, store = dear_world(), MemoryStore()
     async with running(SimulatedBridge(world, store)):
         sent = world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR)
-        found = []
-        for _ in range(4):
-            await toggled(world, 1_000)
-            found.append(failures(store, sent))
-        assert found[0] >= 2
-        assert found[-1] <= 6, "each failure doubles the wait"
+        waits = []
+        while failures(store, sent) < 4:
+            await toggled(world, 80)
+        for _ in range(10):
+            awaited = store.executions.of_message(sent.message.id)
+            assert awaited is not None
+            waits.append(awaited.next_at - world.clock.now())
+            await toggled(world, 80)
+        assert max(waits) > 700, "what is merely refused is looked at every 600 s"
     await world.stop()
 
 
