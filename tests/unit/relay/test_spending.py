@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from bridge.explanation import Stage, explain
 from bridge.protocol.gmps import Gmp
@@ -19,9 +20,9 @@ from bridge.records.retries import RetryBudget, RetryState
 from bridge.records.spending import GWEI, Bound, SpendBounds, ether
 from bridge.recovery import PropagationSettings
 from bridge.relay import Ordering, RelaySettings
-from bridge.sending import LocalSigner
+from bridge.sending import LocalSigner, SendingSettings
 from bridge.simulation import RELAYER, SimulatedBridge, World
-from bridge.simulation.contracts import LIAR, appoint, hush
+from bridge.simulation.contracts import LIAR, appoint, hush, refuse
 from bridge.simulation.world import DAPP, Sent
 from bridge.store import MemoryStore
 from tests.commit import seeded_by_commit
@@ -197,6 +198,36 @@ async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
     await world.stop()
 
 
+@pytest.mark.finding("O6")
+@in_virtual_time
+async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
+    world, store = dear_world(), MemoryStore()
+    little, enough = SendingSettings(poll=0.5, max_gas=55_000), SendingSettings(poll=0.5)
+    world.chains[BETA].submit(partial(refuse, refusing=True))
+    await asyncio.sleep(3)
+    async with running(SimulatedBridge(world, store, sending=enough)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 1)
+        await asyncio.sleep(30)
+    world.chains[BETA].submit(partial(refuse, refusing=False))
+    with capture_logs() as logs:
+        async with running(SimulatedBridge(world, store, name="second", sending=little)):
+            later = world.send(ALPHA, BETA)
+            await asyncio.sleep(1_500)
+            awaited = store.executions.of_message(sent.message.id)
+            assert awaited is not None
+            assert awaited.state is ExecutionState.HELD
+            assert "needs 60000 gas, and max_gas is 55000" in reason(store, sent.message, world.clock.now())
+            assert "needs 200000 gas, and max_gas is 55000" in reason(store, later.message, world.clock.now())
+            assert store.outbox.entries(later.message.id)[0].attempts == 0
+            assert {one.bound for one in store.spending.held()} == {Bound.GAS}
+    told = [one for one in logs if "max_gas" in str(one.get("reason"))]
+    assert len(told) == 2, "once for each message"
+    async with running(SimulatedBridge(world, store, name="third", sending=enough)):
+        await until(lambda: executed(world, sent) and executed(world, later), seconds=700)
+    await world.stop()
+
+
 async def toggled(world: World, seconds: int) -> None:
     """One cheap call toggles all messages of the liar, again and again."""
     for round_ in range(seconds // 37):
@@ -241,6 +272,7 @@ async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -
     async with running(SimulatedBridge(world, store)):
         sent = world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR)
         waits = []
+        await until(lambda: sent.created != [])
         while failures(store, sent) < 4:
             await toggled(world, 80)
         for _ in range(10):
