@@ -71,8 +71,8 @@ class Settings(BaseSettings):
     profile: Literal["default", "low-latency", "high-throughput"] = Field(
         default="default", description="a named set of settings, under all others"
     )
-    relayer_key: SecretStr | None = Field(default=None, description="pays for deliveries; appointed, also for retries")
-    retry_keys: Keys = Field(default=(), description="message senders, or retriers that they appointed")
+    relayer_key: SecretStr | None = Field(default=None, description="pays for deliveries; appointed by a sender in `retry_for`, also for its retries")
+    retry_keys: Keys = Field(default=(), description="of message senders, or of retriers that those in `retry_for` appointed")
     signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the indexer's store, as a SQLAlchemy URL")
