@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -15,6 +15,7 @@ from bridge.protocol.status import Status
 from bridge.records.executions import UNENDED, AwaitedExecution, ExecutionState
 from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob, RetryState
+from bridge.records.spending import Held
 
 
 class Stage(StrEnum):
@@ -22,6 +23,7 @@ class Stage(StrEnum):
 
     DISPATCHED = "DISPATCHED"  # the GMP took it; no relayer has seen that yet, or has it waiting
     DELIVERING = "DELIVERING"
+    HELD = "HELD"  # a bound on what the relayer spends has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
     RECEIVED = "RECEIVED"
@@ -105,6 +107,7 @@ def explain(
     entries: Sequence[OutboxEntry],
     retries: Sequence[RetryJob] = (),
     execution: AwaitedExecution | None = None,
+    held: Sequence[Held] = (),
     lags: Sequence[IndexLag] = (),
     now: float,
 ) -> Explanation:
@@ -121,10 +124,11 @@ def explain(
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
         retries: the relayer's retries of the message, the oldest first.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
+        held: what of it waits since a bound on what the relayer spends has no room.
         lags: the message's chains that the index is behind on.
         now: Unix seconds.
     """
-    gmps = _progress(receipts, index, entries)
+    gmps = _progress(receipts, index, entries, {one.subject for one in held})
     status = _status(message, receipts, executed=executed, index=index)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
@@ -137,7 +141,14 @@ def explain(
         message=message,
         status=status,
         receipts=receipts,
-        reason="; ".join([reason, *([spent] if spent and status is Status.DEAD else []), *_prospects(pending, now)]),
+        reason="; ".join(
+            [
+                reason,
+                *([spent] if spent and status is Status.DEAD else []),
+                *([] if status.is_final else _held_retries(retries)),
+                *_prospects(pending, now),
+            ]
+        ),
         next_action=status.next_action.format(id=f"0x{message.id.hex()}"),
         gmps=gmps,
         lags=tuple(lags),
@@ -191,22 +202,22 @@ _REASONS = {
 
 
 def _progress(
-    receipts: frozenset[Gmp], index: IndexView | None, entries: Sequence[OutboxEntry]
+    receipts: frozenset[Gmp], index: IndexView | None, entries: Sequence[OutboxEntry], held: Collection[str]
 ) -> tuple[GmpProgress, ...]:
     seen = {entry.dispatch.gmp for entry in entries}
     known = seen | receipts | (index.dispatched if index else frozenset())
     return tuple(
-        _of_gmp(gmp, [entry for entry in entries if entry.dispatch.gmp is gmp], received=gmp in receipts)
+        _of_gmp(gmp, [entry for entry in entries if entry.dispatch.gmp is gmp], held, received=gmp in receipts)
         for gmp in sorted(known)
     )
 
 
-def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], *, received: bool) -> GmpProgress:
+def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], held: Collection[str], *, received: bool) -> GmpProgress:
     newest = max(entries, key=lambda entry: entry.attempt, default=None)
     waiting = newest is not None and newest.state is OutboxState.PENDING
     return GmpProgress(
         gmp=gmp,
-        stage=Stage.RECEIVED if received else _stage(newest),
+        stage=Stage.RECEIVED if received else _stage(newest, held),
         attempts=tuple(entry.attempt for entry in entries),
         tries=sum(entry.attempts for entry in entries),
         setbacks=newest.setbacks if newest and not received else 0,
@@ -215,9 +226,11 @@ def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], *, received: bool) -> GmpP
     )
 
 
-def _stage(entry: OutboxEntry | None) -> Stage:
+def _stage(entry: OutboxEntry | None, held: Collection[str]) -> Stage:
     if entry is None:
         return Stage.DISPATCHED
+    if entry.event_id in held and entry.state in (OutboxState.PENDING, OutboxState.CLAIMED):
+        return Stage.HELD
     match entry.state:
         case OutboxState.DEAD:
             return Stage.DEAD
@@ -263,6 +276,13 @@ def _prospects(execution: AwaitedExecution | None, now: float) -> list[str]:
     return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.next_at - now))} s)"]
 
 
+def _held_retries(retries: Sequence[RetryJob]) -> list[str]:
+    """Why the relayer does not retry it now, if a budget or a bound has no room for that."""
+    last = retries[-1] if retries else None
+    is_held = last is not None and last.state is RetryState.OPEN and last.held_by is not None
+    return [f"the relayer does not retry it now: {last.outcome}"] if last is not None and is_held else []
+
+
 def _silences(gmps: Sequence[GmpProgress], now: float) -> list[str]:
     """Why there is no receipt yet; GMPs of which the same is to be said are named together."""
     said: dict[str, list[str]] = {}
@@ -290,6 +310,9 @@ def _silence(progress: GmpProgress, now: float) -> str:
             return f"took it, and the relayer gave up after {tries} ({progress.last_error})"
         case Stage.DELIVERING:
             return "took it, and the relayer is delivering it"
+        case Stage.HELD:
+            wait = max(0, round((progress.next_try_at or now) - now))
+            return f"took it, and the relayer does not pay for it now: {progress.last_error} (next look in {wait} s)"
         case _ if progress.attempts:
             return "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet"
         case _:

@@ -32,7 +32,6 @@ from bridge.records.finality import ObservedFinality
 from bridge.recovery import (
     Burial,
     Execution,
-    ExecutionSettings,
     Planner,
     Propagation,
     Recovery,
@@ -40,6 +39,7 @@ from bridge.recovery import (
     RoutePropagator,
 )
 from bridge.relay import Relay, RelaySettings
+from bridge.relay.spending import SpendGate
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError
 from bridge.store import WorkingLock, open_store, working_on
@@ -100,12 +100,12 @@ class Bridge:
         relaying = replace(
             settings.relay(),
             acceptance=settings.acceptance(deployment),
-            spend_limits=settings.lane_limits(deployment),
             asset_classes=settings.classes(deployment),
         )
         named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
         served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
         self.undertaking = Undertaking(deployment, chains, store, settings, clock)
+        gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
         self.relay = Relay(
             worker=worker,
             deployment=deployment,
@@ -118,9 +118,10 @@ class Bridge:
             clock=clock,
             random=random.random,
             settings=relaying,
+            gate=gate,
         )
-        self.recovery = self._open_recovery(relaying, clock)
-        self.execution = self._open_execution(served, relaying, clock)
+        self.recovery = self._open_recovery(relaying, gate, clock)
+        self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
@@ -133,14 +134,14 @@ class Bridge:
                 self.store.transactions,
                 clock,
                 finality=ObservedFinality(self.store.observations, chain_id),
-                settings=self._settings.sending(),
+                settings=self._settings.sending(self.deployment),
                 multicall=self.deployment.chain(chain_id).multicall,
             )
             for chain_id, signers in paying.items()
             for address, signer in _by_address([*signers, *retrying]).items()
         }
 
-    def _open_recovery(self, relaying: RelaySettings, clock: Clock) -> Recovery:
+    def _open_recovery(self, relaying: RelaySettings, gate: SpendGate, clock: Clock) -> Recovery:
         planner = Planner(
             deployment=self.deployment,
             chains=self.chains,
@@ -148,6 +149,8 @@ class Bridge:
             store=self.store,
             usable=relaying.claimable,
             max_fee=self._settings.max_retry_fee,
+            gate=gate,
+            retry_for=self._settings.retried_for(),
         )
         requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
         burial = Burial(
@@ -160,15 +163,15 @@ class Bridge:
         settings = self._settings.recovery(self.deployment)
         return Recovery(planner, self.store, clock, settings, burial=burial, source=requests)
 
-    def _open_execution(self, payers: Mapping[int, SenderPool], relaying: RelaySettings, clock: Clock) -> Execution:
+    def _open_execution(self, payers: Mapping[int, SenderPool], gate: SpendGate, clock: Clock) -> Execution:
         return Execution(
             deployment=self.deployment,
             chains=self.chains,
             store=self.store,
             letters=self.undertaking.letters,
             senders=payers,
+            gate=gate,
             clock=clock,
-            settings=ExecutionSettings(acceptance=relaying.acceptance, spend_limits=relaying.spend_limits),
         )
 
     def _open_propagation(self, clock: Clock) -> Propagation:

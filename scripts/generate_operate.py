@@ -26,7 +26,7 @@ from bridge.settings.reliability import (
     PropagationTable,
     ReliabilityTable,
 )
-from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
+from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendingTable, SpendLimit
 from scripts.reference_pages import commands
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -36,7 +36,8 @@ ALERTS: Final = ROOT / "ops" / "alerts.yml"
 _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[chains.NAME]": (ChainSettings, "One chain's endpoints, where they differ from the deployments file."),
     "[[signers]]": (SignerSource, "Where one key is: exactly one of `environment`, `keystore` and `remote`."),
-    "[[spend_limits]]": (SpendLimit, "What deliveries of a lane may cost per day (UTC); `[[retry_limits]]` says the same of retries."),
+    "[spending]": (SpendingTable, "What transactions may cost on each chain, in that chain's currency. What has no room waits."),
+    "[[spend_limits]]": (SpendLimit, "What a lane may cost per day (UTC); `[[retry_limits]]` says the same of what its retries pay GMPs."),
     "[policies.KIND]": (PolicyOverride, "What to change in a kind's row of the policy table."),
     '[guarantees."0x…"]': (GuaranteeTable, "What a sender's messages, or one message, are promised instead."),
     "[asset_classes.NAME]": (AssetClassTable, "How long messages about a class of assets live at least."),

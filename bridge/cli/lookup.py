@@ -19,6 +19,7 @@ from bridge.protocol.message import Message
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry
 from bridge.records.retries import RetryJob
+from bridge.records.spending import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         entries=relayed.entries,
         retries=relayed.retries,
         execution=relayed.execution,
+        held=relayed.held,
         lags=lags,
         now=time.time(),
     )
@@ -79,6 +81,7 @@ class _Relayed:
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
     execution: AwaitedExecution | None = None
+    held: Sequence[Held] = ()
 
 
 def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
@@ -91,6 +94,7 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
             store.outbox.entries(message_id),
             store.retries.jobs(message_id),
             store.executions.of_message(message_id),
+            store.spending.held(message_id),
         )
 
 

@@ -15,18 +15,21 @@ from sqlalchemy import make_url
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
-from bridge.settings import FILE_NAME, Settings, check_chains
+from bridge.settings import ANY, FILE_NAME, Settings, check_chains
 from bridge.store import may_exist
 from indexer.place import Place
 from indexer.settings import IndexFolder
 
 DEVNET = "devnet"
 
+# Its chains are on this machine, its keys are public, and its money is free: only a storm comes near these bounds.
 _DEVNET_SETTINGS = {
     "relayer_key": RELAYER_KEY,
     "poll": 0.25,
     "index": {"poll_interval": 0.1},
-}  # its chains are on this machine, its keys are public
+    "retry_for": [ANY],
+    "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from bridge.client.requests import (
     RefusedError,
     RouteRequest,
     Sent,
+    TooMuchGasError,
     TtlTooShortError,
     UnknownMessageError,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "RefusedError",
     "RouteRequest",
     "Sent",
+    "TooMuchGasError",
     "TtlTooShortError",
     "UnknownMessageError",
     "cancellation_of",

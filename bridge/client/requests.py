@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bridge.ports import Receipt
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import MOST_GAS, Kind, Message
 
 
 class RefusedError(Exception):
@@ -24,6 +24,16 @@ class TtlTooShortError(RefusedError):
         super().__init__(
             f"a TTL of {ttl} s is less than it takes to arrive: {finality:g} s until {source} is final, and {gmp_time:g} s that"
             " a GMP usually takes; give more, or 0 for ever"
+        )
+
+
+class TooMuchGasError(RefusedError):
+    """Relayers would not give its execution so much gas, and nothing was sent."""
+
+    def __init__(self, needed: int, most: int, *, length: int, by: str) -> None:
+        super().__init__(
+            f"its execution needs about {needed} gas ({by}, a payload of {length} bytes), and relayers give a transaction at most"
+            f" {most}: it would arrive and never be executed; send less, or raise max_gas if your relayer gives more"
         )
 
 
@@ -51,6 +61,7 @@ class RouteRequest:
     min_dispatched: int = 0  # 0: the quorum
     replaces: bytes = bytes(32)
     max_fee: int | None = None  # wei; None: whatever the GMPs ask for
+    max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from eth_account.signers.local import LocalAccount
 
-from bridge.client.arrival import refuse_short_ttl
+from bridge.client.arrival import refuse_much_gas, refuse_short_ttl
 from bridge.client.requests import Created, FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
 from bridge.client.transactions import transact
 from bridge.policies.asset_classes import AssetClass, class_of
@@ -79,6 +79,7 @@ class Client:
 
         Raises:
             TtlTooShortError: it would expire before it could arrive; nothing was sent.
+            TooMuchGasError: relayers would not give its execution so much gas; nothing was sent.
             FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
             RefusedError: the router refused.
             DeploymentError: a chain or adapter that the network does not have.
@@ -90,6 +91,8 @@ class Client:
         if demanded is not None:
             request = replace(request, ttl=resolve_ttl(request.ttl, demanded.min_ttl))
         await refuse_short_ttl(self._chains[origin.chain_id], origin, request)
+        if destination.chain_id in self._chains:
+            await refuse_much_gas(self._chains[destination.chain_id], destination.router, draft, request.max_gas)
         fees = await self.quote(origin, draft, request.gmps)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(

@@ -198,6 +198,15 @@ class OutboxEntry:
         self._require_claim(claim, OutboxState.PENDING)
         return replace(self._failed(failure), state=OutboxState.PENDING, available_at=available_at)
 
+    def postponed(self, claim: Claim, why: str, available_at: float) -> OutboxEntry:
+        """CLAIMED → PENDING: nothing was tried, so its tries are as they were.
+
+        Raises:
+            StaleClaimError: the claim is no longer good.
+        """
+        self._require_claim(claim, OutboxState.PENDING)
+        return replace(self._released(), state=OutboxState.PENDING, last_error=why, available_at=available_at)
+
     def buried(self, claim: Claim, failure: Failure) -> OutboxEntry:
         """CLAIMED → DEAD: never tried again by itself.
 
@@ -309,7 +318,16 @@ class Dead:
     failure: Failure
 
 
-Outcome = Delivered | Retry | Dead
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A claim ends: nothing was tried, and it is looked at again at `available_at` (Unix seconds). No try is used up."""
+
+    claim: Claim
+    why: str
+    available_at: float
+
+
+Outcome = Delivered | Retry | Dead | Postponed
 
 
 def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
@@ -325,6 +343,8 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
             return entry.retried(claim, failure, available_at)
         case Dead(claim, failure):
             return entry.buried(claim, failure)
+        case Postponed(claim, why, available_at):
+            return entry.postponed(claim, why, available_at)
 
 
 def lease_expired(entry: OutboxEntry, now: float) -> Retry:
@@ -370,7 +390,8 @@ class Outbox(Protocol):
 
         Entries on lanes that are held (`bridge.records.lanes`) stay where they are.
         Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
-        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD.
+        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD, or wait
+        for a bound on what is spent (`bridge.records.spending`): nobody may block a lane by being too expensive.
         """
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:

@@ -24,7 +24,7 @@ from bridge.ports import (
     TransientError,
 )
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, decode_envelope
+from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.records.acceptance import Acceptance
 from bridge.records.errors import StoreBusyError
 from bridge.records.failures import FailureKind
@@ -41,10 +41,12 @@ from bridge.records.outbox import (
     Outbox,
     OutboxEntry,
     Outcome,
+    Postponed,
     Retry,
     StaleClaimError,
 )
 from bridge.records.slips import Slip, slip_of
+from bridge.records.spending import SpendHeldError, SpentFor
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.asking import attested, is_received, next_call
 from bridge.relay.breaker import BreakerState
@@ -53,7 +55,7 @@ from bridge.relay.health import GmpHealth
 from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
 from bridge.relay.shares import Shares
-from bridge.relay.spending import SpendBudget
+from bridge.relay.spending import SpendGate
 from bridge.routers import shows_delivery, shows_execution
 from bridge.sending import NonceLostError, Sending
 from bridge.supervision import Wakeup
@@ -76,7 +78,7 @@ class Deliveries:
         outbox: Outbox,
         dead_letters: DeadLetterOffice,
         sender: Sending,
-        budget: SpendBudget,
+        gate: SpendGate,
         health: GmpHealth,
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
@@ -90,7 +92,7 @@ class Deliveries:
         self._outbox = outbox
         self._dead_letters = dead_letters
         self._sender = sender
-        self._budget = budget
+        self._gate = gate
         self._health = health
         self._policies = policies
         self._clock = clock
@@ -152,7 +154,7 @@ class Deliveries:
             worker=self._worker,
             destination_chain=self._chain.chain_id,
             gmps=gmps,
-            accepts=self._budget.affordable(accepts or self._settings.acceptance),
+            accepts=accepts or self._settings.acceptance,
             limit=limit,
             now=self._clock.now(),
             lease=self._settings.lease,
@@ -215,6 +217,9 @@ class Deliveries:
             delivered = await self._deliver(entry, claim)
         except StaleClaimError as error:
             log.info("delivery given up", reason=str(error))
+        except SpendHeldError as error:
+            look_at = self._gate.hold(entry.event_id, _message_of(entry), error.refusal)
+            self._acknowledgements.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
             now = self._clock.now()
             self._acknowledgements.add(Retry(claim, interrupted(now, "the worker stopped"), now))
@@ -230,6 +235,8 @@ class Deliveries:
                 asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
         else:
             _log_delivered(log, delivered, self._clock.now() - entry.created_at)
+            if entry.fence > 1:  # it may have waited for a bound before
+                self._gate.release(entry.event_id)
             self._tell_health(entry, None)
             self._acknowledgements.add(delivered)
         finally:
@@ -257,6 +264,7 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
+        self._gate.admit(_message_of(entry), self._chain.chain_id)
         atomicity = self._settings.atomicity[entry.kind]
         async with timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
             attestation = await attested(adapter, dispatch)
@@ -311,14 +319,14 @@ class Deliveries:
         self._acknowledgements.commit_before_sending(claim)
         fence = None if self._acknowledgements.is_committed(claim) else claim
         # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
-        may_share = call.by_anyone and entry.attempts == 0
+        may_share, spent_for = call.by_anyone and entry.attempts == 0, SpentFor.of(_message_of(entry))
         try:
-            return await self._sender.send(entry.event_id, call, fence, may_share=may_share)
+            return await self._sender.send(entry.event_id, call, fence, may_share=may_share, spent_for=spent_for)
         except StaleClaimError:
             if not self._acknowledgements.is_committed(claim):
                 raise
             # A timer committed it meanwhile.
-            return await self._sender.send(entry.event_id, call, may_share=may_share)
+            return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
     async def _proof(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
         """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
@@ -330,7 +338,7 @@ class Deliveries:
     async def _failed(
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        now, message = self._clock.now(), decode_envelope(entry.dispatch.envelope).message
+        now, message = self._clock.now(), _message_of(entry)
         policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to bury it
             log.warning("delivery interrupted", error=str(error))
@@ -378,6 +386,11 @@ class Deliveries:
 def _pause_if_stuck(policy: RetryPolicy, delay: float) -> float:
     """What is stuck is seldom looked at, unless it is of a kind that is tried without end, at the pace of its row."""
     return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
+
+
+def _message_of(entry: OutboxEntry) -> Message:
+    """The message that an entry delivers."""
+    return decode_envelope(entry.dispatch.envelope).message
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:

@@ -24,7 +24,7 @@ from bridge.relay.delivery import Deliveries
 from bridge.relay.health import GmpHealth
 from bridge.relay.observer import Observer
 from bridge.relay.settings import RelaySettings
-from bridge.relay.spending import SpendBudget
+from bridge.relay.spending import SpendGate
 from bridge.relay.undercuts import Undercuts
 from bridge.relay.watching import Depth
 from bridge.sending import Sending
@@ -53,6 +53,7 @@ class Relay:
         clock: Clock,
         random: Callable[[], float],
         settings: RelaySettings,
+        gate: SpendGate,
     ) -> None:
         """Puts the parts together; `run` starts them.
 
@@ -80,7 +81,7 @@ class Relay:
                 outbox=store.outbox,
                 dead_letters=dead_letters,
                 sender=sender,
-                budget=SpendBudget(chain_id, settings.spend_limits, store.figures, clock),
+                gate=gate,
                 health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
                 policies=policies,
                 clock=clock,

@@ -18,6 +18,7 @@ from bridge.ports import (
     TerminalError,
     TransientError,
 )
+from bridge.records.spending import SpendHeldError
 from bridge.records.transactions import SignedVersion, Slot, TransactionLedger
 from bridge.sending.settings import SendingSettings
 from bridge.sending.signing import Signer, UnsignedTransaction, noop_of
@@ -143,8 +144,18 @@ class Account:
             return False
         version = await self.signed(slot, fees, is_noop=is_noop)
         replaced = slot.latest.hash if slot.latest is not None else None
-        if not self.ledger.sign(slot.slot_id, version, replaces=replaced):
-            return False
+        try:
+            if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.settings.bounds):
+                return False
+        except SpendHeldError as error:
+            _log.warning(
+                "no room for a higher fee: the nonce is closed",
+                chain=slot.chain_id,
+                purpose=slot.named_purposes,
+                nonce=slot.nonce,
+                reason=str(error),
+            )
+            return await self.replace(slot, is_noop=True)  # what it was for is asked for again, and waits
         await self.broadcast([self.ledger.slot(slot.slot_id)])
         return True
 

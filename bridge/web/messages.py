@@ -15,6 +15,7 @@ from bridge.protocol.status import Status
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob
+from bridge.records.spending import Held
 from bridge.web.payload import Decoded, decode_payload
 from bridge.web.rendering import account, tone
 from bridge.web.sources import Sources
@@ -92,6 +93,7 @@ class _Facts:
     entries: Sequence[OutboxEntry]
     jobs: Sequence[RetryJob]
     execution: AwaitedExecution | None
+    held: Sequence[Held]
     letters: frozenset[str]  # ids of its dead letters
     divergences: Sequence[DivergenceRecord]
     message: Message | None
@@ -155,6 +157,7 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         entries=store.outbox.entries(message_id) if store else [],
         jobs=store.retries.jobs(message_id) if store else [],
         execution=store.executions.of_message(message_id) if store else None,
+        held=store.spending.held(message_id) if store else [],
         letters=frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset(),
         divergences=index.divergences_of(message_id) if index else [],
         message=_message(envelope),
@@ -188,6 +191,7 @@ def _explanation(facts: _Facts, now: float) -> Explanation | None:
         entries=facts.entries,
         retries=facts.jobs,
         execution=facts.execution,
+        held=facts.held,
         now=now,
     )
 

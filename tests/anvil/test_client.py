@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from bridge.client import (
     FeeCapError,
     RefusedError,
     RouteRequest,
+    TooMuchGasError,
     TtlTooShortError,
     UnknownMessageError,
 )
@@ -104,6 +106,25 @@ async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_th
     request = RouteRequest(destination="beta", recipient=DAPP.address, payload=b"", gmps=(Gmp.AXELAR,))
     with pytest.raises(TransientError, match=f"{elsewhere} does not answer .* is the deployments file of this network"):
         await Client(deployment, chains, DAPP).route("alpha", request)
+
+
+@pytest.mark.finding("O6")
+async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why(
+    devnet: Devnet, chains: dict[int, EvmChain]
+) -> None:
+    client, inbox = Client(devnet.deployment, chains, DAPP), devnet.deployment.chain("beta").examples["inbox"]
+    usual = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
+    long = replace(usual, payload=b"x" * 32_000)
+    with pytest.raises(
+        TooMuchGasError, match=r"needs about 2\d{7} gas \(as its recipient is now, a payload of 32000 bytes"
+    ):
+        await client.route("alpha", long)
+    with pytest.raises(
+        TooMuchGasError, match=r"a gas limit of 20000000.* relayers give a transaction at most 16000000"
+    ):
+        await client.route("alpha", replace(usual, gas_limit=20_000_000))
+    assert (await client.route("alpha", replace(long, max_gas=None))).gmps == {Gmp.AXELAR}
+    assert (await client.route("alpha", replace(usual, payload=b"x" * 4_000))).gmps == {Gmp.AXELAR}
 
 
 async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(

@@ -18,20 +18,23 @@ from bridge.records.outbox import (
     OutboxEntry,
     OutboxState,
     Outcome,
+    Postponed,
     QueueCount,
     apply_outcome,
     lease_expired,
 )
 from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.lanes import MemoryLanes
+from bridge.store.memory.spending import MemorySpending
 
 
 class MemoryOutbox:
     """See `bridge.records.outbox.Outbox`."""
 
-    def __init__(self, lanes: MemoryLanes, executions: MemoryExecutions) -> None:
+    def __init__(self, lanes: MemoryLanes, executions: MemoryExecutions, spending: MemorySpending) -> None:
         self._lanes = lanes
         self._executions = executions
+        self._spending = spending
         self._entries: dict[str, OutboxEntry] = {}  # in the order of their creation
         self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
 
@@ -220,7 +223,8 @@ class MemoryOutbox:
         """By ordering key: the entry that all others of it wait for."""
         first: dict[str, str] = {}
         for entry in self._entries.values():
-            if entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) and entry.orphaned_at is None:
+            unfinished = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) and entry.orphaned_at is None
+            if unfinished and not self._spending.is_held(entry.event_id):
                 first.setdefault(entry.ordering_key, entry.event_id)
         return first
 
@@ -233,6 +237,8 @@ class MemoryOutbox:
             else:
                 self._executions.delivered(message_id, entry.lane, now)
         else:
+            if isinstance(outcome, Postponed):
+                return
             history = self._failures[entry.event_id]
             history.append(RecordedFailure(len(history) + 1, outcome.claim.worker, outcome.failure))
 

@@ -184,10 +184,16 @@ class Database:
             StoreError: the database is no store, or can't be written.
         """
         with self._errors(), self._engine.begin() as connection:
-            if exclusive is not None and connection.dialect.name == "postgresql":
-                name = func.concat(func.current_schema(), "/", exclusive)
-                connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+            if exclusive is not None:
+                self.exclude(connection, exclusive)
             yield connection
+
+    @staticmethod
+    def exclude(connection: Connection, name: str) -> None:
+        """Has other transactions of that name wait until this one ends."""
+        if connection.dialect.name == "postgresql":
+            scoped = func.concat(func.current_schema(), "/", name)
+            connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(scoped, 0))))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

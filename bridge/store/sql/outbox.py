@@ -48,7 +48,7 @@ from bridge.records.outbox import (
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
 from bridge.store.sql.executions import await_executions, end_executions, forget_executions
-from bridge.store.sql.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures
+from bridge.store.sql.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_held
 
 _MESSAGES = messages.c.message_id == outbox.c.message_id
 _ENTRIES = select(*rows.ENTRY_COLUMNS).join(messages, _MESSAGES)
@@ -62,6 +62,7 @@ _BEHIND_ANOTHER = exists().where(
     _EARLIER.c.sequence < outbox.c.sequence,
     _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
     _EARLIER.c.orphaned_at.is_(None),
+    ~exists().where(spending_held.c.subject == _EARLIER.c.event_id),
 )
 
 # Statements that each delivery needs are put together once: that costs more than to run them.

@@ -27,6 +27,7 @@ from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import Dead, Delivered, Delivery, OutboxState, Retry
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, SyncState
 from bridge.records.retries import RetryBudget, RetryState
+from bridge.records.spending import GWEI, Bound, Held, SpentFor
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service import SystemClock
 from bridge.settings import Settings
@@ -118,13 +119,18 @@ def fill(store: Store) -> None:
         ],
         now - 38,
     )
+    store.spending.hold(Held("it", message(3).id, Lane(ALPHA, BETA), Bound.MESSAGE, "too dear", now - 60, now - 1))
     call = Call(to=ACCOUNT, data=b"", value=5, gas=100)
     slots = store.transactions.reserve(
-        BETA, ACCOUNT, [SlotRequest(claims[0].event_id, call), SlotRequest("stuck", call)], first_nonce=0, now=now - 39
+        BETA,
+        ACCOUNT,
+        [SlotRequest(claims[0].event_id, call, spent_for=SpentFor.of(message(1))), SlotRequest("stuck", call)],
+        first_nonce=0,
+        now=now - 39,
     )
     for slot in slots:
         assert slot is not None
-        version = SignedVersion(hash=word(slot.purpose), raw=b"", fees=Fees(20, 2), signed_at=now, is_noop=False)
+        version = SignedVersion(hash=word(slot.purpose), raw=b"", fees=Fees(20 * GWEI, 2), signed_at=now, is_noop=False)
         store.transactions.sign(slot.slot_id, version, replaces=None)
     assert slots[0] is not None
     store.transactions.include([(slots[0].slot_id, Inclusion(word(slots[0].purpose), block(9), succeeded=False))])
@@ -223,8 +229,9 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_nonce_slots", **account, state="SIGNED") == 1
     assert 38 < value(found, "waybill_nonce_oldest_open_seconds", **account) < 70
     assert value(found, "waybill_account_balance_wei", **account) == 42
-    assert value(found, "waybill_spend_committed_wei", **LANE) == 100 * 20 + 5
-    assert value(found, "waybill_spend_limit_wei", **LANE) == 9_000
+    assert value(found, "waybill_spend_committed_wei", **LANE, chain="beta") == (100 * 20 + 1) * GWEI
+    assert value(found, "waybill_spend_limit_wei", **LANE, chain="beta") == 9_000
+    assert value(found, "waybill_spend_held", **LANE, bound="spending.message") == 1
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
     lane = {"source": "alpha", "destination": "beta"}
     assert value(found, "waybill_retries_dead", **lane) == 1

@@ -138,7 +138,7 @@ class Believing(SimulatedAdapter):
             return None
 
 
-async def collided(world: World, store: MemoryStore, bridge: SimulatedBridge) -> Sent:
+async def collided(world: World, store: MemoryStore) -> Sent:
     """A message with the number of one that was delivered, and whose source a reorg deeper than its confirmations took."""
     alpha, beta = world.chains[ALPHA], world.chains[BETA]
     beta.state.counting = frozenset({Gmp.HYPERLANE})
@@ -160,7 +160,7 @@ async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() 
     world.start()
     bridge = SimulatedBridge(world, store)
     async with running(bridge):
-        sent = await collided(world, store, bridge)
+        sent = await collided(world, store)
         await until(lambda: only_entry(store, sent).state is OutboxState.DEAD, seconds=6_000)
         entry = only_entry(store, sent)
         assert (entry.attempts, entry.setbacks) == (11, 0)
@@ -178,7 +178,7 @@ async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbac
     world.start()
     bridge = SimulatedBridge(world, store)
     async with running(with_adapter(bridge, world, Believing)):
-        sent = await collided(world, store, bridge)
+        sent = await collided(world, store)
         await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=3_000)
         before = only_entry(store, sent).setbacks
         await asyncio.sleep(3_600)
