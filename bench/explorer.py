@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
 from bench.filled_index import CHAINS, fill
-from bridge.api.server import listening_at, serving
+from bridge.http_server import listening_at, serving
 from bridge.protocol.deployment import Deployment
 from bridge.web import ExplorerSettings, Sources, create_app
 from indexer.browsing import IndexBrowser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,14 +67,23 @@ class Readiness(BaseModel):
     problems: list[str]
 
 
-class Chain(BaseModel):
-    """One chain at a glance."""
+class ReadTo(BaseModel):
+    """How far the index has read a chain: what happened later is in no answer of the index."""
 
     name: str
     chainId: int  # JSON's own spelling, the same as the command's
-    head: int | None
-    indexed: int | None
-    error: str | None
+    block: int
+    blocksBehind: int
+    secondsBehind: int
+    halted: str | None
+
+
+class Messages(BaseModel):
+    """Messages, and as of when."""
+
+    asOf: float  # Unix seconds
+    chains: list[ReadTo]
+    messages: list[dict[str, Any]]
 
 
 class Delivery(BaseModel):
