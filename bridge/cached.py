@@ -40,7 +40,8 @@ class Cached(Generic[_T]):
         Args:
             compute: makes the value.
             lasts: seconds, at least, for which a value is given without computing it again.
-            oldest: seconds after which a value is not given any more, even if there is no newer one.
+            oldest: seconds after which a value is not given any more, even if there is no newer one; twice as long as it
+                lasts at least.
             clock: Unix seconds.
         """
         self._compute = compute
@@ -72,7 +73,7 @@ class Cached(Generic[_T]):
             done.wait(None if patience == math.inf else patience)
         with self._lock:
             found, error = self._found, self._error
-        if found is not None and self._clock() - found.at <= self._oldest:
+        if found is not None and self._clock() - found.at <= max(self._oldest, 2 * self._lasts):
             return found
         if error is not None:
             raise error

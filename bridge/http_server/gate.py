@@ -121,6 +121,8 @@ class Gate:
         most, changes = self._limits.body_bytes, request.method not in SAFE_METHODS
         if refusal := self._admit(request):
             return refusal
+        if "\0" in request.scope["path"] or b"%00" in request.scope["query_string"]:
+            return Refusal(400, "an address has no zero bytes")  # databases refuse them, each in its way
         length = request.headers.get("content-length", "" if changes else "0")
         if not _is_within(length, most):
             return Refusal(413, f"say how long the request is; more than {most} bytes are refused")

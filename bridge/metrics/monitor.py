@@ -29,9 +29,7 @@ _Result = TypeVar("_Result")
 
 _FRESH: Final = 1.0  # seconds for which an exposition is given out again: scrapers that come together cost one reading
 _CHAIN_SECONDS: Final = 5.0  # that a chain or the relayer may take to answer before it counts as down
-COUNTED: Final = (
-    60.0  # seconds for which a count of rows is given out again: a million rows take a quarter of a second
-)
+COUNTED: Final = 60.0  # seconds for which a count of rows is given out again: a million rows take a quarter of a second
 
 
 class IndexFigures(Protocol):
