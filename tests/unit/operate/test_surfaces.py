@@ -89,7 +89,7 @@ async def said(url: str, raw: bytes) -> bytes:
 
 async def is_alive(url: str) -> bool:
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=SOON) as http:
-        return (await http.get("/healthz")).json() == {"status": "ok"}
+        return bool((await http.get("/healthz")).json() == {"status": "ok"})
 
 
 @pytest.mark.finding("R5", "E8")
