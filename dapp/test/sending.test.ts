@@ -223,7 +223,7 @@ test("execute is refused below the quorum, runs once the recipient accepts, and 
   await network.setClosed(true);
   await network.deliver(sent.message, "hyperlane");
   const refused = await refusal("ExecutionReverted", waybill.execute(sent.message));
-  assert.match(refused.message, /reason=Closed\(\)\); mend the recipient/);
+  assert.match(refused.message, /reason=Closed\(\)\); make the recipient accept it/);
   await network.setClosed(false);
   assert.equal((await waybill.execute(sent.message)).status, "success");
   await refusal("AlreadyExecuted", waybill.execute(sent.message));
