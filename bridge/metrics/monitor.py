@@ -59,6 +59,14 @@ class RelayerFigures:
     """By chain id, how its endpoints do."""
 
 
+@dataclass(frozen=True, slots=True)
+class _IndexSums:
+    """What of the index takes as long to read as there are messages."""
+
+    messages: Mapping[Status, int]
+    divergences: int
+
+
 class Monitor:
     """Reads everything anew for each scrape; nothing is remembered in between, so that a restart loses nothing."""
 
@@ -98,6 +106,9 @@ class Monitor:
         self._relayer = relayer
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
         self._index = index
+        self._sums = Cached(
+            self._sum_up, lasts=_FRESH, clock=clock.now
+        )  # rests: they take as long as there are messages
         self._exposition = AsyncCached(self._expose, lasts=_FRESH, clock=clock.now)
         self._problems = AsyncCached(self._find_problems, lasts=_FRESH, clock=clock.now)
 
@@ -184,8 +195,20 @@ class Monitor:
 
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:
-            if index is not None:
-                _add_index(samples, self._deployment, index)
+            if index is None:
+                return
+            _add_chains(samples, self._deployment, index.chains())
+        sums = self._sums.look()
+        if sums is not None and sums.value is not None:
+            for status, count in sums.value.messages.items():
+                samples.add("waybill_messages", count, status=status.value)
+            samples.add("waybill_divergences", sums.value.divergences)
+
+    def _sum_up(self) -> _IndexSums | None:
+        with self._index() as index:
+            if index is None:
+                return None
+            return _IndexSums(index.counts_by_status(), len(index.divergences()))
 
     async def _head(self, deployed: ChainDeployment) -> Block:
         async with asyncio.timeout(_CHAIN_SECONDS):
@@ -212,17 +235,14 @@ class Monitor:
             samples.add("waybill_account_balance_wei", balance, chain=name, account=account)
 
 
-def _add_index(samples: Samples, deployment: Deployment, index: IndexFigures) -> None:
+def _add_chains(samples: Samples, deployment: Deployment, chains: Sequence[ChainRecord]) -> None:
     names = {chain.chain_id: chain.name for chain in deployment.chains}
-    for chain in index.chains():
+    for chain in chains:
         name = names.get(chain.chain_id, str(chain.chain_id))
         samples.add("waybill_index_block", chain.block, chain=name)
         samples.add("waybill_index_lag_seconds", chain.lag_seconds, chain=name)
         if chain.halted is not None:
             samples.add("waybill_index_halted", 1, chain=name)
-    for status, count in index.counts_by_status().items():
-        samples.add("waybill_messages", count, status=status.value)
-    samples.add("waybill_divergences", len(index.divergences()))
 
 
 def _add_endpoints(samples: Samples, name: str, states: Sequence[EndpointState]) -> None:
