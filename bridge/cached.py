@@ -65,9 +65,9 @@ class Cached(Generic[_T]):
             now = self._clock()
             is_fresh = 0 <= now - self._ended < self._lasts
             if not is_fresh and not self._running:
-                self._running = True
                 self._done = threading.Event()
                 threading.Thread(target=self._run, args=(self._done,), daemon=True, name="cached").start()
+                self._running = True  # `_run` waits for the lock before it says that it ended
             done = self._done
         if not is_fresh:
             done.wait(None if patience == math.inf else patience)
@@ -117,6 +117,7 @@ class AsyncCached(Generic[_T]):
             return self._found
         if self._running is None:
             self._running = asyncio.create_task(self._run())
+            self._running.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody waits
         return await asyncio.shield(self._running)  # one who goes leaves it to the others
 
     async def _run(self) -> Dated[_T]:

@@ -45,7 +45,7 @@ _CODE_OF: Final = {status: code for code, status in _STATUS_OF.items()} | {
 _HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _MOST_PROBLEMS: Final = 10
 
-DEFAULT_LIMITS: Final = Limits(requests_per_minute=1_200)
+DEFAULT_LIMITS: Final = Limits(requests_per_minute=1_200, change_seconds=300)  # a retry waits until a block includes it
 
 _bearer = HTTPBearer(auto_error=False, description="WAYBILL_API_TOKEN")
 

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import islice
@@ -17,6 +18,7 @@ import structlog
 from fastapi import FastAPI
 
 from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
+from bridge.api.app import DEFAULT_LIMITS
 from bridge.cached import AsyncCached
 from bridge.chains import EvmChain
 from bridge.cli.letters import letter_value, opened_value
@@ -30,7 +32,6 @@ from bridge.client import UnknownMessageError
 from bridge.connections import connected
 from bridge.desk import Desk
 from bridge.dlq.decisions import DecisionError
-from bridge.http_server import Limits
 from bridge.metrics import Monitor, RelayerFigures
 from bridge.ports import TransientError
 from bridge.protocol.deployment import Deployment, DeploymentError
@@ -107,7 +108,7 @@ def api_of(backend: WorkspaceBackend, settings: Settings) -> FastAPI:
         backend,
         token=settings.api_token,
         version=version("waybill"),
-        limits=Limits(requests_per_minute=settings.http_requests_per_minute),
+        limits=replace(DEFAULT_LIMITS, requests_per_minute=settings.http_requests_per_minute),
     )
 
 
@@ -165,6 +166,8 @@ class WorkspaceBackend:
     async def _read_status(self) -> dict[str, Any]:
         found = await overview(self._workspace, self._chains)
         for chain in found["chains"]:
+            is_known = chain["head"] is not None and chain["indexed"] is not None
+            chain["blocksBehind"] = max(0, chain["head"] - chain["indexed"]) if is_known else None
             if chain["error"] is not None:
                 _log.warning("a chain gives no usable answer", chain=chain["name"], error=chain["error"])
                 chain["error"] = "no usable answer"  # the cause names hosts; callers need no token

@@ -32,6 +32,7 @@ class Limits:
     body_bytes: int = 20_000
     body_seconds: float = 10.0  # until all of a body has come
     answer_seconds: float = 30.0  # until an answer is complete, but for streams
+    change_seconds: float = 30.0  # the same of a request that changes something
     requests_per_minute: int = 600  # of one address
     at_once: int = 64  # requests under way, of everybody
     at_once_per_address: int = 16
@@ -143,10 +144,12 @@ class Gate:
             return Refusal(503, "too many requests are under way: try again in a moment", 1)
         if client and self._under_way[client] >= self._limits.at_once_per_address:
             return Refusal(429, "too many requests of yours are under way: wait for their answers", 1)
+        changes = scope["method"] not in SAFE_METHODS
+        seconds = self._limits.change_seconds if changes else self._limits.answer_seconds
         body = answer.body = _Body(receive, self._limits)
         try:
             with self._counted(client):
-                async with asyncio.timeout(self._limits.answer_seconds):
+                async with asyncio.timeout(seconds):
                     await self._app(scope, body, answer)
         except _BodyError as error:
             return _unless_begun(answer, error.refusal, error)

@@ -113,7 +113,8 @@ def listening_at(address: str) -> socket.socket:
     if not host or not port.isdigit() or int(port) > 65_535:
         raise ListeningError(f"{address!r} is no address to listen at: HOST:PORT is needed, such as 127.0.0.1:8080")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sets TCP_NODELAY: without it an answer in two parts takes 40 ms more.
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((host, int(port)))

@@ -121,3 +121,18 @@ async def test_whoever_asks_can_not_slow_who_relays(
                 assert paused.json()["state"] == "PAUSED"
             running.kill()
             await asyncio.to_thread(again.wait, 20)  # it ends with the relayer, however that ended
+
+
+async def test_an_api_without_a_relayer_ends_cleanly_when_it_is_asked_to(devnet: Devnet, tmp_path: Path) -> None:
+    home = new_home(devnet, tmp_path)
+    with process(home, home / "api.log", "api", "--http", "127.0.0.1:0") as running:
+        url = await running.url()
+        await answers(url)
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=IN_TIME) as http:
+            status = (await http.get("/v1/status")).json()
+            assert abs(status["asOf"] - time.time()) < 60
+            assert [chain["error"] for chain in status["chains"]] == [None] * len(devnet.chains)
+        (api,) = psutil.Process(running.pid).children()
+        assert await asyncio.to_thread(running.terminate) == 0
+        assert not api.is_running()
+    assert "Traceback" not in running.log
