@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from eth_utils import function_signature_to_4byte_selector
+
 from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
-from bridge.protocol.contracts import ADAPTER, ROUTER, explain_revert, message_tuple
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
@@ -16,6 +19,9 @@ from bridge.protocol.message import Message
 
 _RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
 _EXECUTED = 1
+_SUPPORTS_INTERFACE = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
+"""An account without code answers it, as anything, with nothing; a recipient of messages is a contract and does not."""
+
 _OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
 _REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
 _BEYOND_QUORUM = _REFUSED | {"AlreadyExecuted", "AlreadyEnded"}
@@ -114,8 +120,21 @@ class RouterReader:
         except CallRevertedError as error:
             name, _ = ROUTER.error(error.data) or ("", {})
             verdict = Verdict.OVER if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
-            return Trial(verdict, explain_revert(error.data))
+            return Trial(verdict, await self._refusal(error, message))
         return Trial(Verdict.READY)
+
+    async def _refusal(self, error: CallRevertedError, message: Message) -> str:
+        """Why an execution would revert; of a recipient that gives no reason, whether it can have one."""
+        name, arguments = ROUTER.error(error.data) or ("", {})
+        if name != "ExecutionReverted" or arguments["reason"]:
+            return explain_revert(error.data)
+        try:
+            recipient = from_bytes32(message.recipient)
+            if not await self._chain.call(Call(to=recipient, data=_SUPPORTS_INTERFACE)):
+                return f"nothing answers at {recipient}, as if it had no contract, and only a contract can execute: send a new message to one"
+        except (AddressError, CallRevertedError):
+            pass  # no address, or a contract that answers
+        return f"{name}: {explain_refusal(b'')}"
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
         """Who may retry a message and how often it was, or None if this router did not create it as retriable."""

@@ -6,13 +6,13 @@ from typing import Final
 
 from typer.exceptions import TyperException
 
-from bridge.api import ListeningError
 from bridge.chains import WrongChainIdError
 from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
 from bridge.deploying import DeployError, PlanError
 from bridge.devnet import DevnetError, PortTakenError
 from bridge.dlq.decisions import DecisionError
+from bridge.http_server import ListeningError
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError

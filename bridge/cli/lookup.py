@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
+from bridge.chains import EvmChain
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created
@@ -15,6 +18,7 @@ from bridge.policies import DeliveryGuarantee
 from bridge.policies.asset_classes import AssetClass, undercut
 from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
+from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Message
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry
@@ -34,27 +38,33 @@ class Found:
     id_matches: bool
 
 
-async def look_up(workspace: Workspace, message_id: bytes) -> Found:
+async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None) -> Found:
     """Asks chains, relayer and index about a message. Relayer and index need not run, nor have run.
+
+    Args:
+        workspace: the network.
+        message_id: of the message.
+        chains: the network's, by id; None connects to them for this answer.
 
     Raises:
         UnknownMessageError: no chain of the network has created it.
     """
     deployment = workspace.deployment()
-    relayed = _from_relayer(workspace, message_id)
-    async with connected(deployment, workspace.settings()) as chains:
-        client = Client(deployment, chains)
+    relayed = await asyncio.to_thread(_from_relayer, workspace, message_id)
+    opened = connected(deployment, workspace.settings()) if chains is None else nullcontext(chains)
+    async with opened as asked:
+        client = Client(deployment, asked)
         known = relayed.message
         created = Created(known, unfunded=False) if known else await client.created(message_id)
         message = created.message
         reached = await client.progress(message)
-        lags = await _lags(workspace, message, chains)
+        lags = await _lags(workspace, message, asked)
     explanation = explain(
         message,
         receipts=reached.receipts,
         executed=reached.executed,
         unfunded=created.unfunded,
-        index=_from_index(workspace, message_id),
+        index=await asyncio.to_thread(_from_index, workspace, message_id),
         entries=relayed.entries,
         retries=relayed.retries,
         execution=relayed.execution,
@@ -99,8 +109,11 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
 
 
 async def _lags(workspace: Workspace, message: Message, chains: Mapping[int, Chain]) -> list[IndexLag]:
-    with index_if_any(workspace) as index:
-        records = {record.chain_id: record for record in index.chains()} if index else {}
+    def read() -> dict[int, ChainRecord]:
+        with index_if_any(workspace) as index:
+            return {record.chain_id: record for record in index.chains()} if index else {}
+
+    records = await asyncio.to_thread(read)
     found = [
         lag_of(records[chain_id], await chains[chain_id].head())
         for chain_id in (message.source_chain, message.destination_chain)

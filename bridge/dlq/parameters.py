@@ -47,6 +47,16 @@ class OnChainParameters:
         self._router = router
         self._contract = contract
 
+    @property
+    def chain_id(self) -> int:
+        """The chain that it reads from."""
+        return self._chain.chain_id
+
+    @property
+    def authority(self) -> str:
+        """The contract that says who is an operator."""
+        return self._contract or self._router
+
     async def thresholds(self) -> Thresholds:
         """The thresholds in force.
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bridge.metrics.rarely import Rarely
+from bridge.cached import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.records import Store
@@ -40,7 +40,7 @@ class _Names:
 
 
 def add_stored(
-    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float, *, seen: Rarely
+    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float, *, seen: Cached[int]
 ) -> Mapping[int, frozenset[str]]:
     """Adds all that the store says; returns the accounts that have sent on each chain, by its id.
 
@@ -54,7 +54,9 @@ def add_stored(
     """
     names, figures = _Names(deployment), store.figures
     _add_outbox(samples, names, store.outbox.counts(), now)
-    samples.add("waybill_dedup_messages", seen.value())
+    counted = seen.look()
+    assert counted is not None  # waited for
+    samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
     slots = figures.slots()

@@ -130,6 +130,13 @@ def explain_revert(data: bytes) -> str:
     return f"reverted with 0x{data.hex()}"
 
 
+def explain_refusal(reason: bytes) -> str:
+    """Why a recipient did not take a message, of the bytes that it reverted with. None can mean three things."""
+    if reason:
+        return explain_revert(reason)
+    return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"
+
+
 def _readable(value: Any) -> str:
     if not isinstance(value, bytes):
         return str(value)

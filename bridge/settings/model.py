@@ -176,6 +176,9 @@ class Settings(BaseSettings):
     http: str | None = Field(
         default=None, pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$", description="HOST:PORT of the HTTP API"
     )
+    http_requests_per_minute: int = Field(
+        default=1_200, ge=10, description="requests that one address may make of the HTTP API"
+    )
     api_token: SecretStr | None = Field(
         default=None, min_length=16, description="what a caller must present to change something; none forbids it"
     )

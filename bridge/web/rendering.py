@@ -57,7 +57,8 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "delivered": delivered,
         "words": words,
         "wei": amount,
-        "count": lambda number: f"{number:,}".replace(",", " "),
+        "count": _count,
+        "counted": counted,
         "harmless": harmless,
         "coded": coded,
     }
@@ -70,6 +71,17 @@ def environment(sources: Sources, **shared: Any) -> Environment:
     for name in made.list_templates():
         made.get_template(name)  # compiled now, so that the first visitor does not wait for it
     return made
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: ``1 message``, ``2 messages``, ``1 delivery``, ``2 deliveries``."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{_count(number)} {noun}"
 
 
 def tone(status: Status | LetterStatus) -> str:

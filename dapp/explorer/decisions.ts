@@ -11,7 +11,7 @@ import { element, problemLine, whenPressed } from "../example/element.ts";
 const SEALS = 3;
 
 interface TypedData {
-  readonly domain: Readonly<Record<string, string>>;
+  readonly domain: Readonly<Record<string, string | number>>;
   readonly types: Readonly<Record<string, readonly { readonly name: string; readonly type: string }[]>>;
   readonly primaryType: string;
   readonly message: Readonly<Record<string, unknown>>;
@@ -85,7 +85,9 @@ async function send(deployment: Deployment, wallet: Wallet, notice: Notice): Pro
 }
 
 async function signed(deployment: Deployment, wallet: Wallet, data: TypedData, what: string): Promise<Hex> {
-  const client = await wallet.on(deployment.chains[0]!);
+  // Wallets sign a domain with a chain on that chain only.
+  const chain = typeof data.domain.chainId === "number" ? deployment.chain(data.domain.chainId) : deployment.chains[0]!;
+  const client = await wallet.on(chain);
   return asking(what, () => client.signTypedData(data as Parameters<typeof client.signTypedData>[0]));
 }
 

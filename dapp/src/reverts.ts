@@ -55,7 +55,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   AlreadyCancelled: "its sender cancelled it; route a new message",
   AlreadyEnded: "it expired or was cancelled; route a new message",
   DuplicateGmp: "name each GMP once",
-  ExecutionReverted: "mend the recipient, then execute again",
+  ExecutionReverted: "make the recipient accept it, if it is a contract; then execute again with more gas than its limit",
   Expired: "route a new message",
   FeesDifferFromValue: "quote again and send exactly that",
   GmpNotEnabled: "choose a GMP that the source router has",

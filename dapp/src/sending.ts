@@ -1,6 +1,6 @@
 /** Route, retry, execute, and what they cost. */
 
-import { type Account, type Address, type Hex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
+import { type Account, type Address, type Hex, isHex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
 
 import { cancellationOf, reportOf } from "./about.ts";
 import { routerAbi } from "./abi/index.ts";
@@ -91,9 +91,17 @@ export function draft(source: ChainReader, destination: ChainReader, sender: Add
     ttl: request.ttl ?? 0,
     kind: request.kind ?? Kind.PLAIN,
     quorum: request.quorum ?? request.gmps.length,
-    replaces: request.replaces ?? zeroHash,
-    payload: request.payload,
+    replaces: hexadecimal("replaces", request.replaces ?? zeroHash, 32),
+    payload: hexadecimal("payload", request.payload),
   };
+}
+
+/** The value, if it is bytes in hex; callers without types may hand in anything. */
+function hexadecimal(name: string, value: unknown, length?: number): Hex {
+  if (isHex(value) && value.length % 2 === 0 && (length === undefined || value.length === 2 + 2 * length)) return value;
+  const shown = String(value).slice(0, 40);
+  const wanted = length === undefined ? "0x and pairs of hex digits; stringToHex(text) makes them of text" : `0x and ${2 * length} hex digits`;
+  throw new WaybillError(`${name} ${JSON.stringify(shown)} is not ${wanted}`);
 }
 
 /**

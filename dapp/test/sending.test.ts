@@ -15,6 +15,7 @@ import {
   type RouteRequest,
   WalletError,
   Waybill,
+  WaybillError,
 } from "@waybill/dapp";
 import { STRANGER, TEST_GMPS, TestNetwork, USER } from "./network.ts";
 import { startRpcProxy } from "./rpc-proxy.ts";
@@ -222,7 +223,7 @@ test("execute is refused below the quorum, runs once the recipient accepts, and 
   await network.setClosed(true);
   await network.deliver(sent.message, "hyperlane");
   const refused = await refusal("ExecutionReverted", waybill.execute(sent.message));
-  assert.match(refused.message, /reason=Closed\(\)\); mend the recipient/);
+  assert.match(refused.message, /reason=Closed\(\)\); make the recipient accept it/);
   await network.setClosed(false);
   assert.equal((await waybill.execute(sent.message)).status, "success");
   await refusal("AlreadyExecuted", waybill.execute(sent.message));
@@ -259,3 +260,16 @@ async function pendingOf(account: Address): Promise<Transaction> {
     await setTimeout(10);
   }
 }
+
+test("E12: what is no hex is named, with the way to make it hex, before anything is asked or sent", async () => {
+  for (const payload of ["hello", "0xabc", "0xzz", 7, undefined, null]) {
+    const wrong = request({ payload: payload as unknown as Hex });
+    for (const attempt of [waybill.quoteRoute(wrong), waybill.route(wrong)]) {
+      await assert.rejects(attempt, (error: unknown) => {
+        assert.ok(error instanceof WaybillError);
+        return /^payload ".*" is not 0x and pairs of hex digits; stringToHex\(text\) makes them of text$/.test(error.message);
+      });
+    }
+  }
+  await assert.rejects(waybill.route(request({ replaces: "0x12" })), /^WaybillError: replaces "0x12" is not 0x and 64 hex digits$/);
+});

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.chains import EvmChain
 from bridge.dlq.signing import KeySealer
-from bridge.metrics import METRICS, MetricType, Monitor, Samples
-from bridge.metrics.rarely import LEAST
-from bridge.ports import Call, Clock, Fees
+from bridge.metrics import METRICS, MetricType, Monitor, RelayerFigures, Samples
+from bridge.metrics.monitor import COUNTED
+from bridge.ports import Call, Clock, Fees, TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.message import Kind
@@ -176,6 +176,11 @@ def letters_of(store: Store) -> MemoryDeadLetterLog:
     return log
 
 
+async def figures() -> RelayerFigures:
+    """What the relayer's process says."""
+    return RelayerFigures(commits={BETA: {"success": 3}}, undercuts={"regulatory": 4})
+
+
 def monitor(
     store: Store,
     chains: dict[int, EvmChain],
@@ -183,6 +188,7 @@ def monitor(
     letters: DeadLetterLog | None = None,
     *,
     clock: Clock | None = None,
+    relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
 ) -> Monitor:
     settings = Settings.load(
         paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
@@ -195,8 +201,7 @@ def monitor(
         settings,
         letters=letters or letters_of(store),
         accounts=[ACCOUNT],
-        commits=lambda: {BETA: {"success": 3}},
-        undercuts=lambda: {"regulatory": 4},
+        relayer=relayer or figures,
         index=Index,
     )
 
@@ -262,7 +267,7 @@ async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often
 
     monkeypatch.setattr(store.outbox, "seen", counted)
     watching = monitor(store, chains, tmp_path, clock=clock)
-    for passed, times in ((0, 1), (LEAST - 1, 1), (1, 2), (LEAST, 3), (-10, 4)):
+    for passed, times in ((0, 1), (COUNTED - 1, 1), (1, 2), (COUNTED, 3), (-10, 4)):
         clock.time += passed
         assert f"waybill_dedup_messages {float(seen())}".encode() in (await watching.samples()).exposition()
         assert len(counts) == times
@@ -296,7 +301,23 @@ async def test_a_chain_that_is_down_hides_no_other_number(
     assert value(found, "waybill_endpoint_up", chain="beta", endpoint=servers[1].url) == 0
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
     (problem,) = await watching.problems()
-    assert problem.startswith("chain beta: no RPC endpoint of chain 31338 answers")
+    assert problem == "chain beta: no usable answer", "those who ask need no token, so no host is named"
+
+
+async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    store = open_store("memory")
+    fill(store)
+
+    async def gone() -> RelayerFigures:
+        raise TransientError("the relayer's process has ended")
+
+    watching = monitor(store, chains, tmp_path, relayer=gone)
+    found = exposed(await watching.exposition())
+    assert value(found, "waybill_scrape_problem", part="relayer") == 1
+    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
+    assert await watching.problems() == ["relayer: no answer"]
 
 
 async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(
