@@ -15,8 +15,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     using Addresses for address;
     using Addresses for bytes32;
 
+    /// @dev Nothing is received while sending, either: whoever is paid back then could deliver a message whose recipient
+    ///      answers, and the answer would be refused for ever.
     modifier receivingOnce() {
-        if (_receiving != 0) revert ReceivingReentered();
+        if ((_receiving | _sending) != 0) revert ReceivingReentered();
         _receiving = 1;
         _;
         _receiving = 0;

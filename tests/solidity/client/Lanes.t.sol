@@ -42,7 +42,7 @@ contract LanesTest is CourierChains {
         assertEq(made.quorum, lane.quorum);
         assertEq(made.replaces, 0);
         assertTrue(made.retriable);
-        assertEq(made.minDispatched, 0);
+        assertEq(made.minDispatched, lane.quorum);
         assertEq(made.refundTo, address(7));
         assertEq(made.gmps.length, lane.gmps.count());
     }
