@@ -108,7 +108,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         uint8 floor = _requireArrival(message);
         Gmp gmp = table.gmp();
         GmpSet own = gmp.alone();
-        if (table.paused().intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
+        if (table.pausedAt(block.timestamp).intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
         receipts = _receipts[messageId];
         GmpSet known = receipts.valid(table.epochs(), table.enabled());
         if (known.intersect(own) != NO_GMPS) revert AlreadyReceived(messageId, gmp);
