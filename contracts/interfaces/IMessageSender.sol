@@ -36,6 +36,12 @@ interface IMessageSender {
     /// @notice Only plain messages and critical regulatory actions may live for ever.
     error TtlRequired(Kind kind);
 
+    /// @notice A ttl is 0 or at least as long as the fastest GMP takes, in seconds.
+    error TtlTooShort(uint32 ttl, uint32 least);
+
+    /// @notice No block has so much gas, so the message could never be executed.
+    error GasLimitTooHigh(uint64 gasLimit, uint64 most);
+
     error PayloadTooLong(uint256 length, uint256 most);
 
     /// @notice The message names another source than this chain and router: it was created before a fork, or elsewhere.

@@ -136,6 +136,26 @@ contract RouteTest is RouterFixture {
         expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 1, 2, 3));
     }
 
+    function testFuzz_Revert_When_NoBlockHasTheGasLimit(uint64 gasLimit) public {
+        Route memory request = usualRoute(1, 1);
+        request.gasLimit = 30_000_000;
+        send(request);
+        request.gasLimit = uint64(bound(gasLimit, 30_000_001, type(uint64).max));
+        bytes memory reason =
+            abi.encodeWithSelector(IMessageSender.GasLimitTooHigh.selector, request.gasLimit, 30_000_000);
+        expectRouteRevert(request, reason);
+        vm.expectRevert(reason);
+        source.quoteRoute(request);
+    }
+
+    function testFuzz_Revert_When_TheTtlIsShorterThanAnyGmpTakes(uint32 ttl) public {
+        Route memory request = usualRoute(1, 1);
+        request.ttl = 60;
+        send(request);
+        request.ttl = uint32(bound(ttl, 1, 59));
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TtlTooShort.selector, request.ttl, 60));
+    }
+
     function test_Revert_When_TheRefundAddressIsZero() public {
         Route memory request = usualRoute(1, 1);
         request.refundTo = address(0);
@@ -331,7 +351,9 @@ contract RouteTest is RouterFixture {
     ) public {
         vm.assume(payload.length <= 4096);
         Route memory request = usualRoute(3, uint8(bound(quorum, 1, 3)));
-        (request.payload, request.gasLimit, request.ttl, request.replaces) = (payload, gasLimit, ttl, replaces);
+        (request.payload, request.replaces) = (payload, replaces);
+        request.gasLimit = uint64(bound(gasLimit, 0, 30_000_000));
+        request.ttl = ttl % 5 == 0 ? 0 : uint32(bound(ttl, 60, type(uint32).max));
         send(request);
     }
 
