@@ -58,7 +58,7 @@ class RouteRequest:
     ttl: int = 0  # seconds; 0 = never expires
     kind: Kind = Kind.PLAIN
     retriable: bool = True
-    min_dispatched: int = 0  # 0: the quorum
+    min_dispatched: int = 0  # 0: all of them
     replaces: bytes = bytes(32)
     max_fee: int | None = None  # wei; None: whatever the GMPs ask for
     max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs

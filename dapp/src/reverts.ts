@@ -59,8 +59,10 @@ const ADVICE: Readonly<Record<string, string>> = {
   Expired: "route a new message",
   FeesDifferFromValue: "quote again and send exactly that",
   GmpNotEnabled: "choose a GMP that the source router has",
+  GasLimitTooHigh: "no block has so much gas; ask for less",
   InsufficientDispatchGas: "give the transaction more gas",
   InsufficientGas: "give the transaction more gas",
+  InsufficientValue: "quote again, and send at least that; what is not needed comes back",
   InvalidQuorum: "a quorum is at least 1 and at most the number of GMPs named",
   MessageIdMismatch: "retry with exactly the message that was routed; waybill.find reads it from the chain",
   NoPeer: "the source router knows no router there",
@@ -69,9 +71,10 @@ const ADVICE: Readonly<Record<string, string>> = {
   NotRetriable: "route it again as a new message",
   NotSenderOrRetrier: "ask its sender, or have the sender appoint you as retrier",
   QuorumNotReached: "wait for more GMPs, or retry the message over others",
+  TtlTooShort: "give it more time: nothing arrives sooner",
   TtlRequired: "give it a ttl: only plain messages and critical regulatory actions may live for ever",
   StillUnfunded: "pay for it first, with dispatch",
-  TooFewDispatched: "quote again, or choose other GMPs",
+  TooFewDispatched: "quote exactly this payload and gas limit again, or choose other GMPs",
 };
 
 /** The custom error in revert data, or undefined if it is none that Waybill's contracts know. */
@@ -118,6 +121,14 @@ export function reasonOf(error: unknown): string {
 }
 
 function readable(input: AbiParameter, value: unknown): string {
+  if (input.type.endsWith("[]")) {
+    const member = { ...input, type: input.type.slice(0, -2) };
+    return `[${(value as readonly unknown[]).map((one) => readable(member, one)).join(", ")}]`;
+  }
+  if ("components" in input) {
+    const members = value as Readonly<Record<string, unknown>>;
+    return input.components.map((part) => `${part.name}=${readable(part, members[part.name ?? ""])}`).join(": ");
+  }
   if (input.type === "bytes") return explainRevert(value as Hex); // reasons nest
   if (input.internalType === "Gmp") return gmpOfNumber(Number(value)) ?? `GMP ${value}`;
   return String(value);
