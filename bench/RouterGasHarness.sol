@@ -63,9 +63,9 @@ abstract contract RouterGasHarness is ExecutionGas {
             _destination.addAdapter(Gmp.wrap(number), _inbound[number - 1]);
         }
         vm.chainId(HERE);
-        _source.setPeer(THERE, address(_destination).toBytes32());
+        _source.setPeer(THERE, address(_destination).toBytes32(), 1);
         vm.chainId(THERE);
-        _destination.setPeer(HERE, address(_source).toBytes32());
+        _destination.setPeer(HERE, address(_source).toBytes32(), 1);
         vm.chainId(HERE);
         _source.route(_request(1, true));
         _receive(1, _message(1, 1000));

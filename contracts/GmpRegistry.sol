@@ -44,7 +44,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
     }
 
     /// @inheritdoc IGmpRegistry
-    function setPeer(uint64 chain, bytes32 router) external onlyOwner {
+    function setPeer(uint64 chain, bytes32 router, uint8 floor) external onlyOwner {
         if (chain == 0) revert ZeroChain();
         if (chain == block.chainid) revert SameChain(chain);
         if (router == 0) revert ZeroAddress();
@@ -52,6 +52,9 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
         address peer = router.toAddress();
         _lanes[chain].peer = peer;
         _knownPeers[chain][peer] = true;
+        // A floor that was raised in an emergency must not fall because a peer changes.
+        uint8 present = _lanes[chain].floor;
+        _setFloor(chain, floor > present ? floor : present);
         emit PeerSet(chain, router);
     }
 

@@ -62,6 +62,7 @@ contract Deploy is Script {
     string private constant RESULT = "result";
 
     address private _owner;
+    uint8 private _floor;
     string[] private _done;
 
     error NotInPlan(uint256 chain);
@@ -73,6 +74,7 @@ contract Deploy is Script {
         string memory plan = vm.readFile(vm.envString("WAYBILL_PLAN"));
         uint256 key = vm.envUint("WAYBILL_DEPLOYER_KEY");
         _owner = plan.readAddress(".owner");
+        _floor = uint8(plan.readUint(".floor"));
         if (vm.addr(key) != _owner) revert OwnerIsAnother(_owner, vm.addr(key));
         ChainPlan[] memory chains = _readChains(plan);
         // Taken before anything is sent, so that the router is younger.
@@ -148,8 +150,11 @@ contract Deploy is Script {
     function _connect(ChainPlan memory here, ChainPlan memory there, IRouter router) private {
         bytes32 peer = _addressOf(_routerCode()).toBytes32();
         if (router.peerOf(there.id) != peer) {
-            router.setPeer(there.id, peer);
+            router.setPeer(there.id, peer, _floor);
             _done.push(string.concat("peer ", there.name));
+        } else if (router.floorOf(there.id) < _floor) {
+            router.setFloor(there.id, _floor);
+            _done.push(string.concat("floor to ", there.name));
         }
         _connectHyperlane(here, there, peer);
         _connectAxelar(here, there, peer);

@@ -44,8 +44,10 @@ interface IGmpRegistry {
     ///         deliver the same messages again.
     function revokeAdapter(Gmp gmp) external;
 
-    /// @notice Makes `router` the one to send new messages for `chain` to.
-    function setPeer(uint64 chain, bytes32 router) external;
+    /// @notice Makes `router` the one to send new messages for `chain` to, and lets its messages in.
+    /// @param floor The lane's least quorum for recipients without a policy, 1…16; 2 or more unless one GMP is to be believed
+    ///        alone. It raises the present floor and never lowers it ({IRecipientPolicy-setFloor}).
+    function setPeer(uint64 chain, bytes32 router, uint8 floor) external;
 
     /// @notice Cuts a router off, also for messages in flight.
     function revokePeer(uint64 chain, bytes32 router) external;

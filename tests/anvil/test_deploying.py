@@ -53,6 +53,7 @@ def read(devnet: Devnet, chain: int, address: str, contract: Contract, function:
     return contract.decode(function, bytes.fromhex(rpc(devnet.chains[chain].url, "eth_call", call, "latest")[2:]))
 
 
+@pytest.mark.finding("C1")
 def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet: Devnet, tmp_path: Path) -> None:
     done = run(plan(devnet), tmp_path / "second.json")
     assert done.changed
@@ -62,6 +63,7 @@ def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet
     peer = to_bytes32(there.router)
     assert read(devnet, 0, here.router, ROUTER, "owner") == account(OWNER_KEY).address.lower()
     assert read(devnet, 0, here.router, ROUTER, "peerOf", there.chain_id) == peer
+    assert read(devnet, 0, here.router, ROUTER, "floorOf", there.chain_id) == 2
     for gmp in (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE):
         adapter = str(read(devnet, 0, here.router, ROUTER, "adapterOf", int(gmp)))
         assert adapter == here.adapter(gmp).lower()
@@ -108,6 +110,16 @@ def test_what_is_missing_on_one_chain_is_all_that_is_done(devnet: Devnet, tmp_pa
         ("axelar adapter", "axelar registered", "axelar to beta"),
         ("axelar to alpha",),
     ]
+
+
+def test_a_floor_that_the_plan_raises_is_raised_and_one_that_it_lowers_stays(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    run(plan(devnet), target)
+    raised = run(plan(devnet).model_copy(update={"floor": 3}), target)
+    assert [outcome.done for outcome in raised.outcomes] == [("floor to beta",), ("floor to alpha",)]
+    assert not run(plan(devnet), target).changed
+    here, there = raised.deployment.chains
+    assert read(devnet, 0, here.router, ROUTER, "floorOf", there.chain_id) == 3
 
 
 def test_a_gmp_contract_that_is_not_there_is_named_before_anything_is_sent(devnet: Devnet, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ abstract contract Ghost is World {
                 enabled[r][gmp] = true;
             }
             peer[r] = r == 0 ? 2 : 1;
+            floor[r] = 1;
             for (uint8 other; other < ROUTERS; ++other) {
                 isPeer[r][other] = chainOf(other) != chainOf(r);
             }

@@ -132,12 +132,14 @@ contract RecipesTest is WaybillFixture {
                 recipient: address(there),
                 gasLimit: 200_000,
                 ttl: 0,
-                quorum: 1,
-                gmps: HYPERLANE.alone()
+                quorum: 2,
+                gmps: HYPERLANE.alone().with(AXELAR)
             })
         );
         bytes32 foreign = stranger.send("let me in");
         deliver(foreign, HYPERLANE);
+        deliver(foreign, AXELAR);
+        assertReceipts(foreign, 2);
         assertNotExecuted(foreign);
     }
 

@@ -91,7 +91,7 @@ contract ReceivingProofs is RouterWorld {
     }
 
     function _deliverOver(bool first, bool second, uint8 quorum, uint8 floor) private returns (uint8 count) {
-        vm.assume(quorum >= 1 && quorum <= 3 && floor <= 3);
+        vm.assume(quorum >= 1 && quorum <= 3 && floor >= 1 && floor <= 3);
         vm.prank(OWNER);
         router.setFloor(THERE, floor);
         bool[2] memory delivers = [first, second];

@@ -52,7 +52,7 @@ abstract contract RouterWorld is Symbolic {
         vm.startPrank(OWNER);
         router.setRevoker(REVOKER);
         router.setGuardian(GUARDIAN);
-        router.setPeer(THERE, REMOTE_ROUTER.toBytes32());
+        router.setPeer(THERE, REMOTE_ROUTER.toBytes32(), 1);
         for (uint8 number = 1; number <= GMPS; ++number) {
             router.addAdapter(Gmp.wrap(number), address(new TakingAdapter()));
         }
