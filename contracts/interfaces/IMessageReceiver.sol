@@ -9,6 +9,8 @@ import {Execution} from "../types/Receipts.sol";
 interface IMessageReceiver {
     /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included, and `quorum` is how many the
     ///         message needs: its own wish or what its recipient demands, if that is more.
+    /// @dev The recipient's policy is looked at from the message's own quorum on. Before that `receipts` includes GMPs that the
+    ///      policy leaves out, and `quorum` is the larger of the message's and the lane's floor.
     event MessageReceived(
         bytes32 indexed messageId,
         uint64 indexed sourceChain,

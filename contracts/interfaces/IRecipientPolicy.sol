@@ -20,7 +20,7 @@ interface IRecipientPolicy {
 
     /// @notice The caller's policy for messages from `chain`. It may ask for less than the lane's floor: that is the caller's
     ///         own risk. Quorum 0 and no GMPs take it back.
-    /// @dev A raise does not apply to messages that have a receipt already; everything else does at once.
+    /// @dev Applies at once, also to messages on their way: what counts is what is demanded when a message would be executed.
     function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external;
 
     /// @notice The least quorum for recipients without a policy, 1…16. The revoker may raise it, the owner may also lower it.
