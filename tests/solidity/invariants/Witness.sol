@@ -175,7 +175,8 @@ abstract contract Witness is Ghost {
     function heardOutcome(uint8 r, bytes32 messageId, bytes memory data) private {
         Execution said = abi.decode(data, (Execution));
         expect(outcome[r][messageId] == Execution.NONE, Rule.OUTCOME_CHANGED);
-        outcome[r][messageId] = said;
+        Record memory entry = records[messageId];
+        if (entry.created && entry.source == r && (entry.retriable || entry.unfunded)) outcome[r][messageId] = said;
         if (liars[arrival.messageId] != 0) return;
         uint8 destination = indexOf(records[messageId].message.destinationRouter);
         expect(destination != ROUTERS && end[destination][messageId] == said, Rule.UNTRUE_OUTCOME);
