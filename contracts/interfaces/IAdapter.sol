@@ -10,7 +10,7 @@ interface IAdapter {
     /// @notice The GMP delivered a message again. Nothing changed, and the GMP may consider it delivered.
     event DuplicateAbsorbed(bytes32 indexed messageId, Gmp indexed gmp);
 
-    /// @notice `remoteAdapter` speaks for `remoteRouter` on `chain`.
+    /// @notice `remoteAdapter` speaks for `remoteRouter` on `chain`, and for no other router.
     event Connected(uint64 indexed chain, bytes32 indexed remoteRouter, bytes32 remoteAdapter);
 
     event Disconnected(uint64 indexed chain, bytes32 indexed remoteRouter, bytes32 remoteAdapter);
@@ -21,6 +21,10 @@ interface IAdapter {
     error ZeroConnection();
     error NotConnected(uint64 chain, bytes32 remoteRouter);
     error UntrustedRemote(uint64 chain, bytes32 remoteAdapter);
+
+    /// @notice The remote adapter brought a message of another router than the one it speaks for.
+    error WrongRemoteRouter(uint64 chain, bytes32 remoteAdapter, bytes32 router);
+
     error RemoteAlreadyConnected(uint64 chain, bytes32 remoteAdapter, bytes32 remoteRouter);
 
     /// @notice The value sent is below the fee that the GMP asks for now, in wei.

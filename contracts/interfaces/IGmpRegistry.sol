@@ -37,11 +37,14 @@ interface IGmpRegistry {
     /// @dev Reverts if the GMP has one already ({replaceAdapter}), or if the adapter speaks for another GMP.
     function addAdapter(Gmp gmp, address adapter) external;
 
-    /// @notice Puts another adapter in the place of a sound one: receipts stay.
+    /// @notice Puts another adapter in the place of a sound one: receipts stay. What the GMP carries to the old one can't be
+    ///         delivered any more, unless that is put in its place again: let the senders turn first (docs/security.md).
+    /// @dev The old adapter is forgotten at once, so that a GMP has one voice.
     function replaceAdapter(Gmp gmp, address adapter) external;
 
-    /// @notice Takes a GMP out of use because it can't be trusted: its receipts are void, and after {addAdapter} it may
-    ///         deliver the same messages again.
+    /// @notice Takes a GMP out of use because it can't be trusted: its receipts are void. After {addAdapter} its receipts count
+    ///         again. Hyperlane, Axelar, LayerZero and CCIP deliver nothing twice, so what they had delivered needs a retry
+    ///         or other GMPs: a message that is not retriable has the other GMPs only. Wormhole can bring the same again.
     function revokeAdapter(Gmp gmp) external;
 
     /// @notice Makes `router` the one to send new messages for `chain` to, and lets its messages in.

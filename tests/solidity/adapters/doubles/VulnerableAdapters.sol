@@ -61,6 +61,17 @@ contract ChainBlindAdapter is VulnerableAdapter {
     }
 }
 
+/// @notice Does not ask for which router the sender speaks.
+contract RouterBlindAdapter is VulnerableAdapter {
+    constructor(IRouter r, address m, uint32 d, uint64 c) VulnerableAdapter(r, m, d, c) {}
+
+    function handle(uint32 origin, bytes32 sender, bytes calldata body) external override {
+        if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
+        if (!_isTrusted(_chainBehind(origin), sender)) revert UntrustedRemote(_chainBehind(origin), sender);
+        router.receiveMessage(_chainBehind(origin), body);
+    }
+}
+
 /// @notice Tells the GMP that everything was delivered.
 contract SwallowingAdapter is VulnerableAdapter {
     constructor(IRouter r, address m, uint32 d, uint64 c) VulnerableAdapter(r, m, d, c) {}
