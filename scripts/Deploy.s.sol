@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 import {Script} from "forge-std/Script.sol";
 import {stdJson} from "forge-std/StdJson.sol";
 
@@ -118,13 +117,10 @@ contract Deploy is Script {
 
     /// @dev The owner is its timelock at first, and its governor from the plan's first chain.
     function _deployParameters(uint64 governorsChain, IRouter router) private {
-        bytes memory governor = InteroperableAddress.formatEvmV1(governorsChain, _owner);
-        bytes memory arguments = abi.encode(_owner, router, governor, governorsChain, GOVERNORS_QUORUM, ALL_GMPS);
-        address expected = _addressOf(abi.encodePacked(type(Parameters).creationCode, arguments));
-        bool isNew = expected.code.length == 0;
-        _create("parameters", abi.encodePacked(type(Parameters).creationCode, arguments));
-        vm.serializeAddress(RESULT, "parameters", expected);
-        if (isNew) _setParameters(Parameters(expected));
+        bytes memory arguments = abi.encode(_owner, router, governorsChain, _owner, GOVERNORS_QUORUM, ALL_GMPS);
+        address created = _create("parameters", abi.encodePacked(type(Parameters).creationCode, arguments));
+        vm.serializeAddress(RESULT, "parameters", created);
+        _setParameters(Parameters(created));
     }
 
     /// @dev What `bridge/dlq/parameters.py` reads: alarms by dead letters per hour, and the owner as the first operator.
@@ -134,7 +130,13 @@ contract Deploy is Script {
         (names[0], values[0]) = (keccak256("dlq.alertThreshold"), 10);
         (names[1], values[1]) = (keccak256("dlq.criticalThreshold"), 100);
         (names[2], values[2]) = (keccak256(abi.encode(keccak256("dlq.operator"), _owner)), 1);
-        parameters.set(names, values);
+        // Anyone may have created the contract before, so what it says counts, and not whether it is new. What governance has
+        // decided since stays.
+        for (uint256 index; index < names.length; ++index) {
+            if (parameters.numberOf(names[index]) != 0) return;
+        }
+        parameters.set(1, names, values);
+        _done.push("parameters set");
     }
 
     function _register(IRouter router, Gmp gmp, string memory name, address adapter) private {
