@@ -67,6 +67,7 @@ contract Deploy is Script {
     error NotInPlan(uint256 chain);
     error OwnerIsAnother(address owner, address deployer);
     error NotCreated(string name, address expected);
+    error AnotherNetworkDeployed(address deployed, address planned);
     error AnotherAdapterRegistered(Gmp gmp, address registered, address planned);
 
     function run() external {
@@ -76,6 +77,7 @@ contract Deploy is Script {
         _floor = uint8(plan.readUint(".floor"));
         if (vm.addr(key) != _owner) revert OwnerIsAnother(_owner, vm.addr(key));
         ChainPlan[] memory chains = _readChains(plan);
+        _requireSameNetwork(plan);
         // Taken before anything is sent, so that the router is younger.
         vm.serializeUint(RESULT, "startBlock", block.number);
 
@@ -95,6 +97,16 @@ contract Deploy is Script {
         }
         vm.stopBroadcast();
         vm.writeJson(vm.serializeString(RESULT, "done", _done), vm.envString("WAYBILL_RESULT"));
+    }
+
+    /// @dev Other code or another owner makes another router. Where the network's file names one that is deployed, that would be
+    ///      a second network under the same name.
+    function _requireSameNetwork(string memory plan) private view {
+        address planned = _addressOf(_routerCode());
+        address[] memory deployed = plan.readAddressArray(".deployed");
+        for (uint256 index; index < deployed.length; ++index) {
+            if (deployed[index] != planned) revert AnotherNetworkDeployed(deployed[index], planned);
+        }
     }
 
     function _deployAdapters(ChainPlan memory here, IRouter router) private {
@@ -132,8 +144,16 @@ contract Deploy is Script {
         (names[2], values[2]) = (keccak256(abi.encode(keccak256("dlq.operator"), _owner)), 1);
         // Anyone may have created the contract before, so what it says counts, and not whether it is new. What governance has
         // decided since stays.
+        uint256 missing;
         for (uint256 index; index < names.length; ++index) {
-            if (parameters.numberOf(names[index]) != 0) return;
+            if (parameters.numberOf(names[index]) != 0) continue;
+            (names[missing], values[missing]) = (names[index], values[index]);
+            ++missing;
+        }
+        if (missing == 0) return;
+        assembly ("memory-safe") {
+            mstore(names, missing)
+            mstore(values, missing)
         }
         parameters.set(1, names, values);
         _done.push("parameters set");
