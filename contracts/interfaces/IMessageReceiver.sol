@@ -98,5 +98,7 @@ interface IMessageReceiver {
     function expire(Message calldata message) external;
 
     /// @notice What of the message that is being executed now its recipient is not told by ERC-7786; zero between executions.
+    /// @dev `replaces` is the sender's word: the router does not check that the message exists or whose it was. A recipient that
+    ///      uses it counts it among the same sender's messages alone, as {ReissueGuard} does.
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces);
 }
