@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
+import {IRouter} from "./IRouter.sol";
 
 /// @notice Speaks one GMP on one chain for one router.
 /// @dev Outbound it takes envelopes from its router only. Inbound it authenticates the GMP, the chain and the adapter on the
@@ -51,6 +52,13 @@ interface IAdapter {
 
     /// @notice Cuts a remote adapter off, in both directions. The router's revoker may, too: it only takes trust away.
     function disconnect(uint64 chain, bytes32 remoteAdapter) external;
+
+    /// @notice The router that the adapter speaks for.
+    function router() external view returns (IRouter);
+
+    /// @notice The GMP's contract that the adapter sends through, or by which it knows a delivery. No two adapters of a router
+    ///         have the same: one transport under two numbers would count twice.
+    function transport() external view returns (address);
 
     /// @notice The adapter on the other side of a lane, or zero.
     function remoteAdapterOf(uint64 chain, bytes32 remoteRouter) external view returns (bytes32);

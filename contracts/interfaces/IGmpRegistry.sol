@@ -31,10 +31,17 @@ interface IGmpRegistry {
     error GmpAlreadyHasAdapter(Gmp gmp, address adapter);
     error GmpHasNoAdapter(Gmp gmp);
     error AdapterAlreadyUsed(address adapter, Gmp gmp);
+    /// @notice The adapter takes envelopes from, and delivers to, another router.
+    error AdapterOfAnotherRouter(address adapter, address router);
+
+    /// @notice Another number's adapter sends through that contract already.
+    error TransportAlreadyUsed(address transport, Gmp gmp);
+
     error UnknownPeer(uint64 chain, bytes32 router);
 
     /// @notice Registers the first adapter of a GMP, and enables the GMP.
-    /// @dev Reverts if the GMP has one already ({replaceAdapter}), or if the adapter speaks for another GMP.
+    /// @dev Reverts if the GMP has one already ({replaceAdapter}), if the adapter speaks for another GMP or router, or if
+    ///      another GMP's adapter has the same transport ({IAdapter-transport}).
     function addAdapter(Gmp gmp, address adapter) external;
 
     /// @notice Puts another adapter in the place of a sound one: receipts stay. What the GMP carries to the old one can't be

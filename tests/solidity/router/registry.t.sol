@@ -45,6 +45,33 @@ contract RegistryTest is RouterFixture {
 
     // ---- adapters
 
+    /// @dev It would take no envelope from this router, and deliver to another.
+    function testFuzz_Revert_When_TheAdapterSpeaksForAnotherRouter(address router) public {
+        vm.assume(router != address(source) && router != address(0));
+        adapter.setIdentity(router, address(0));
+        bytes memory reason =
+            abi.encodeWithSelector(IGmpRegistry.AdapterOfAnotherRouter.selector, address(adapter), router);
+        expectOwnerRevert(reason);
+        source.addAdapter(LAYERZERO, address(adapter));
+        expectOwnerRevert(reason);
+        source.replaceAdapter(HYPERLANE, address(adapter));
+    }
+
+    /// @dev One GMP under two numbers would be a quorum of two by itself.
+    function testFuzz_Revert_When_AnotherNumberHasTheSameTransport(uint8 number) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        adapter.setIdentity(address(source), outbound[gmp].transport());
+        bytes memory reason =
+            abi.encodeWithSelector(IGmpRegistry.TransportAlreadyUsed.selector, outbound[gmp].transport(), gmp);
+        expectOwnerRevert(reason);
+        source.addAdapter(LAYERZERO, address(adapter));
+        expectOwnerRevert(reason);
+        source.replaceAdapter(Gmp.wrap(Gmp.unwrap(gmp) % 3 + 1), address(adapter));
+        // Another adapter of the same GMP has the same transport, of course.
+        vm.prank(owner);
+        source.replaceAdapter(gmp, address(adapter));
+    }
+
     function testFuzz_Revert_When_AnAdapterIsAddedForANumberThatIsNone(uint8 number) public {
         if (number != 0) number = uint8(bound(number, 17, 255));
         expectOwnerRevert(abi.encodeWithSelector(InvalidGmp.selector, number));

@@ -17,6 +17,15 @@ contract TakingAdapter {
     function quote(uint64, bytes32, bytes calldata, uint64) external pure returns (uint256) {
         return 0;
     }
+
+    /// @dev Whichever router asks.
+    function router() external view returns (IRouter) {
+        return IRouter(msg.sender);
+    }
+
+    function transport() external view returns (address) {
+        return address(this);
+    }
 }
 
 contract WillingRecipient {

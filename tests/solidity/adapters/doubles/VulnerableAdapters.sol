@@ -21,6 +21,10 @@ abstract contract VulnerableAdapter is BaseAdapter {
 
     function handle(uint32 origin, bytes32 sender, bytes calldata body) external virtual;
 
+    function transport() external view returns (address) {
+        return mailbox;
+    }
+
     function _send(uint64, bytes32, bytes calldata, uint256, address) internal override {}
 
     function _quote(uint64, bytes32, bytes calldata, uint256) internal pure override returns (uint256) {
