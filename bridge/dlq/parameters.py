@@ -1,6 +1,6 @@
 """What governance has set on chain: when to raise an alarm, and who may decide about dead letters.
 
-Both are values of the `Parameters` contract, which only the timelock or a governance message changes. An account is an operator
+Both are values of the `Parameters` contract, which only its owner or a governance message changes. An account is an operator
 if the parameter `operator_parameter(account)` is not zero. Where a network has no such contract, the router's owner and guardian
 are its operators, and the thresholds are the defaults here.
 """

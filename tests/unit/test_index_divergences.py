@@ -286,9 +286,19 @@ def test_a_quorum_that_was_lowered_raised_or_taken_back_meanwhile_is_no_divergen
     world.beta.mine(policy_set(recipient, ALPHA, 0, quorum=0), floor_set(ALPHA, 2))
     world.beta.mine(received(sent[2], 3, 2, quorum=2), executed(sent[2]))
     world.beta.mine(floor_set(ALPHA, 1), executed(sent[3]))
-    world.beta.mine(policy_set(recipient, ALPHA, 0b1111, quorum=4), received(sent[4], 2, 2, quorum=3))
-    world.beta.mine(received(sent[4], 3, 3, quorum=3), executed(sent[4]))  # a raise does not apply to it
+    world.beta.mine(policy_set(recipient, ALPHA, 0b1111, quorum=4), received(sent[4], 2, 2, quorum=4))
+    world.beta.mine(received(sent[4], 3, 3, quorum=4), received(sent[4], 4, 4, quorum=4), executed(sent[4]))
     assert world.found() == []
+
+
+@pytest.mark.finding("C7")
+def test_an_execution_at_the_quorum_from_before_a_raise_is_a_divergence(world: World) -> None:
+    sent = sent_message(1, quorum=2)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(policy_set(sent.recipient, ALPHA, 0b111, quorum=2), received(sent, 1, 1, quorum=2))
+    world.beta.mine(policy_set(sent.recipient, ALPHA, 0b111, quorum=3))
+    world.beta.mine(received(sent, 2, 2, quorum=2), executed(sent))
+    assert world.found() == [("EXECUTED_WITHOUT_QUORUM", sent.id)]
 
 
 def test_a_gmp_that_delivers_again_after_its_revocation_counts_for_the_execution_after_that(world: World) -> None:

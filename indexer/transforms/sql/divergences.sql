@@ -13,11 +13,10 @@ select 'EXECUTED_WITHOUT_QUORUM', message_id, source_chain, destination_chain,
 from (
   select
     message_id, source_chain, destination_chain, counted,
-    -- What was demanded then, or with the first receipt if that was less; never less than the sender asked for.
+    -- What was demanded then; where its rules are not known, the least that the router named. Never less than the sender asked for.
     case
-      when recorded is null or recorded <= asked_quorum or coalesce(told, least_recorded) <= asked_quorum then asked_quorum
-      when recorded < told then recorded
-      else coalesce(told, least_recorded)
+      when coalesce(told, least_recorded) > asked_quorum then coalesce(told, least_recorded)
+      else asked_quorum
     end as needed
   from (
     select
@@ -27,7 +26,6 @@ from (
       min(coalesce(m.asked_quorum, m.quorum, 1)) as asked_quorum,
       count(distinct case when v.begins is null and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then r.gmp end)
         as counted,
-      max(case when v.begins is null then r.quorum end) as recorded,
       min(case when v.begins is null then r.quorum end) as least_recorded,
       min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
     from (

@@ -40,6 +40,12 @@ contract RouterClientTest is CourierChains {
         return _routed()[0];
     }
 
+    /// @dev The router asks for one receipt only, so that what the route asks for shows.
+    function _goBelowTheFloor(address client) private {
+        vm.prank(client);
+        routers[BETA].setPolicy(ALPHA, 1, ALL);
+    }
+
     // ---------------------------------------------------------------- constructor
 
     function test_RevertWhen_TheRouterIsZero() external {
@@ -154,6 +160,7 @@ contract RouterClientTest is CourierChains {
 
     /// @dev A lying GMP writes the quorum of the message it forges; the route's quorum stands here.
     function test_AsksForTheRoutesQuorum_WhichATrustingTwinForgets() external {
+        _goBelowTheFloor(address(betaClient));
         Message memory message = _send(alphaClient, address(betaClient), 1, "forged");
         _bring(message, 1);
         assertFalse(_isExecuted(message), "executed by the client on one GMP's word");
@@ -166,12 +173,14 @@ contract RouterClientTest is CourierChains {
         assertEq(betaClient.handled(), 1, "executed on two GMPs' word");
 
         TrustingClient twin = new TrustingClient(routers[BETA], owner);
+        _goBelowTheFloor(address(twin));
         message = _send(alphaClient, address(twin), 1, "forged");
         _bring(message, 1);
         assertTrue(_isExecuted(message), "executed by the twin on one GMP's word");
     }
 
     function testFuzz_CountsOnlyTheGmpsOfTheRoute(uint16 bits) external {
+        _goBelowTheFloor(address(betaClient));
         bits = uint16(bound(bits, 1, 7));
         _allow(betaClient, ALPHA, address(alphaClient), 1, GmpSet.wrap(bits));
         Message memory message = _send(alphaClient, address(betaClient), 1, "hello");

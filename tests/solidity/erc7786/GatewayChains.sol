@@ -9,6 +9,7 @@ import {Lanes} from "../../../contracts/client/Lanes.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Kind, Message} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
 import {CourierChains} from "../client/CourierChains.sol";
@@ -16,6 +17,8 @@ import {CourierChains} from "../client/CourierChains.sol";
 /// @notice Two routers as ERC-7786 gateways, for senders that know nothing of Waybill: they send no value and no attributes, so
 ///         the lane's default profile says how their messages travel, and somebody else pays.
 abstract contract GatewayChains is CourierChains {
+    using Addresses for address;
+
     address internal immutable payer = makeAddr("payer");
 
     function setUp() public virtual override {
@@ -53,6 +56,26 @@ abstract contract GatewayChains is CourierChains {
             return this.decodeEnvelope(envelope);
         }
         revert("no message was kept unfunded");
+    }
+
+    /// @dev What a GMP that lies makes up: a message of `sender` on alpha that asks for one receipt.
+    function _forged(address sender, address recipient, bytes memory payload) internal view returns (Message memory) {
+        return Message({
+            sourceChain: ALPHA,
+            sourceRouter: address(routers[ALPHA]).toBytes32(),
+            sender: sender.toBytes32(),
+            nonce: 77,
+            destinationChain: BETA,
+            destinationRouter: address(routers[BETA]).toBytes32(),
+            recipient: recipient.toBytes32(),
+            gasLimit: 300_000,
+            sentAt: uint64(block.timestamp),
+            ttl: 0,
+            kind: Kind.PLAIN,
+            quorum: 1,
+            replaces: 0,
+            payload: payload
+        });
     }
 
     /// @dev Anyone pays.

@@ -54,10 +54,10 @@ abstract contract RouterFixture is Test {
         }
         onSource();
         vm.prank(owner);
-        source.setPeer(THERE, address(destination).toBytes32());
+        source.setPeer(THERE, address(destination).toBytes32(), 1);
         onDestination();
         vm.prank(owner);
-        destination.setPeer(HERE, address(source).toBytes32());
+        destination.setPeer(HERE, address(source).toBytes32(), 1);
         onSource();
         vm.deal(alice, 100 ether);
         vm.deal(stranger, 100 ether);

@@ -237,7 +237,7 @@ contract PausesTest is RouterFixture {
         vm.prank(guardian);
         source.pauseLane(THERE, inFuture(1 hours));
         vm.prank(owner);
-        source.setPeer(77, makeAddr("other").toBytes32());
+        source.setPeer(77, makeAddr("other").toBytes32(), 1);
         Route memory request = usualRoute(1, 1);
         request.destinationChain = 77;
         vm.prank(alice);

@@ -228,7 +228,7 @@ contract RetryRouteTest is RouterFixture {
     function test_GoesToTheRouterThatTheMessageWasForAfterThePeerChanged() public {
         bytes32 newRouter = makeAddr("new router").toBytes32();
         vm.prank(owner);
-        source.setPeer(THERE, newRouter);
+        source.setPeer(THERE, newRouter, 1);
         retry(usualRetry(sent, AXELAR));
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(sent));
         (Message memory next,) = send(usualRoute(1, 1));

@@ -10,8 +10,29 @@ import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Retry, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+
+/// @dev Pays back what a message's payload names once the message has ended in vain. It keeps no account of what it sent: the id
+///      binds its own address as the sender.
+contract RefundingApp {
+    IRouter private immutable _router;
+
+    error NotMine();
+    error NotInVain();
+
+    constructor(IRouter router) {
+        _router = router;
+    }
+
+    function refund(Message calldata message) external {
+        if (message.sender != bytes32(uint256(uint160(address(this))))) revert NotMine();
+        Execution outcome = _router.outcomeOf(MessageLibrary.id(message));
+        if (outcome != Execution.EXPIRED && outcome != Execution.CANCELLED) revert NotInVain();
+        (address payer, uint256 amount) = abi.decode(message.payload, (address, uint256));
+        payable(payer).transfer(amount);
+    }
+}
 
 contract RouterMessagesTest is RouterFixture {
     using Addresses for address;
@@ -256,6 +277,61 @@ contract RouterMessagesTest is RouterFixture {
         emit IRouterMessages.OutcomeReported(originalId, THERE, Execution.EXECUTED);
         deliverHere(AXELAR, envelope);
         assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.EXECUTED));
+    }
+
+    /// @dev The destination marks any header as expired and reports it: that proves that it will not be executed, not that it
+    ///      was ever sent.
+    function testFuzz_Finding_C2_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing(uint64 nonce) public {
+        RefundingApp app = new RefundingApp(source);
+        vm.deal(address(app), 10 ether);
+        Message memory invented = original;
+        invented.sender = address(app).toBytes32();
+        invented.nonce = nonce;
+        invented.payload = abi.encode(stranger, 10 ether);
+        bytes32 inventedId = MessageLibrary.id(invented);
+        onDestination();
+        vm.warp(START + invented.ttl + 1);
+        destination.expire(invented);
+        destination.report(invented, 2, firstGmps(2), refundee);
+        bytes memory envelope = inbound[HYPERLANE].lastEnvelope();
+        deliverHere(HYPERLANE, envelope);
+        vm.expectEmit(address(source));
+        emit IRouterMessages.OutcomeReported(inventedId, THERE, Execution.EXPIRED);
+        deliverHere(AXELAR, envelope);
+        assertEq(uint8(source.outcomeOf(inventedId)), uint8(Execution.NONE), "noted");
+        vm.expectRevert(RefundingApp.NotInVain.selector);
+        app.refund(invented);
+        assertEq(stranger.balance, 100 ether);
+    }
+
+    /// @dev A cancellation asks nobody whether the message exists; the flag that it leaves is no proof.
+    function test_Finding_C2_ACancellationOfAMessageThatWasNeverSentProvesNothing() public {
+        original.nonce = 99;
+        originalId = MessageLibrary.id(original);
+        (, bytes memory cancellation) = cancel();
+        deliverThere(HYPERLANE, cancellation);
+        deliverThere(AXELAR, cancellation);
+        assertEq(uint8(stateThere(originalId)), uint8(Execution.CANCELLED));
+        (, bytes memory envelope) = report();
+        deliverHere(HYPERLANE, envelope);
+        deliverHere(AXELAR, envelope);
+        assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.NONE));
+    }
+
+    /// @dev What was sent without a slot can't be told from what was never sent: the report is an event, each time.
+    function test_Finding_C2_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly() public {
+        Route memory request = usualRoute(2, 2);
+        request.retriable = false;
+        (original, originalId) = send(request);
+        executeOriginal();
+        for (uint256 time; time < 2; ++time) {
+            (, bytes memory envelope) = report();
+            deliverHere(HYPERLANE, envelope);
+            vm.expectEmit(address(source));
+            emit IRouterMessages.OutcomeReported(originalId, THERE, Execution.EXECUTED);
+            deliverHere(AXELAR, envelope);
+        }
+        assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.NONE));
     }
 
     function test_AReportOfAnExpiryReachesTheSource() public {

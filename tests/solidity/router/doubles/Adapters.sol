@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
 import {IMessageReceiver} from "../../../../contracts/interfaces/IMessageReceiver.sol";
+import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 import {Reentrant} from "./Reentrant.sol";
 
 /// @dev Takes every envelope, remembers the last, and delivers whatever it is told to: honest or lying as the test likes.
@@ -12,6 +13,8 @@ contract RecordingAdapter is IAdapter {
     uint256 public fee;
     address public lastRefundTo;
     bytes public lastEnvelope;
+    address private _router;
+    address private _transport;
 
     function setFee(uint256 fee_) external {
         fee = fee_;
@@ -36,6 +39,19 @@ contract RecordingAdapter is IAdapter {
 
     function remoteAdapterOf(uint64, bytes32) external pure returns (bytes32) {
         return 0;
+    }
+
+    /// @dev Whichever router asks, unless a test says otherwise.
+    function router() external view returns (IRouter) {
+        return IRouter(_router == address(0) ? msg.sender : _router);
+    }
+
+    function transport() external view returns (address) {
+        return _transport == address(0) ? address(this) : _transport;
+    }
+
+    function setIdentity(address router_, address transport_) external {
+        (_router, _transport) = (router_, transport_);
     }
 }
 
