@@ -208,16 +208,16 @@ async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() ->
 async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
     world, store = World(), MemoryStore()
     world.start()
-    bridge = SimulatedBridge(world, store, ahead=3_600)
+    bridge = SimulatedBridge(world, store, ahead=600)
     async with running(bridge):
         world.down.add(Gmp.HYPERLANE)
         waiting = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, waiting).attempts >= 2)
     world.down.clear()
-    async with running(SimulatedBridge(world, store)):  # the same store an hour earlier
+    async with running(SimulatedBridge(world, store)):  # the same store ten minutes earlier
         new = world.send(ALPHA, BETA)
         await until(lambda: bool(new.created) and world.executions(new.message) == 1, seconds=30)
-        await until(lambda: world.executions(waiting.message) == 1, seconds=3_700)
+        await until(lambda: world.executions(waiting.message) == 1, seconds=700)
     await world.stop()
 
 
