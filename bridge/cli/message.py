@@ -223,6 +223,7 @@ def message_value(found: Found) -> dict[str, Any]:
                 "stage": progress.stage.value,
                 "attempts": list(progress.attempts),
                 "tries": progress.tries,
+                "setbacks": progress.setbacks,
                 "lastError": progress.last_error,
                 "nextTryAt": progress.next_try_at,
             }

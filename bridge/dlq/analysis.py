@@ -74,6 +74,10 @@ def analyse(
     )
 
 
+_SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureKind.UNDONE)
+"""Failures that say nothing about the message."""
+
+
 def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
     history = document["failureHistory"]
     if document["gmp"] == RETRY_ROUTE:  # its last record is of the budget, and says nothing about the cause
@@ -81,10 +85,10 @@ def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
         if not history:
             return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
     last = history[-1]
-    texts = {failure["errorMessage"] for failure in history if failure["kind"] != FailureKind.INTERRUPTED}
+    texts = {failure["errorMessage"] for failure in history if failure["kind"] not in _SAY_NOTHING}
     if last["kind"] == FailureKind.TERMINAL:
         return True, f"permanent: {last['errorCode']} says that no try can succeed ({last['errorMessage']})"
-    if last["kind"] == FailureKind.TRANSIENT:
+    if last["kind"] in (FailureKind.TRANSIENT, FailureKind.UNANSWERED, FailureKind.UNDONE):
         return False, f"transient: the last error is {last['errorCode']} ({last['errorMessage']})"
     if len(texts) == 1 and len(history) > 1:
         return True, f"likely permanent: all {len(history)} tries ended with the same refusal ({last['errorMessage']})"

@@ -17,7 +17,8 @@ from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.world import Sent
-from bridge.store import MemoryStore
+from bridge.store import MemoryStore, SqlStore
+from tests.postgresql import running_postgresql
 from tests.unit.relay.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -181,8 +182,8 @@ async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbac
         sent = await collided(world, store)
         await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=3_000)
         before = only_entry(store, sent).setbacks
-        await asyncio.sleep(3_600)
-        assert only_entry(store, sent).setbacks - before <= 7, "from then on it is looked at every ten minutes"
+        await asyncio.sleep(1_300)
+        assert only_entry(store, sent).setbacks - before <= 3, "from then on it is looked at every ten minutes"
     assert world.executions(sent.message) == 0
     await world.stop()
 
@@ -207,14 +208,32 @@ async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() ->
 async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
     world, store = World(), MemoryStore()
     world.start()
-    bridge = SimulatedBridge(world, store, ahead=3_600)
+    bridge = SimulatedBridge(world, store, ahead=600)
     async with running(bridge):
         world.down.add(Gmp.HYPERLANE)
         waiting = world.send(ALPHA, BETA)
         await until(lambda: store.outbox.counts() != [] and only_entry(store, waiting).attempts >= 2)
     world.down.clear()
-    async with running(SimulatedBridge(world, store)):  # the same store an hour earlier
+    async with running(SimulatedBridge(world, store)):  # the same store ten minutes earlier
         new = world.send(ALPHA, BETA)
         await until(lambda: bool(new.created) and world.executions(new.message) == 1, seconds=30)
-        await until(lambda: world.executions(waiting.message) == 1, seconds=3_700)
+        await until(lambda: world.executions(waiting.message) == 1, seconds=700)
     await world.stop()
+
+
+@in_virtual_time
+async def test_a_database_that_stops_for_seconds_costs_no_try() -> None:
+    with running_postgresql() as server:
+        world, store = World(), SqlStore(server.new_url())
+        world.start()
+        async with running(SimulatedBridge(world, store)):
+            sent = [world.send(ALPHA, BETA) for _ in range(3)]
+            for _ in range(3):
+                await asyncio.sleep(1)
+                server.freeze(0.5)
+            await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent))
+            await until(lambda: all(only_entry(store, one).confirmed_at is not None for one in sent))
+            assert [only_entry(store, one).attempts for one in sent] == [0, 0, 0]
+        assert world.chains[BETA].broadcasts == 3
+        await world.stop()
+        store.close()
