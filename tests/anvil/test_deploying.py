@@ -219,11 +219,11 @@ async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_
         values = [owner.address, create2_address(router), alpha, owner.address, 2, 0xFFFF]
         await created_by_a_stranger(chain, creation_code("Parameters", arguments, values))
     done = await deploy(plan(devnet, owner), ANVIL_KEYS[6], tmp_path / "second.json")
-    for chain, outcome in zip(done.deployment.chains, done.outcomes, strict=True):
-        assert chain.parameters is not None
+    for deployed, outcome in zip(done.deployment.chains, done.outcomes, strict=True):
+        assert deployed.parameters is not None
         assert "parameters" not in outcome.done, "the stranger's is another contract than ours"
         assert "parameters set" in outcome.done
-        parameters = OnChainParameters(chains[chain.chain_id], chain.router, chain.parameters)
+        parameters = OnChainParameters(chains[deployed.chain_id], deployed.router, deployed.parameters)
         assert await parameters.is_operator(owner.address)
         assert await parameters.thresholds() == Thresholds(10, 100)
 

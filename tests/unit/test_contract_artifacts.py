@@ -32,7 +32,7 @@ def compiled() -> None:
 @pytest.mark.finding("C12")
 def test_a_comment_does_not_change_a_contracts_code(tmp_path: Path) -> None:
     """Its address follows from the code: a comment would deploy a second network."""
-    codes = []
+    codes: list[str] = []
     for comment in ("", "// Just a word.\n"):
         folder = tmp_path / f"project{len(codes)}"
         (folder / "contracts").mkdir(parents=True)

@@ -3,7 +3,9 @@ pragma solidity ^0.8.28;
 
 import {BaseAdapter} from "../../../contracts/adapters/BaseAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
+import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {Message} from "../../../contracts/types/Message.sol";
 import {GmpFee, Route} from "../../../contracts/types/Route.sol";
 import {TwoRouters} from "./TwoRouters.sol";
@@ -204,6 +206,17 @@ abstract contract AdapterConnections is TwoRouters {
     }
 
     // ---------------------------------------------------------------- numbers
+
+    /// @dev Two adapters of one GMP under two numbers would make it a quorum of two.
+    function test_TheGmpGetsNoSecondNumber() external {
+        BaseAdapter second = BaseAdapter(address(network.deployAdapter(ALPHA, alphaRouter)));
+        assertGt(alphaAdapter.transport().code.length, 0, "a contract");
+        bytes memory reason =
+            abi.encodeWithSelector(IGmpRegistry.TransportAlreadyUsed.selector, alphaAdapter.transport(), network.gmp());
+        vm.expectRevert(reason);
+        vm.prank(owner);
+        alphaRouter.addAdapter(Gmp.wrap(15), address(second));
+    }
 
     /// @dev Two chains under one number would make one of them speak for the other.
     function test_RevertWhen_TheNumberBelongsToAnotherChain() external {
