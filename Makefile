@@ -162,7 +162,7 @@ $(DONE)/gmp: scripts/gmp_artifacts.toml scripts/fetch_gmp_artifacts.py | $(DONE)
 
 $(DONE)/dapp: dapp/package-lock.json dapp/package.json dapp/.npmrc | $(DONE)/node
 	@echo "setup 7/9  The dApp kit's npm packages into dapp/node_modules"
-	@npm ci --prefix dapp --loglevel=error
+	@npm ci --prefix dapp --ignore-scripts --loglevel=error
 	@touch $@
 
 $(DONE)/explorer: $(wildcard dapp/explorer/*.ts dapp/example/*.ts dapp/src/*.ts dapp/src/abi/*.ts) $(DONE)/dapp

@@ -38,6 +38,7 @@ export type { Fact, FactOf, Place } from "./facts.ts";
 export type { Found } from "./lookup.ts";
 export { type Action, type GmpProgress, type Progress, type State, STATES } from "./progress.ts";
 export type { Quote, RetryOptions, RouteRequest, Sent } from "./sending.ts";
-export { connectWallet, localWallet, type Wallet } from "./wallets.ts";
+export type { ClientOf, Requester } from "./chains.ts";
+export { type AnyWalletClient, connectWallet, type LocalAccount, localWallet, type Wallet, walletOf } from "./wallets.ts";
 export type { WatchOptions } from "./watch.ts";
 export { Waybill, type WaybillOptions } from "./waybill.ts";

@@ -3,7 +3,7 @@
 import type { Hex, TransactionReceipt } from "viem";
 
 import { cancellationOf, reportOf } from "./about.ts";
-import { type ChainReader, openChains } from "./chains.ts";
+import { type ChainReader, type ClientOf, openChains } from "./chains.ts";
 import type { ChainDeployment, Deployment } from "./deployment.ts";
 import { DeploymentError } from "./deployment.ts";
 import { WalletError } from "./errors.ts";
@@ -18,6 +18,8 @@ import type { Progress } from "./progress.ts";
 export interface WaybillOptions {
   /** Signs; without one everything can be read and nothing sent. */
   readonly wallet?: Wallet;
+  /** The clients that the dApp reads chains with already; the deployments file's URLs are used for all others. */
+  readonly clients?: ClientOf;
   /** Milliseconds between two looks at a chain. */
   readonly pollingInterval?: number;
 }
@@ -40,7 +42,7 @@ export class Waybill {
     this.deployment = deployment;
     this.#wallet = options.wallet;
     this.#pollingInterval = options.pollingInterval ?? 2_000;
-    this.#chains = openChains(deployment, this.#pollingInterval);
+    this.#chains = openChains(deployment, this.#pollingInterval, options.clients);
   }
 
   /** What each GMP asks for carrying such a message now; no wallet is needed. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 
-import { type Address, type Hex, parseEther, stringToHex, type Transaction } from "viem";
+import { type Address, createPublicClient, createWalletClient, type Hex, http, parseEther, stringToHex, type Transaction } from "viem";
 
 import {
   Deployment,
@@ -14,6 +14,7 @@ import {
   RefusedError,
   type RouteRequest,
   WalletError,
+  walletOf,
   Waybill,
 } from "@waybill/dapp";
 import { STRANGER, TEST_GMPS, TestNetwork, USER } from "./network.ts";
@@ -248,6 +249,33 @@ test("a sender cancels a message for the fee quoted, its destination ends it, an
   const other = await waybill.route(request());
   await refusal("NotSender", stranger.cancel(other.message, ["axelar"]));
   await refusal("NothingToReport", stranger.report(other.message, ["axelar"]));
+});
+
+test("E10: a dApp's own clients of viem are what the kit reads and signs with", async () => {
+  const asked: string[] = [];
+  const counted = http(network.alpha.anvil.url, { onFetchRequest: (_request, { body }) => void asked.push(String(body)) });
+  const wallet = createWalletClient({ account: USER, transport: counted });
+  const reader = createPublicClient({ transport: counted });
+  // The file's URL for alpha leads nowhere, so that the clients alone can have done it.
+  const deployment = network.deployment({ alpha: "http://127.0.0.1:1" });
+  const clients = (chainId: number) => (chainId === network.alpha.id ? reader : undefined);
+  const own = new Waybill(deployment, { wallet: walletOf(wallet), clients, pollingInterval: 20 });
+  const sent = await own.route(request());
+  assert.equal((await own.find(sent.id)).id, sent.id);
+  assert.ok(asked.some((body) => body.includes("eth_sendRawTransaction")) && asked.some((body) => body.includes("eth_getLogs")));
+  // On another chain than its transport's, the same account signs over the file's URL.
+  await network.deliver(sent.message, "hyperlane");
+  await network.setClosed(true);
+  await network.deliver(sent.message, "axelar");
+  await network.setClosed(false);
+  assert.equal((await own.execute(sent.message)).status, "success");
+  assert.throws(() => walletOf(createWalletClient({ transport: counted })), /has no account; create it with one/);
+});
+
+test("E10: a wallet client whose keys are elsewhere signs through its own requests", async () => {
+  const wallet = createWalletClient({ account: USER.address, transport: http(network.alpha.anvil.url) });
+  const own = new Waybill(network.deployment(), { wallet: walletOf(wallet), pollingInterval: 20 });
+  assert.equal((await own.route(request())).receipt.from, USER.address.toLowerCase());
 });
 
 /** The transaction of an account that waits for a block on alpha. */
