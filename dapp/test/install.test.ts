@@ -24,11 +24,17 @@ const USER_KEY = "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78
 const NPM = ["--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"];
 
 let folder: string;
+/** The kit's folder as a clone has it, built by nobody. */
+let clone: string;
 let tarball: string;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), "waybill kit ")); // paths have spaces on many machines
-  await run("npm", ["pack", "--silent", PACKAGE, "--pack-destination", folder], { cwd: folder });
+  clone = join(folder, "clone");
+  const isSource = (path: string): boolean => !/^(node_modules|dist)/.test(path.slice(PACKAGE.length));
+  await cp(PACKAGE, clone, { recursive: true, filter: isSource });
+  await symlink(join(PACKAGE, "node_modules"), join(clone, "node_modules"));
+  await run("npm", ["pack", "--silent", clone, "--pack-destination", folder], { cwd: folder });
   tarball = join(folder, (await readdir(folder)).find((name) => name.endsWith(".tgz"))!);
 });
 
@@ -61,13 +67,9 @@ test("N1: the packed kit compiles and runs the README's code beside another viem
 });
 
 test("N1: the kit installs from its folder, which has been built by nobody", { timeout: 240_000 }, async () => {
-  const copy = join(folder, "fresh clone");
-  const isSource = (path: string): boolean => !/^(node_modules|dist)/.test(path.slice(PACKAGE.length));
-  await cp(PACKAGE, copy, { recursive: true, filter: isSource });
-  await symlink(join(PACKAGE, "node_modules"), join(copy, "node_modules"));
   for (const [name, ...options] of [["linked"], ["copied", "--install-links"]] as const) {
-    await rm(join(copy, "dist"), { recursive: true, force: true });
-    const root = await project(name, ...options, copy, "viem");
+    await rm(join(clone, "dist"), { recursive: true, force: true });
+    const root = await project(name, ...options, clone, "viem");
     const script = 'import { Waybill } from "@waybill/dapp"; console.log(typeof Waybill)';
     const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", script], { cwd: root });
     assert.equal(stdout.trim(), "function", name);
