@@ -8,20 +8,21 @@ import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Words} from "./libraries/Words.sol";
 import {Gmp, GmpSet, NO_GMPS} from "./types/Gmp.sol";
 import {Message, MessageLibrary} from "./types/Message.sol";
-import {GmpFee} from "./types/Route.sol";
+import {DispatchFailure, GmpFee} from "./types/Route.sol";
 
 /// @dev Hands envelopes to GMPs and gives back what was not needed. Which message, and whether it may be sent, is decided by
 ///      the contracts above.
 abstract contract Dispatcher is Rules {
-    /// @dev One way of a message over a set of GMPs.
+    /// @dev One way of a message over a set of GMPs, and which of them refused it.
     struct Attempt {
         bytes32 messageId;
         uint32 number;
         uint8 required;
         address refundTo;
+        DispatchFailure[] failures;
     }
 
-    /// @dev More of an adapter's revert reason is not worth its gas in an event.
+    /// @dev More of an adapter's revert reason is not worth its gas in an event or error.
     uint256 private constant MAX_REASON = 256;
 
     /// @dev What every adapter is given, in gas: more than any of the five GMPs needs. The same for all, so that a caller
@@ -85,7 +86,9 @@ abstract contract Dispatcher is Rules {
         // Looked at last, since a wrong sum undoes all of the above.
         if (fees != msg.value) revert IMessageSender.FeesDifferFromValue(fees, msg.value);
         if (took == named) return took;
-        if (took.count() < attempt.required) revert IMessageSender.TooFewDispatched(took.count(), attempt.required);
+        if (took.count() < attempt.required) {
+            revert IMessageSender.TooFewDispatched(took.count(), attempt.required, attempt.failures);
+        }
         if (refund != 0) _refund(attempt.refundTo, refund);
     }
 
@@ -104,7 +107,23 @@ abstract contract Dispatcher is Rules {
         }
         bytes memory reason;
         (took, reason) = BoundedCall.tryCall(adapter, fee, needed, data, MAX_REASON);
-        if (!took) emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
+        if (!took) _noteFailure(attempt, gmp, reason);
+    }
+
+    function _noteFailure(Attempt memory attempt, Gmp gmp, bytes memory reason) private {
+        DispatchFailure[] memory known = attempt.failures;
+        DispatchFailure[] memory failures = new DispatchFailure[](known.length + 1);
+        for (uint256 index; index < known.length; ++index) {
+            failures[index] = known[index];
+        }
+        failures[known.length] = DispatchFailure(gmp, reason);
+        attempt.failures = failures;
+        emit IMessageSender.DispatchFailed(attempt.messageId, gmp, attempt.number, reason);
+    }
+
+    /// @dev Attempt 0, of a message that has no id yet.
+    function _newAttempt(uint8 minDispatched, address refundTo) internal pure returns (Attempt memory attempt) {
+        (attempt.required, attempt.refundTo) = (minDispatched, refundTo);
     }
 
     /// @dev A refundee that can't be paid must not be able to stop the message: its money waits for {withdraw}.

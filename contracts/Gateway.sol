@@ -49,7 +49,8 @@ abstract contract Gateway is IGateway, Quotes {
         GmpSet chosen = sent.gmps().intersect(_openGmps(_gmps));
         GmpSet named = _setOf(request.gmps);
         if (named != chosen) revert IMessageSender.WrongGmps(named, chosen);
-        Attempt memory attempt = Attempt(messageId, 0, request.minDispatched, request.refundTo);
+        Attempt memory attempt = _newAttempt(request.minDispatched, request.refundTo);
+        attempt.messageId = messageId;
         _requireWay(attempt, request.gmps, message.quorum);
         bool retriable = sent.isRetriable();
         _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);

@@ -16,7 +16,7 @@ abstract contract MessageSender is IMessageSender, Sending {
         GmpFee[] calldata gmps = request.gmps;
         uint8 quorum = message.quorum;
         if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
-        Attempt memory attempt = Attempt(0, 0, request.minDispatched, request.refundTo);
+        Attempt memory attempt = _newAttempt(request.minDispatched, request.refundTo);
         if (attempt.required == 0) attempt.required = quorum;
         bool retriable = request.retriable;
         // What can't be retried must reach its quorum with this call or not be sent at all.
@@ -40,7 +40,8 @@ abstract contract MessageSender is IMessageSender, Sending {
         sent = sent.withOneMoreAttempt();
         _sent[messageId] = sent;
         attempt = sent.attempts();
-        Attempt memory another = Attempt(messageId, attempt, request.minDispatched, request.refundTo);
+        Attempt memory another = _newAttempt(request.minDispatched, request.refundTo);
+        (another.messageId, another.number) = (messageId, attempt);
         GmpFee[] calldata gmps = request.gmps;
         _requireWay(another, gmps, 1);
         (GmpSet took,) = _dispatch(another, gmps, message);

@@ -127,6 +127,8 @@ def explain_revert(data: bytes) -> str:
 
 
 def _readable(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(_readable(member) for member in value)}]"
     if not isinstance(value, bytes):
         return str(value)
     # Reasons nest: `ExecutionReverted` carries what the recipient reverted with. A word is an id or an address.

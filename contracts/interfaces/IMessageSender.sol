@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Gmp, GmpSet} from "../types/Gmp.sol";
 import {Kind} from "../types/Message.sol";
-import {Retry, Route} from "../types/Route.sol";
+import {DispatchFailure, Retry, Route} from "../types/Route.sol";
 
 /// @notice The sending half of a router: creates messages, hands them to GMPs, and hands them over again when asked.
 interface IMessageSender {
@@ -82,8 +82,9 @@ interface IMessageSender {
     /// @notice A GMP could have got less gas than one may need. Give the call more gas; what is not used costs nothing.
     error InsufficientDispatchGas(Gmp gmp, uint256 available, uint256 needed);
 
-    /// @notice Too few GMPs took the message, so nothing was sent.
-    error TooFewDispatched(uint8 dispatched, uint8 required);
+    /// @notice Too few GMPs took the message, so nothing was sent. Each failure has the GMP's own reason: a fee below today's
+    ///         quote, a gas limit that the GMP does not carry, a GMP that is down.
+    error TooFewDispatched(uint256 dispatched, uint256 minimum, DispatchFailure[] failures);
 
     error SendingReentered();
 

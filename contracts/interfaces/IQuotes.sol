@@ -4,7 +4,9 @@ pragma solidity ^0.8.28;
 import {Message} from "../types/Message.sol";
 import {GmpFee, Route} from "../types/Route.sol";
 
-/// @notice What sending costs now, in wei. A quote holds for as long as the GMPs do not change their fees.
+/// @notice What sending costs now, in wei. A quote holds for one message for as long as the GMPs do not change their fees.
+/// @dev Most GMPs charge by the length of the payload and by the gas limit: a quote for 5 bytes does not pay for 7. Quote exactly
+///      what is sent. A fee that is too low makes that GMP refuse the message ({IMessageSender-TooFewDispatched} says why).
 /// @dev Reverts as the first of the GMPs does that can't tell.
 interface IQuotes {
     /// @notice What {IMessageSender-route} would cost the caller.

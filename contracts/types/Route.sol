@@ -10,6 +10,12 @@ struct GmpFee {
     uint256 fee;
 }
 
+/// @dev Why a GMP did not take a message: what its adapter reverted with, cut at 256 bytes.
+struct DispatchFailure {
+    Gmp gmp;
+    bytes reason;
+}
+
 /// @dev A new message, and how to send it. The sum of the fees is the call's value.
 struct Route {
     uint64 destinationChain;

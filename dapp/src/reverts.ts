@@ -71,7 +71,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   QuorumNotReached: "wait for more GMPs, or retry the message over others",
   TtlRequired: "give it a ttl: only plain messages and critical regulatory actions may live for ever",
   StillUnfunded: "pay for it first, with dispatch",
-  TooFewDispatched: "quote again, or choose other GMPs",
+  TooFewDispatched: "quote exactly this payload and gas limit again, or choose other GMPs",
 };
 
 /** The custom error in revert data, or undefined if it is none that Waybill's contracts know. */
@@ -118,6 +118,14 @@ export function reasonOf(error: unknown): string {
 }
 
 function readable(input: AbiParameter, value: unknown): string {
+  if (input.type.endsWith("[]")) {
+    const member = { ...input, type: input.type.slice(0, -2) };
+    return `[${(value as readonly unknown[]).map((one) => readable(member, one)).join(", ")}]`;
+  }
+  if ("components" in input) {
+    const members = value as Readonly<Record<string, unknown>>;
+    return input.components.map((part) => `${part.name}=${readable(part, members[part.name ?? ""])}`).join(": ");
+  }
   if (input.type === "bytes") return explainRevert(value as Hex); // reasons nest
   if (input.internalType === "Gmp") return gmpOfNumber(Number(value)) ?? `GMP ${value}`;
   return String(value);

@@ -45,6 +45,17 @@ test("a reason inside a reason is explained", () => {
   assert.equal(explainRevert(outer), `ExecutionReverted(messageId=${id}, reason=Closed())`);
 });
 
+test("N3: a send that too few GMPs take is explained by each GMP's own reason", () => {
+  const low = encodeErrorResult({ abi: adapterAbi, errorName: "WrongFee", args: [4n, 5n] });
+  const failures = [
+    { gmp: 1, reason: low },
+    { gmp: 2, reason: "0x" },
+  ] as const;
+  const refused = encodeErrorResult({ abi: routerAbi, errorName: "TooFewDispatched", args: [0n, 1n, failures] });
+  const each = "gmp=hyperlane: reason=WrongFee(value=4, fee=5), gmp=axelar: reason=reverted without a reason";
+  assert.equal(explainRevert(refused), `TooFewDispatched(dispatched=0, minimum=1, failures=[${each}])`);
+});
+
 test("texts and panics of Solidity are explained", () => {
   const text = encodeErrorResult({ abi: parseAbi(["error Error(string message)"]), args: ["no"] });
   const panic = encodeErrorResult({ abi: parseAbi(["error Panic(uint256 code)"]), args: [0x11n] });

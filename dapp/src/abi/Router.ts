@@ -71,7 +71,7 @@ export const routerAbi = [
 {"type": "error", "name": "SameChain", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}]},
 {"type": "error", "name": "SendingReentered", "inputs": []},
 {"type": "error", "name": "StillUnfunded", "inputs": [{"name": "messageId", "type": "bytes32", "internalType": "bytes32"}]},
-{"type": "error", "name": "TooFewDispatched", "inputs": [{"name": "dispatched", "type": "uint8", "internalType": "uint8"}, {"name": "required", "type": "uint8", "internalType": "uint8"}]},
+{"type": "error", "name": "TooFewDispatched", "inputs": [{"name": "dispatched", "type": "uint256", "internalType": "uint256"}, {"name": "minimum", "type": "uint256", "internalType": "uint256"}, {"name": "failures", "type": "tuple[]", "internalType": "struct DispatchFailure[]", "components": [{"name": "gmp", "type": "uint8", "internalType": "Gmp"}, {"name": "reason", "type": "bytes", "internalType": "bytes"}]}]},
 {"type": "error", "name": "TruncatedEnvelope", "inputs": [{"name": "length", "type": "uint256", "internalType": "uint256"}]},
 {"type": "error", "name": "TtlRequired", "inputs": [{"name": "kind", "type": "uint8", "internalType": "enum Kind"}]},
 {"type": "error", "name": "UnexpectedValue", "inputs": [{"name": "value", "type": "uint256", "internalType": "uint256"}]},

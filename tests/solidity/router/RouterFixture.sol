@@ -5,11 +5,12 @@ import {Test} from "forge-std/Test.sol";
 import {Vm} from "forge-std/Vm.sol";
 
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {DispatchFailure, GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {AcceptingRecipient} from "./doubles/Recipients.sol";
@@ -150,6 +151,19 @@ abstract contract RouterFixture is Test {
             gmps: oneGmp(gmp),
             refundTo: refundee
         });
+    }
+
+    /// @dev What is reverted when exactly those GMPs refused, each with the same reason.
+    function tooFew(uint256 dispatched, uint256 minimum, GmpFee[] memory failing, bytes memory reason)
+        internal
+        pure
+        returns (bytes memory)
+    {
+        DispatchFailure[] memory failures = new DispatchFailure[](failing.length);
+        for (uint256 index; index < failing.length; ++index) {
+            failures[index] = DispatchFailure(failing[index].gmp, reason);
+        }
+        return abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, dispatched, minimum, failures);
     }
 
     // ---- receiving

@@ -159,7 +159,9 @@ contract RetryRouteTest is RouterFixture {
         vm.prank(owner);
         source.replaceAdapter(AXELAR, address(down));
         expectRetryRevert(
-            alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1)
+            alice,
+            usualRetry(sent, AXELAR),
+            tooFew(0, 1, oneGmp(AXELAR), abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector))
         );
         (, uint32 attempts) = source.sentMessage(sentId);
         assertEq(attempts, 0);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {DispatchFailure, GmpFee, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {
     FailingAdapter,
     GasBurningAdapter,
     GasHungryAdapter,
+    PricedAdapter,
     RecordingAdapter,
     ReentrantAdapter,
     ReturnBombAdapter
@@ -21,7 +23,8 @@ import {RefusingRefundee, ReentrantRefundee} from "./doubles/Refundees.sol";
 contract RouteTest is RouterFixture {
     using Addresses for address;
 
-    /// @dev Puts another adapter in the place of a GMP's on the source.
+    bytes internal constant GMP_IS_DOWN = abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector);
+
     function expectRouteRevert(Route memory request, bytes memory reason) internal {
         vm.expectRevert(reason);
         vm.prank(alice);
@@ -177,7 +180,7 @@ contract RouteTest is RouterFixture {
     function test_Revert_When_AllGmpsFailAndOneMustTakeIt() public {
         install(HYPERLANE, new FailingAdapter());
         Route memory request = usualRoute(1, 1);
-        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1));
+        expectRouteRevert(request, tooFew(0, 1, oneGmp(HYPERLANE), GMP_IS_DOWN));
         (uint64 count,) = source.sentTo(THERE);
         assertEq(count, 0);
     }
@@ -188,7 +191,37 @@ contract RouteTest is RouterFixture {
         install(WORMHOLE, new FailingAdapter());
         Route memory request = usualRoute(3, 1);
         request.minDispatched = minDispatched;
-        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 1, minDispatched));
+        GmpFee[] memory failing = firstGmps(2);
+        failing[1].gmp = WORMHOLE;
+        expectRouteRevert(request, tooFew(1, minDispatched, failing, GMP_IS_DOWN));
+    }
+
+    /// @dev A fee below the quote, a gas limit that a GMP does not carry and a broken GMP all ended in `(0, 1)`.
+    function test_Finding_N3_TheErrorNamesEachGmpWithItsOwnReason() public {
+        install(HYPERLANE, new FailingAdapter());
+        install(WORMHOLE, new GasBurningAdapter());
+        PricedAdapter priced = new PricedAdapter();
+        priced.setFee(5);
+        install(AXELAR, priced);
+        Route memory request = usualRoute(3, 1);
+        request.gmps[1].fee = 4;
+        DispatchFailure[] memory failures = new DispatchFailure[](3);
+        failures[0] = DispatchFailure(HYPERLANE, GMP_IS_DOWN);
+        failures[1] = DispatchFailure(AXELAR, abi.encodeWithSelector(IAdapter.WrongFee.selector, 4, 5));
+        failures[2] = DispatchFailure(WORMHOLE, "");
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1, failures));
+    }
+
+    function test_Finding_N3_AHugeReasonIsCutInTheErrorToo() public {
+        install(HYPERLANE, new ReturnBombAdapter());
+        vm.prank(alice);
+        try source.route(usualRoute(1, 1)) {
+            fail();
+        } catch (bytes memory reason) {
+            (,, DispatchFailure[] memory failures) =
+                abi.decode(this.arguments(reason), (uint256, uint256, DispatchFailure[]));
+            assertEq(failures[0].reason.length, 256);
+        }
     }
 
     /// @dev The GMPs need gas; whatever the caller gives, either all of them take the message or the call reverts. Without

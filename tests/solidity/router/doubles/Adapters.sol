@@ -60,6 +60,15 @@ contract FailingAdapter is RecordingAdapter {
     }
 }
 
+/// @dev Takes nothing below its fee, as every real adapter does.
+contract PricedAdapter is RecordingAdapter {
+    function dispatch(uint64, bytes32, bytes calldata envelope, uint64, address refundTo) external payable override {
+        if (msg.value < fee) revert WrongFee(msg.value, fee);
+        ++dispatches;
+        (lastValue, lastRefundTo, lastEnvelope) = (msg.value, refundTo, envelope);
+    }
+}
+
 /// @dev Burns all gas that it gets.
 contract GasBurningAdapter is RecordingAdapter {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
