@@ -13,6 +13,7 @@ import typer
 from bridge.cli import (
     api,
     config,
+    contracts,
     demo,
     deploy,
     devnet,
@@ -51,6 +52,8 @@ app.add_typer(lane.app, name="lane")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(sync.app, name="sync")
 app.add_typer(config.app, name="config")
+app.command("abi")(contracts.abi)
+app.command("decode-error")(contracts.decode_error)
 app.command("api")(api.api)
 app.add_typer(store.app, name="store")
 app.command("doctor")(doctor.doctor)

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from bridge.ports import Receipt
+from bridge.protocol.contracts import Revert, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 
 
 class RefusedError(Exception):
-    """A contract refused what was asked; the text says which rule."""
+    """A contract refused what was asked; the text says which rule, and what to do where that is known.
+
+    Attributes:
+        revert: the decoded refusal, or None if there was no reason or it is unknown.
+    """
+
+    revert: Revert | None = None
+
+    @classmethod
+    def of(cls, what: str, data: bytes) -> Self:
+        """What was refused, by the revert data."""
+        revert = decode_revert(data)
+        advice = f"; {revert.advice}" if revert and revert.advice else ""
+        error = cls(f"{what}: {explain_revert(data)}{advice}")
+        error.revert = revert
+        return error
 
 
 class FeeCapError(RefusedError):

@@ -16,7 +16,7 @@ from bridge.policies.asset_classes import AssetClass, class_of
 from bridge.policies.guarantee import resolve_ttl
 from bridge.ports import Call, CallRevertedError, Chain, Receipt
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import ROUTER, explain_revert, message_tuple
+from bridge.protocol.contracts import ROUTER, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
@@ -60,7 +60,7 @@ class Client:
             try:
                 fees[gmp] = await router.quote(message, gmp)
             except CallRevertedError as error:
-                raise RefusedError(f"{gmp.label} gives no quote: {explain_revert(error.data)}") from error
+                raise RefusedError.of(f"{gmp.label} gives no quote", error.data) from error
         return fees
 
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:

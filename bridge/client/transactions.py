@@ -10,7 +10,6 @@ from eth_utils.address import to_canonical_address
 
 from bridge.client.requests import NotIncludedError, RefusedError
 from bridge.ports import Call, CallRevertedError, Chain, Receipt
-from bridge.protocol.contracts import explain_revert
 
 _POLL_SECONDS = 0.2
 _GAS_MARGIN = 1.2
@@ -29,7 +28,7 @@ async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
     try:
         gas = int(await chain.estimate_gas(call, account.address) * _GAS_MARGIN)
     except CallRevertedError as error:
-        raise RefusedError(f"{call.to} on chain {chain.chain_id} refuses: {explain_revert(error.data)}") from error
+        raise RefusedError.of(f"{call.to} on chain {chain.chain_id} refuses", error.data) from error
     fees = await chain.fees()
     signed = account.sign_transaction(
         {
