@@ -123,7 +123,7 @@ lock: $(DONE)/python  ## Make the lock files again from pyproject.toml and packa
 	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
 
 clean:  ## Remove everything that set-up, builds and tests made
-	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer.js* build cache broadcast .hypothesis
+	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer*.js* build cache broadcast .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DONE):

@@ -13,6 +13,7 @@ from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
 from bridge.ports import TransientError
@@ -272,6 +273,7 @@ def create_app(
     app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None)
     guard = Guard(explorer.settings, explorer.refusal)
     app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
+    app.add_middleware(GZipMiddleware, compresslevel=6)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
     _add_streams(app, explorer, guard)

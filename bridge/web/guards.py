@@ -56,7 +56,10 @@ class Guard:
 
     def protected(self, request: Request, response: Response) -> Response:
         """The response with the headers that everything has."""
-        if request.url.path.startswith("/static/") and "v" in request.query_params and response.status_code == _OK:
+        path = request.url.path
+        # The name of a chunk of the script changes with its content, as `v` does for the other files.
+        is_fixed = path.startswith("/static/explorer-") or (path.startswith("/static/") and "v" in request.query_params)
+        if is_fixed and response.status_code == _OK:
             response.headers["cache-control"] = _FOR_EVER
         for name, value in self._headers.items():
             response.headers.setdefault(name, value)
