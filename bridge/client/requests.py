@@ -34,6 +34,16 @@ class FeeCapError(RefusedError):
     """Its fee is above the cap that was set, and nothing was sent."""
 
 
+class NothingToRetryError(RefusedError):
+    """The message has ended on its destination, so that a retry would cost its fee and change nothing; nothing was sent."""
+
+    def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
+        how = "was executed" if executed else "expired or was cancelled"
+        super().__init__(
+            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost its fee and change nothing"
+        )
+
+
 class TtlTooShortError(RefusedError):
     """A message would expire before it could arrive, and nothing was sent."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_canonical_address
 
 from bridge.client.requests import NotIncludedError, RefusedError
@@ -16,7 +16,7 @@ _GAS_MARGIN = 1.2
 _INCLUSION_SECONDS = 180
 
 
-async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
+async def transact(chain: Chain, account: BaseAccount, call: Call) -> Receipt:
     """Sends one transaction and waits until a block includes it.
 
     For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.sending`).

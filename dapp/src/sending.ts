@@ -7,6 +7,7 @@ import { routerAbi } from "./abi/index.ts";
 import { toWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
 import { adapterOf } from "./deployment.ts";
+import { checkDeliveryGas, refuseEnded, RELAYER_MAX_GAS } from "./delivery.ts";
 import { FeeCapError, WaybillError } from "./errors.ts";
 import { type Fact, factsOf } from "./facts.ts";
 import { type Gmp, GMP_NUMBERS } from "./gmps.ts";
@@ -39,16 +40,23 @@ export interface RouteRequest {
   readonly replaces?: Hex;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
+  /** The gas that its delivery may need; what relayers give a transaction by default, if left out. */
+  readonly maxDeliveryGas?: bigint;
   /** Who gets back what a GMP did not need; the sender, if left out. */
   readonly refundTo?: Address;
 }
 
-export interface RetryOptions {
+export interface SendingOptions {
   /** How many GMPs must take it for the call to succeed. */
   readonly minDispatched?: number;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
   readonly refundTo?: Address;
+}
+
+export interface RetryOptions extends SendingOptions {
+  /** Whether to send it though the destination says that the message has ended. */
+  readonly evenIfEnded?: boolean;
 }
 
 /** What GMPs ask for carrying a message now. */
@@ -145,6 +153,7 @@ export async function route(
   request: RouteRequest,
 ): Promise<Sent> {
   const message = draft(source, destination, wallet.address, request);
+  await checkDeliveryGas(destination, message, request.maxDeliveryGas ?? RELAYER_MAX_GAS);
   const { total, gmps } = await price(source, message, request.gmps, request.maxFee);
   const way = {
     destinationChain: message.destinationChain,
@@ -168,11 +177,13 @@ export async function route(
 /** Sends a message again over those GMPs and waits until the transaction is included. */
 export async function retryRoute(
   source: ChainReader,
+  destination: ChainReader,
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
   options: RetryOptions = {},
 ): Promise<Sent> {
+  if (!options.evenIfEnded) await refuseEnded(destination, message);
   return sendAgain("retryRoute", source, wallet, message, gmps, { minDispatched: 1, ...options });
 }
 
@@ -182,7 +193,7 @@ export async function dispatch(
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions = {},
+  options: SendingOptions = {},
 ): Promise<Sent> {
   return sendAgain("dispatch", source, wallet, message, gmps, { minDispatched: message.quorum, ...options });
 }
@@ -193,7 +204,7 @@ async function sendAgain(
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions & { readonly minDispatched: number },
+  options: SendingOptions & { readonly minDispatched: number },
 ): Promise<Sent> {
   const priced = await price(source, message, gmps, options.maxFee);
   const way = {
@@ -228,7 +239,7 @@ export async function sendAbout(
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions,
+  options: SendingOptions,
 ): Promise<Sent> {
   const about = functionName === "cancel" ? cancellationOf(message) : reportOf(message);
   const priced = await price(from, about, gmps, options.maxFee);

@@ -5,13 +5,16 @@ import { setTimeout } from "node:timers/promises";
 import { type Address, createPublicClient, createWalletClient, type Hex, http, parseEther, stringToHex, type Transaction } from "viem";
 
 import {
+  DeliveryGasError,
   Deployment,
   FeeCapError,
   inboxAbi,
   Kind,
   localWallet,
+  NothingToRetryError,
   parseInteroperable,
   RefusedError,
+  RELAYER_MAX_GAS,
   type RouteRequest,
   WalletError,
   walletOf,
@@ -249,6 +252,40 @@ test("a sender cancels a message for the fee quoted, its destination ends it, an
   const other = await waybill.route(request());
   await refusal("NotSender", stranger.cancel(other.message, ["axelar"]));
   await refusal("NothingToReport", stranger.report(other.message, ["axelar"]));
+});
+
+test("N7: a retry after execution is refused before it costs anything, and sent if that is meant", async () => {
+  await network.setFee("wormhole", 9n);
+  const sent = await waybill.route(request({ gmps: ["hyperlane"] }));
+  await network.deliver(sent.message, "hyperlane");
+  const nonce = await network.alpha.client.getTransactionCount({ address: USER.address });
+  await assert.rejects(waybill.retryRoute(sent.message, ["wormhole"]), (error) => {
+    assert.ok(error instanceof NothingToRetryError);
+    assert.match(error.message, /was executed on beta: a retry would cost its fee and change nothing/);
+    return true;
+  });
+  assert.equal(await network.alpha.client.getTransactionCount({ address: USER.address }), nonce);
+  assert.equal((await waybill.retryRoute(sent.message, ["wormhole"], { evenIfEnded: true })).fee, 9n);
+  // A destination that does not answer keeps nobody from retrying.
+  const blind = new Waybill(network.deployment({ beta: "http://127.0.0.1:1" }), { wallet: localWallet(USER), pollingInterval: 20 });
+  assert.equal((await blind.retryRoute(sent.message, ["wormhole"])).attempt, 2);
+});
+
+test("O6: a payload whose delivery needs more gas than relayers give is refused with figures, before it is paid for", async () => {
+  const payload: Hex = `0x${"77".repeat(30_000)}`; // the inbox keeps it: 22,100 gas for each 32 bytes
+  await assert.rejects(waybill.route(request({ payload })), (error) => {
+    assert.ok(error instanceof DeliveryGasError);
+    assert.equal(error.limit, RELAYER_MAX_GAS);
+    assert.ok(error.gas! > 20_000_000n && error.gas! < 30_000_000n, String(error.gas));
+    assert.match(error.message, /the delivery needs about \d+ gas, above the 16000000 that relayers give a transaction/);
+    return true;
+  });
+  // A relayer's operator may have set another limit.
+  await assert.rejects(waybill.route(request({ maxDeliveryGas: 300_000n })), /needs about 4\d{5} gas, above the 300000/);
+  assert.equal((await waybill.route(request({ maxDeliveryGas: 600_000n }))).attempt, 0);
+  // What its recipient refuses today may be accepted later.
+  await network.setClosed(true);
+  assert.equal((await waybill.route(request({ maxDeliveryGas: 300_000n }))).attempt, 0);
 });
 
 test("E10: a dApp's own clients of viem are what the kit reads and signs with", async () => {
