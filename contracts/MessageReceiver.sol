@@ -15,8 +15,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     using Addresses for address;
     using Addresses for bytes32;
 
+    /// @dev Nothing is received while sending, either: whoever is paid back then could deliver a message whose recipient
+    ///      answers, and the answer would be refused for ever.
     modifier receivingOnce() {
-        if (_receiving != 0) revert ReceivingReentered();
+        if ((_receiving | _sending) != 0) revert ReceivingReentered();
         _receiving = 1;
         _;
         _receiving = 0;
@@ -106,7 +108,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         uint8 floor = _requireArrival(message);
         Gmp gmp = table.gmp();
         GmpSet own = gmp.alone();
-        if (table.paused().intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
+        if (table.pausedAt(block.timestamp).intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
         receipts = _receipts[messageId];
         GmpSet known = receipts.valid(table.epochs(), table.enabled());
         if (known.intersect(own) != NO_GMPS) revert AlreadyReceived(messageId, gmp);

@@ -37,7 +37,7 @@ abstract contract Rules is RouterState {
     /// @dev The GMPs that are enabled and not paused now.
     function _openGmps(GmpTable table) internal view returns (GmpSet open) {
         open = table.enabled();
-        GmpSet paused = table.paused();
+        GmpSet paused = table.pausedAt(block.timestamp);
         if (paused == NO_GMPS) return open;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
             if (_isPaused(Gmp.wrap(number), paused)) open = open.without(Gmp.wrap(number));

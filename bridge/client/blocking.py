@@ -92,9 +92,9 @@ class BlockingClient:
         """See `Client.execute`."""
         return self._runner.run(self._client.execute(message))
 
-    def dispatch(self, message: Message, gmps: Sequence[Gmp] | None = None) -> Sent:
+    def dispatch(self, message: Message) -> Sent:
         """See `Client.dispatch`."""
-        return self._runner.run(self._client.dispatch(message, gmps))
+        return self._runner.run(self._client.dispatch(message))
 
     def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
         """See `Client.cancel`."""

@@ -75,7 +75,7 @@ class RouteRequest:
     ttl: int = 0  # seconds; 0 = never expires
     kind: Kind = Kind.PLAIN
     retriable: bool = True
-    min_dispatched: int = 0  # 0: the quorum
+    min_dispatched: int = 0  # 0: all of them
     replaces: bytes = bytes(32)
     max_fee: int | None = None  # wei; None: whatever the GMPs ask for
 

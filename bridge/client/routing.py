@@ -71,6 +71,22 @@ class Client:
                 raise RefusedError.of(f"{gmp.label} gives no quote", error.data) from error
         return fees
 
+    async def _priced(
+        self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp], min_dispatched: int
+    ) -> dict[Gmp, int]:
+        """What each GMP gets: its quote, or nothing if it gives none and enough others do."""
+        fees: dict[Gmp, int] = {}
+        refusals: list[RefusedError] = []
+        for gmp in gmps:
+            try:
+                fees |= await self.quote(source, message, [gmp])
+            except RefusedError as refusal:
+                fees[gmp] = 0
+                refusals.append(refusal)
+        if refusals and len(gmps) - len(refusals) < (min_dispatched or len(gmps)):
+            raise refusals[0]
+        return fees
+
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
         """What each GMP asks for carrying such a message now, in wei. See `quote`."""
         origin = self._deployment.chain(source)
@@ -98,7 +114,7 @@ class Client:
         if demanded is not None:
             request = replace(request, ttl=resolve_ttl(request.ttl, demanded.min_ttl))
         await refuse_short_ttl(self._chains[origin.chain_id], origin, request)
-        fees = await self.quote(origin, draft, request.gmps)
+        fees = await self._priced(origin, draft, request.gmps, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
             "route",
@@ -146,7 +162,7 @@ class Client:
         origin = self._deployment.chain(message.source_chain)
         if not even_if_ended:
             await self.refuse_ended(message)
-        fees = await self.quote(origin, message, gmps)
+        fees = await self._priced(origin, message, gmps, min_dispatched)
         _check_cap(fees, max_fee)
         account = self._require_account().address
         call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
@@ -162,23 +178,18 @@ class Client:
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
 
-    async def dispatch(self, message: Message, gmps: Sequence[Gmp] | None = None) -> Sent:
-        """Pays for a message that was created without its fee.
-
-        Args:
-            message: which one.
-            gmps: those that its sender chose, less those that are paused or gone; if not given, all that the sender chose.
+    async def dispatch(self, message: Message) -> Sent:
+        """Pays for a message that was created without its fee, over the GMPs that its sender chose.
 
         Raises:
-            RefusedError: the router refused: it was paid for when it was created or since, or other GMPs were chosen.
-            UnknownMessageError: no GMPs are given, and its source has not created it.
+            RefusedError: the router refused: it was paid for when it was created or since, or too few GMPs would take it.
+            UnknownMessageError: its source has not created it.
         """
         origin = self._deployment.chain(message.source_chain)
-        if gmps is None:
-            gmps = await self._chosen(origin, message.id)
-        fees = await self.quote(origin, message, gmps)
-        request = (message.id, message_tuple(message), message.quorum, _named(fees), self._require_account().address)
-        receipt = await self._transact(origin, ROUTER.encode("dispatch", request), sum(fees.values()))
+        gmps = await self._chosen(origin, message.id)
+        fees = await self._priced(origin, message, gmps, message.quorum)
+        call = ROUTER.encode("dispatch", message_tuple(message), self._require_account().address)
+        receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
     async def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:

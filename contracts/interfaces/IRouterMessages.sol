@@ -41,7 +41,7 @@ interface IRouterMessages {
 
     /// @notice Asks the destination never to execute a message of the caller. Here it can't be retried any more from now on;
     ///         there it may have been executed already, or be before this arrives: wait for the report.
-    /// @param minDispatched How many GMPs must take it for the call to succeed; at least 1, the cancellation is retriable.
+    /// @param minDispatched How many GMPs must take it for the call to succeed; 0 stands for all of them. It is retriable.
     function cancel(Message calldata message, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable

@@ -34,7 +34,7 @@ export interface RouteRequest {
   readonly kind?: Kind;
   /** Whether the message can be retried; costs a storage slot. */
   readonly retriable?: boolean;
-  /** How many GMPs must take it for the call to succeed; 0 stands for the quorum. */
+  /** How many GMPs must take it for the call to succeed; 0, as if left out, stands for all of them. */
   readonly minDispatched?: number;
   /** Id of the message that this one stands in for. */
   readonly replaces?: Hex;
@@ -112,6 +112,8 @@ export async function quote(source: ChainReader, message: Message, gmps: readonl
   for (const gmp of gmps) adapterOf(source.deployment, gmp);
   try {
     const [total, fees] = await quoteTogether(source, message, gmps);
+    // The router quotes 0 for a GMP that can't tell; asked alone, it says why.
+    if (fees.some(({ fee }) => fee === 0n)) return quoteOneByOne(source, message, gmps);
     return { total, fees: new Map(gmps.map((gmp, index) => [gmp, fees[index]!.fee])), refused: new Map() };
   } catch (error) {
     if (!revertDataOf(error)) throw error;
@@ -154,7 +156,7 @@ export async function route(
 ): Promise<Sent> {
   const message = draft(source, destination, wallet.address, request);
   await checkDeliveryGas(destination, message, request.maxDeliveryGas ?? RELAYER_MAX_GAS);
-  const { total, gmps } = await price(source, message, request.gmps, request.maxFee);
+  const { total, gmps } = await price(source, message, request.gmps, request.minDispatched ?? 0, request.maxFee);
   const way = {
     destinationChain: message.destinationChain,
     recipient: message.recipient,
@@ -184,10 +186,16 @@ export async function retryRoute(
   options: RetryOptions = {},
 ): Promise<Sent> {
   if (!options.evenIfEnded) await refuseEnded(destination, message);
-  return sendAgain("retryRoute", source, wallet, message, gmps, { minDispatched: 1, ...options });
+  const minDispatched = options.minDispatched ?? 1;
+  const priced = await price(source, message, gmps, minDispatched, options.maxFee);
+  const refundTo = options.refundTo ?? wallet.address;
+  const way = { messageId: messageId(message), message, minDispatched, gmps: priced.gmps, refundTo };
+  const receipt = await transact(source, wallet, { functionName: "retryRoute", args: [way] }, priced.total);
+  const sent = await sentOf(source, receipt, "retried");
+  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: priced.total, receipt };
 }
 
-/** Pays for a message that was created without its fee; anyone may, over the GMPs that its sender chose. */
+/** Pays for a message that was created without its fee; anyone may. `gmps` are those that its sender chose: the router sends it over no others. */
 export async function dispatch(
   source: ChainReader,
   wallet: Wallet,
@@ -195,28 +203,11 @@ export async function dispatch(
   gmps: readonly Gmp[],
   options: SendingOptions = {},
 ): Promise<Sent> {
-  return sendAgain("dispatch", source, wallet, message, gmps, { minDispatched: message.quorum, ...options });
-}
-
-async function sendAgain(
-  functionName: "retryRoute" | "dispatch",
-  source: ChainReader,
-  wallet: Wallet,
-  message: Message,
-  gmps: readonly Gmp[],
-  options: SendingOptions & { readonly minDispatched: number },
-): Promise<Sent> {
-  const priced = await price(source, message, gmps, options.maxFee);
-  const way = {
-    messageId: messageId(message),
-    message,
-    minDispatched: options.minDispatched,
-    gmps: priced.gmps,
-    refundTo: options.refundTo ?? wallet.address,
-  };
-  const receipt = await transact(source, wallet, { functionName, args: [way] }, priced.total);
-  const sent = await sentOf(source, receipt, functionName === "dispatch" ? "routed" : "retried");
-  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: priced.total, receipt };
+  const { total } = await price(source, message, gmps, message.quorum, options.maxFee);
+  const args = [message, options.refundTo ?? wallet.address] as const;
+  const receipt = await transact(source, wallet, { functionName: "dispatch", args }, total);
+  const sent = await sentOf(source, receipt, "routed");
+  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: total, receipt };
 }
 
 /** Executes a message whose quorum is reached. */
@@ -242,8 +233,9 @@ export async function sendAbout(
   options: SendingOptions,
 ): Promise<Sent> {
   const about = functionName === "cancel" ? cancellationOf(message) : reportOf(message);
-  const priced = await price(from, about, gmps, options.maxFee);
-  const args = [message, options.minDispatched ?? 1, priced.gmps, options.refundTo ?? wallet.address] as const;
+  const minDispatched = options.minDispatched ?? 1;
+  const priced = await price(from, about, gmps, minDispatched, options.maxFee);
+  const args = [message, minDispatched, priced.gmps, options.refundTo ?? wallet.address] as const;
   const receipt = await transact(from, wallet, { functionName, args }, priced.total);
   const sent = await sentOf(from, receipt, "routed");
   return { ...outcome(sent, gmps), message: sent.message, attempt: 0, fee: priced.total, receipt };
@@ -251,16 +243,18 @@ export async function sendAbout(
 
 type GmpFees = readonly { readonly gmp: number; readonly fee: bigint }[];
 
+/** What each GMP gets: its quote, or nothing if it gives none and `minDispatched` others do; 0 stands for all. */
 async function price(
   source: ChainReader,
   message: Message,
   gmps: readonly Gmp[],
+  minDispatched: number,
   maxFee: bigint | undefined,
 ): Promise<{ total: bigint; gmps: GmpFees }> {
   const { fees, refused, total } = await quote(source, message, gmps);
-  for (const refusal of refused.values()) throw refusal;
+  if (gmps.length - refused.size < (minDispatched || gmps.length)) for (const refusal of refused.values()) throw refusal;
   if (maxFee !== undefined && total > maxFee) throw new FeeCapError(total, maxFee);
-  return { total, gmps: gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: fees.get(gmp)! })) };
+  return { total, gmps: gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: fees.get(gmp) ?? 0n })) };
 }
 
 interface RouterCall {

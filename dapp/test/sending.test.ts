@@ -105,7 +105,7 @@ test("a message dearer than its limit is not sent, and the error says what it wo
 
 test("a GMP that does not take the message is named with its reason, and the others take it", async () => {
   await network.setBroken("axelar", true);
-  const sent = await waybill.route(request({ quorum: 1 }));
+  const sent = await waybill.route(request({ quorum: 1, minDispatched: 1 }));
   assert.deepEqual([...sent.gmps], ["hyperlane"]);
   assert.match(sent.failed.get("axelar")!, /^reverted with 0x|Broken/);
 });
@@ -116,9 +116,8 @@ test("a GMP that is not connected gives no quote, and the refusal says which and
   const elsewhere = new Waybill(Deployment.parse(JSON.stringify(peerless)), { wallet: localWallet(USER) });
   const quote = await elsewhere.quoteRoute(request({ gmps: ["axelar"] }));
   assert.equal(quote.fees.size, 0);
-  assert.equal(quote.refused.get("axelar")?.revert?.name, "NotConnected");
-  const error = await refusal("NotConnected", elsewhere.route(request({ gmps: ["axelar"] })));
-  assert.match(error.message, /^axelar on alpha gives no quote: NotConnected\(chain=424242/);
+  assert.match(quote.refused.get("axelar")!.message, /^axelar on alpha gives no quote: .*NotConnected\(chain=424242/);
+  await assert.rejects(elsewhere.route(request({ gmps: ["axelar"] })), /axelar on alpha gives no quote: .*NotConnected\(chain=424242/);
 });
 
 test("what the router refuses is refused before anything is sent, with the rule and what to do", async () => {
@@ -226,7 +225,7 @@ test("execute is refused below the quorum, runs once the recipient accepts, and 
   await network.setClosed(true);
   await network.deliver(sent.message, "hyperlane");
   const refused = await refusal("ExecutionReverted", waybill.execute(sent.message));
-  assert.match(refused.message, /reason=Closed\(\)\); mend the recipient/);
+  assert.match(refused.message, /reason=Closed\(\)\); make the recipient accept it/);
   await network.setClosed(false);
   assert.equal((await waybill.execute(sent.message)).status, "success");
   await refusal("AlreadyExecuted", waybill.execute(sent.message));

@@ -10,8 +10,8 @@ import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry} from "../../../contracts/types/Route.sol";
+import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {CourierChains} from "./CourierChains.sol";
 import {PlainClient, TrustingClient} from "./doubles/Clients.sol";
 
@@ -248,6 +248,26 @@ contract RouterClientTest is CourierChains {
         assertFalse(_isExecuted(message), "executed on two GMPs' word");
         _bring(message, 3);
         assertTrue(_isExecuted(message), "executed on three GMPs' word");
+    }
+
+    /// @dev A refund that the dApp could not take waited at the router, and no dApp could ask for it.
+    function test_TheOwnerWithdrawsWhatTheRouterOwesTheDapp() external {
+        Route memory request = _lane(BETA, address(betaClient)).request(Kind.PLAIN, "hello", address(alphaClient));
+        (request.gmps[0].fee, request.gmps[1].fee, request.gmps[2].fee) = (FEE, FEE, 1);
+        vm.chainId(ALPHA);
+        vm.deal(retrier, 1 ether);
+        vm.mockCallRevert(address(alphaClient), bytes(""), bytes("no money"));
+        vm.prank(retrier);
+        routers[ALPHA].route{value: 2 * FEE + 1}(request);
+        vm.clearMockedCalls();
+        assertEq(routers[ALPHA].creditOf(address(alphaClient)), 1);
+        address payable to = payable(makeAddr("payee"));
+        vm.expectRevert(abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, retrier));
+        vm.prank(retrier);
+        alphaClient.withdrawCredit(to);
+        vm.prank(owner);
+        alphaClient.withdrawCredit(to);
+        assertEq(to.balance, 1);
     }
 
     function _appoint(address account, bool allowed) private {

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
+import {Lanes} from "../../../contracts/client/Lanes.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Message} from "../../../contracts/types/Message.sol";
 import {Retry} from "../../../contracts/types/Route.sol";
@@ -51,10 +52,10 @@ contract BridgeERC20Test is GatewayChains {
     function test_RevertWhen_TheMessageIsPaidForTwice() external {
         Message memory message = _transfer(10);
         _pay(message);
-        (Retry memory way, uint256 fees) = _way(message);
+        uint256 fees = _price(message);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, message.id()));
         vm.prank(payer);
-        routers[ALPHA].dispatch{value: fees}(way);
+        routers[ALPHA].dispatch{value: fees}(message, payer);
     }
 
     /// @dev The bridge could not call {retryRoute}, and its messages are not retriable: what helps is another delivery, or {execute}.
@@ -62,7 +63,7 @@ contract BridgeERC20Test is GatewayChains {
         Message memory message = _transfer(10);
         _pay(message);
         _bring(message, 1);
-        (Retry memory way, uint256 fees) = _way(message);
+        (Retry memory way, uint256 fees) = Lanes.retryOf(routers[ALPHA], message, ALL, payer);
         vm.chainId(ALPHA);
         vm.deal(address(alphaBridge), fees);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotRetriable.selector, message.id()));

@@ -6,11 +6,11 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {Vm} from "forge-std/Vm.sol";
 
 import {Lanes} from "../../../contracts/client/Lanes.sol";
+import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {Kind, Message} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
 import {CourierChains} from "../client/CourierChains.sol";
 
 /// @notice Two routers as ERC-7786 gateways, for senders that know nothing of Waybill: they send no value and no attributes, so
@@ -58,15 +58,15 @@ abstract contract GatewayChains is CourierChains {
     /// @dev Anyone pays.
     function _pay(Message memory message) internal {
         vm.chainId(message.sourceChain);
-        (Retry memory way, uint256 fees) = _way(message);
+        IRouter router = routers[message.sourceChain];
+        uint256 fees = _price(message);
         vm.prank(payer);
-        routers[message.sourceChain].dispatch{value: fees}(way);
+        router.dispatch{value: fees}(message, payer);
     }
 
-    /// @dev The GMPs of the default profile, at today's fees; all that the quorum needs must take the message.
-    function _way(Message memory message) internal view returns (Retry memory way, uint256 fees) {
-        (way, fees) = Lanes.retryOf(routers[message.sourceChain], message, ALL, payer);
-        way.minDispatched = message.quorum;
+    /// @dev What the GMPs of the default profile ask for.
+    function _price(Message memory message) internal view returns (uint256 fees) {
+        (fees,) = routers[message.sourceChain].quoteRetry(message, Lanes.unpriced(ALL));
     }
 
     function _payAndDeliver(Message memory message) internal {

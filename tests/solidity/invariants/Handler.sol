@@ -50,6 +50,7 @@ contract Handler is ReceivingActions {
 
     function pauseGmp(uint8 r, uint8 gmp, uint256 duration) public {
         (r, gmp) = (r % ROUTERS, 1 + gmp % GMPS);
+        if (!enabled[r][gmp]) return;
         uint256 until = time + bound(duration, 1, 1 hours);
         _asOwner(r);
         routers[r].pauseGmp(Gmp.wrap(gmp), uint48(until));

@@ -164,9 +164,8 @@ contract RecipesTest is WaybillFixture {
         vm.stopPrank();
 
         Message memory message = _unfunded();
-        (Retry memory request, uint256 fees) = Lanes.retryOf(sourceRouter, message, ALL, address(this));
-        request.minDispatched = message.quorum;
-        sourceRouter.dispatch{value: fees}(request); // OpenZeppelin's bridge sends no money: anyone pays
+        (uint256 fees,) = sourceRouter.quoteRetry(message, Lanes.unpriced(ALL));
+        sourceRouter.dispatch{value: fees}(message, address(this)); // OpenZeppelin's bridge sends no money: anyone pays
 
         deliver(message.id(), HYPERLANE);
         deliver(message.id(), AXELAR);

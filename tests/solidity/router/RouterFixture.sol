@@ -75,7 +75,7 @@ abstract contract RouterFixture is Test {
 
     // ---- sending
 
-    /// @dev A retriable message over the first `gmps` GMPs with that quorum, without fees.
+    /// @dev A retriable message over the first `gmps` GMPs with that quorum, without fees; the quorum of them must take it.
     function usualRoute(uint8 gmps, uint8 quorum) internal view returns (Route memory request) {
         request.destinationChain = THERE;
         request.recipient = address(recipient).toBytes32();
@@ -84,6 +84,7 @@ abstract contract RouterFixture is Test {
         request.ttl = 7 days;
         request.quorum = quorum;
         request.retriable = true;
+        request.minDispatched = quorum < gmps ? quorum : gmps;
         request.gmps = firstGmps(gmps);
         request.refundTo = refundee;
     }

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
@@ -135,8 +136,21 @@ contract RetryRouteTest is RouterFixture {
         expectRetryRevert(alice, request, abi.encodeWithSelector(IMessageSender.NoGmps.selector));
     }
 
-    function testFuzz_Revert_When_MinDispatchedIsZeroOrAboveTheGmpsNamed(uint8 minDispatched) public {
-        vm.assume(minDispatched != 1);
+    function test_Finding_N4_ARetryGoesOverAllGmpsUnlessFewerAreSaidToDo() public {
+        vm.prank(owner);
+        source.pauseGmp(WORMHOLE, uint48(block.timestamp + 1 hours));
+        Retry memory request = usualRetry(sent, AXELAR);
+        (request.gmps, request.minDispatched) = (firstGmps(3), 0);
+        bytes memory reason =
+            abi.encodeWithSelector(IPauses.GmpPaused.selector, WORMHOLE, uint48(block.timestamp + 1 hours));
+        expectRetryRevert(alice, request, tooFew(2, 3, oneGmp(WORMHOLE), reason));
+        request.minDispatched = 1;
+        vm.prank(alice);
+        assertEq(source.retryRoute(request), 1);
+    }
+
+    function testFuzz_Revert_When_MinDispatchedIsAboveTheGmpsNamed(uint8 minDispatched) public {
+        vm.assume(minDispatched > 1);
         Retry memory request = usualRetry(sent, AXELAR);
         request.minDispatched = minDispatched;
         expectRetryRevert(

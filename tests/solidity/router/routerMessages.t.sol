@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IRouterMessages} from "../../../contracts/interfaces/IRouterMessages.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
@@ -215,15 +216,27 @@ contract RouterMessagesTest is RouterFixture {
         executeOriginal();
     }
 
-    function test_Revert_When_NoGmpWouldHaveToTakeACancellationOrAReport() public {
-        bytes memory reason = abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 0, 1, 2);
+    function test_Finding_N4_CancellationsAndReportsGoOverAllGmpsUnlessFewerAreSaidToDo() public {
+        uint48 until = uint48(block.timestamp + 1 hours);
+        vm.startPrank(owner);
+        source.pauseGmp(AXELAR, until);
+        destination.pauseGmp(AXELAR, until);
+        vm.stopPrank();
+        bytes memory reason =
+            tooFew(1, 2, oneGmp(AXELAR), abi.encodeWithSelector(IPauses.GmpPaused.selector, AXELAR, until));
         onSource();
         vm.expectRevert(reason);
         vm.prank(alice);
         source.cancel(original, 0, firstGmps(2), refundee);
+        vm.prank(alice);
+        source.cancel(original, 1, firstGmps(2), refundee);
+        onDestination();
+        vm.warp(until);
         executeOriginal();
+        vm.warp(until - 1);
         vm.expectRevert(reason);
         destination.report(original, 0, firstGmps(2), refundee);
+        destination.report(original, 1, firstGmps(2), refundee);
     }
 
     // ---- report

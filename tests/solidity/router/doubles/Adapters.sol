@@ -69,6 +69,19 @@ contract PricedAdapter is RecordingAdapter {
     }
 }
 
+/// @dev Asked for its fee, it says nothing; takes nothing either.
+contract MuteAdapter is RecordingAdapter {
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        revert();
+    }
+
+    function quote(uint64, bytes32, bytes calldata, uint64) external pure override returns (uint256) {
+        assembly ("memory-safe") {
+            return(0, 0)
+        }
+    }
+}
+
 /// @dev Burns all gas that it gets.
 contract GasBurningAdapter is RecordingAdapter {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
@@ -87,6 +100,22 @@ contract GasHungryAdapter is RecordingAdapter {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
         uint256 end = gasleft() - _appetite;
         while (gasleft() > end) {}
+        ++dispatches;
+    }
+}
+
+/// @dev Refuses at once, as a GMP may, if it gets less gas than it counts on.
+contract GasCountingAdapter is RecordingAdapter {
+    uint256 private immutable _least;
+
+    error TooLittleGas(uint256 left);
+
+    constructor(uint256 least) {
+        _least = least;
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        if (gasleft() < _least) revert TooLittleGas(gasleft());
         ++dispatches;
     }
 }
