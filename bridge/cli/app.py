@@ -26,6 +26,8 @@ _COMMANDS: Final = (
     "dlq",
     "sync",
     "config",
+    "abi",
+    "decode-error",
     "api",
     "store",
     "doctor",
@@ -48,12 +50,13 @@ class _Commands(typer.core.TyperGroup):
         """The command of that name, or None."""
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"bridge.cli.{cmd_name}")
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"bridge.cli.{name}")
         if group := getattr(module, "app", None):
             command: Any = typer.main.get_group(group)
         else:
             single = typer.Typer(add_completion=False)
-            single.command()(getattr(module, cmd_name))
+            single.command()(getattr(module, name))
             command = typer.main.get_command(single)
         command.name = cmd_name
         return command

@@ -18,6 +18,7 @@ from bridge.client import Client, Sent
 from bridge.connections import connected
 from bridge.explanation import GmpProgress, Stage
 from bridge.policies import DeliveryGuarantee
+from bridge.ports import TransientError
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -89,6 +90,9 @@ def retry(
             help="GMPs to retry over. If not given, those that have not tried yet, else those that are silent."
         ),
     ] = None,
+    even_if_ended: Annotated[
+        bool, typer.Option("--even-if-ended", help="Retry though the destination says that the message has ended.")
+    ] = False,
     network: options.Network = DEVNET,
     key: options.Key = None,
     as_json: options.Json = False,
@@ -106,6 +110,8 @@ def retry(
     async def run() -> Sent:
         found = await look_up(workspace, message_id)
         chosen = named or _choose(found, deployment)
+        if not even_if_ended:
+            await _refuse_ended(workspace, deployment, found.message)
         async with connected(deployment, workspace.settings(), [found.message.source_chain]) as chains:
             return await Client(deployment, chains, account).retry(found.message, chosen)
 
@@ -125,6 +131,15 @@ def retry(
         render=lambda console: console.print(f"attempt {sent.attempt} is on its way over {over}"),
     )
     progress(f"next: waybill message explain 0x{message_id.hex()}")
+
+
+async def _refuse_ended(workspace: Workspace, deployment: Deployment, message: Message) -> None:
+    """Refuses a retry that would cost its fee and change nothing. A destination that does not answer is no obstacle."""
+    try:
+        async with connected(deployment, workspace.settings(), [message.destination_chain]) as chains:
+            await Client(deployment, chains).refuse_ended(message)
+    except TransientError:
+        progress(f"{deployment.chain(message.destination_chain).name} does not answer: it may have the message already")
 
 
 @app.command()

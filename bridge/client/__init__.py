@@ -15,6 +15,7 @@ from bridge.client.blocking import BlockingClient
 from bridge.client.requests import (
     Created,
     FeeCapError,
+    NothingToRetryError,
     NotIncludedError,
     RefusedError,
     RouteRequest,
@@ -32,6 +33,7 @@ __all__ = [
     "Created",
     "FeeCapError",
     "NotIncludedError",
+    "NothingToRetryError",
     "RefusedError",
     "RouteRequest",
     "Sent",

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from bridge.ports import Receipt
+from bridge.protocol.contracts import Revert, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind, Message
 
 
 class RefusedError(Exception):
-    """A contract refused what was asked; the text says which rule."""
+    """A contract refused what was asked; the text says which rule, and what to do where that is known.
+
+    Attributes:
+        revert: the decoded refusal, or None if there was no reason or it is unknown.
+    """
+
+    revert: Revert | None = None
+
+    @classmethod
+    def of(cls, what: str, data: bytes) -> Self:
+        """What was refused, by the revert data."""
+        revert = decode_revert(data)
+        advice = f"; {revert.advice}" if revert and revert.advice else ""
+        error = cls(f"{what}: {explain_revert(data)}{advice}")
+        error.revert = revert
+        return error
 
 
 class FeeCapError(RefusedError):
     """Its fee is above the cap that was set, and nothing was sent."""
+
+
+class NothingToRetryError(RefusedError):
+    """The message has ended on its destination, so that a retry would cost its fee and change nothing; nothing was sent."""
+
+    def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
+        how = "was executed" if executed else "expired or was cancelled"
+        super().__init__(
+            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost its fee and change nothing"
+        )
 
 
 class TtlTooShortError(RefusedError):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_canonical_address
 
 from bridge.client.requests import NotIncludedError, RefusedError
 from bridge.ports import Call, CallRevertedError, Chain, InsufficientFundsError, Receipt
-from bridge.protocol.contracts import explain_revert
 
 _POLL_SECONDS = 0.2
 _GAS_MARGIN = 1.2
 _INCLUSION_SECONDS = 180
 
 
-async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
+async def transact(chain: Chain, account: BaseAccount, call: Call) -> Receipt:
     """Sends one transaction and waits until a block includes it.
 
     For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.sending`).
@@ -29,7 +28,7 @@ async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
     try:
         gas = int(await chain.estimate_gas(call, account.address) * _GAS_MARGIN)
     except CallRevertedError as error:
-        raise RefusedError(f"{call.to} on chain {chain.chain_id} refuses: {explain_revert(error.data)}") from error
+        raise RefusedError.of(f"{call.to} on chain {chain.chain_id} refuses", error.data) from error
     except InsufficientFundsError as error:
         raise RefusedError(await _lacking(chain, account.address, call.value)) from error
     fees = await chain.fees()

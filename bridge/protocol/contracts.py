@@ -6,6 +6,8 @@ For code that talks through a port and must not know web3: `ROUTER.encode("execu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from eth_abi.abi import decode, encode
@@ -17,6 +19,7 @@ from eth_utils.abi import (
 )
 
 from bridge.protocol.events import Abi, load_abi
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 
 
@@ -90,13 +93,6 @@ INBOX: Final = Contract(load_abi("Inbox"))
 ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
 
-_STANDARD_ERRORS: Final = Contract(
-    [
-        {"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]},
-        {"type": "error", "name": "Panic", "inputs": [{"name": "code", "type": "uint256"}]},
-    ]
-)
-
 
 def message_tuple(message: Message) -> tuple[Any, ...]:
     """A message as the contracts' struct."""
@@ -118,16 +114,86 @@ def message_tuple(message: Message) -> tuple[Any, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """A custom error that Waybill's contracts or the GMPs' know, with its values.
+
+    Attributes:
+        name: such as ``NotRetriable``.
+        values: by parameter; none if the error was cut off, as events and ``TooFewDispatched`` do after 256 bytes.
+        text: name and values, for people: ``NotRetriable(messageId=0x…)``.
+        by: whose contracts have it: ``waybill``, or names of GMPs.
+        meaning: what the contracts' documentation says of it, or nothing.
+        advice: what to do, where that is known.
+        inner: the errors that it carries, such as each GMP's own in ``TooFewDispatched``.
+    """
+
+    name: str
+    values: Mapping[str, Any]
+    text: str
+    by: tuple[str, ...]
+    meaning: str
+    advice: str
+    inner: tuple[Revert, ...]
+
+
+@cache
+def _known_errors() -> Mapping[bytes, Mapping[str, Any]]:
+    """Every error that can be decoded, by its first four bytes."""
+    errors: list[dict[str, Any]] = [*load_abi("Errors"), *_STANDARD_ERRORS]
+    return {function_signature_to_4byte_selector(abi_to_signature(error)): error for error in errors}  # type: ignore[arg-type]  # as above
+
+
+_STANDARD_ERRORS: Final = (
+    {
+        "type": "error",
+        "name": "Error",
+        "inputs": [{"name": "message", "type": "string"}],
+        "by": ["solidity"],
+        "meaning": "The contract gives its reason as text.",
+    },
+    {
+        "type": "error",
+        "name": "Panic",
+        "inputs": [{"name": "code", "type": "uint256"}],
+        "by": ["solidity"],
+        "meaning": "A check of the compiler's failed: 0x01 assert, 0x11 overflow, 0x12 division by zero, 0x21 no such enum value,"
+        " 0x32 index out of bounds, 0x41 out of memory.",
+    },
+)
+
+
+def decode_revert(data: bytes) -> Revert | None:
+    """The custom error in revert data, or None if it is none that Waybill or its GMPs have."""
+    known = _known_errors().get(data[:4])
+    if known is None:
+        return None
+    name, inputs = known["name"], known["inputs"]
+    inner: list[Revert] = []
+    try:
+        values = dict(zip([field["name"] for field in inputs], decode(_types(inputs), data[4:]), strict=True))
+    except DecodingError:
+        values, text = {}, f"{name}, cut off: 0x{data.hex()}"
+    else:
+        fields = [f"{field['name']}={_readable(field, values[field['name']], inner)}" for field in inputs]
+        text = f"{name}({', '.join(fields)})"
+    return Revert(
+        name=name,
+        values=values,
+        text=text,
+        by=tuple(known["by"]),
+        meaning=known.get("meaning", ""),
+        advice=known.get("advice", ""),
+        inner=tuple(inner),
+    )
+
+
 def explain_revert(data: bytes) -> str:
     """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them."""
     if not data:
         return "reverted without a reason"
-    for contract in (ROUTER, INBOX, ADAPTER, _STANDARD_ERRORS):
-        found = contract.error(data)
-        if found is not None:
-            name, arguments = found
-            return f"{name}({', '.join(f'{key}={_readable(value)}' for key, value in arguments.items())})"
-    return f"reverted with 0x{data.hex()}"
+    revert = decode_revert(data)
+    return revert.text if revert else f"reverted with 0x{data.hex()}"
 
 
 def explain_refusal(reason: bytes) -> str:
@@ -137,10 +203,23 @@ def explain_refusal(reason: bytes) -> str:
     return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"
 
 
-def _readable(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(_readable(member) for member in value)}]"
-    if not isinstance(value, bytes):
-        return str(value)
-    # Reasons nest: `ExecutionReverted` carries what the recipient reverted with. A word is an id or an address.
-    return f"0x{value.hex()}" if len(value) == 32 else explain_revert(value)
+def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert]) -> str:
+    """A value for people; errors that it carries are added to `inner`, since reasons nest."""
+    kind: str = field["type"]
+    if kind.endswith("]"):
+        member = {**field, "type": kind[: kind.rindex("[")]}
+        return f"[{', '.join(_readable(member, one, inner) for one in value)}]"
+    if kind == "tuple":
+        parts = [
+            f"{part['name']}={_readable(part, one, inner)}"
+            for part, one in zip(field["components"], value, strict=True)
+        ]
+        return f"{{{', '.join(parts)}}}"
+    if kind == "bytes":
+        revert = decode_revert(value)
+        if revert is not None:
+            inner.append(revert)
+        return explain_revert(value)
+    if field["name"] == "gmp" and kind == "uint8":
+        return Gmp(value).label if value in tuple(Gmp) else f"GMP {value}"
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
 from bridge.cached import Cached
@@ -316,6 +317,7 @@ def create_app(
     def refuse(request: Request, refusal: Refusal) -> Response:
         return explorer.refusal(request, refusal.status, refusal.text)
 
+    app.add_middleware(GZipMiddleware, compresslevel=6)
     app.add_middleware(Gate, limits=limits, refuse=refuse, admit=admit, headers=dressed)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)

@@ -31,8 +31,10 @@ def headers(rpc_urls: Iterable[str]) -> Callable[[Request, int], Mapping[str, st
     common = security_headers(rpc_urls)
 
     def of(request: Request, status: int) -> Mapping[str, str]:
-        is_kept = request.scope["path"].startswith("/static/") and "v" in request.query_params and status == 200
-        return common | {"cache-control": _FOR_EVER} if is_kept else common
+        # The name of a chunk of the script changes with its content, as `v` does for the other files.
+        path = request.scope["path"]
+        is_fixed = path.startswith("/static/explorer-") or (path.startswith("/static/") and "v" in request.query_params)
+        return common | {"cache-control": _FOR_EVER} if is_fixed and status == 200 else common
 
     return of
 

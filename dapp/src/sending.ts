@@ -7,6 +7,7 @@ import { routerAbi } from "./abi/index.ts";
 import { toWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
 import { adapterOf } from "./deployment.ts";
+import { checkDeliveryGas, refuseEnded, RELAYER_MAX_GAS } from "./delivery.ts";
 import { FeeCapError, WaybillError } from "./errors.ts";
 import { type Fact, factsOf } from "./facts.ts";
 import { type Gmp, GMP_NUMBERS } from "./gmps.ts";
@@ -39,16 +40,23 @@ export interface RouteRequest {
   readonly replaces?: Hex;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
+  /** The gas that its delivery may need; what relayers give a transaction by default, if left out. */
+  readonly maxDeliveryGas?: bigint;
   /** Who gets back what a GMP did not need; the sender, if left out. */
   readonly refundTo?: Address;
 }
 
-export interface RetryOptions {
+export interface SendingOptions {
   /** How many GMPs must take it for the call to succeed. */
   readonly minDispatched?: number;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
   readonly refundTo?: Address;
+}
+
+export interface RetryOptions extends SendingOptions {
+  /** Whether to send it though the destination says that the message has ended. */
+  readonly evenIfEnded?: boolean;
 }
 
 /** What GMPs ask for carrying a message now. */
@@ -155,6 +163,7 @@ export async function route(
   request: RouteRequest,
 ): Promise<Sent> {
   const message = draft(source, destination, wallet.address, request);
+  await checkDeliveryGas(destination, message, request.maxDeliveryGas ?? RELAYER_MAX_GAS);
   const { total, gmps } = await price(source, message, request.gmps, request.minDispatched ?? 0, request.maxFee);
   const way = {
     destinationChain: message.destinationChain,
@@ -178,11 +187,13 @@ export async function route(
 /** Sends a message again over those GMPs and waits until the transaction is included. */
 export async function retryRoute(
   source: ChainReader,
+  destination: ChainReader,
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
   options: RetryOptions = {},
 ): Promise<Sent> {
+  if (!options.evenIfEnded) await refuseEnded(destination, message);
   const minDispatched = options.minDispatched ?? 1;
   const priced = await price(source, message, gmps, minDispatched, options.maxFee);
   const refundTo = options.refundTo ?? wallet.address;
@@ -198,7 +209,7 @@ export async function dispatch(
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions = {},
+  options: SendingOptions = {},
 ): Promise<Sent> {
   const { total } = await price(source, message, gmps, message.quorum, options.maxFee);
   const args = [message, options.refundTo ?? wallet.address] as const;
@@ -227,7 +238,7 @@ export async function sendAbout(
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions,
+  options: SendingOptions,
 ): Promise<Sent> {
   const about = functionName === "cancel" ? cancellationOf(message) : reportOf(message);
   const minDispatched = options.minDispatched ?? 1;

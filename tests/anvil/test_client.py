@@ -6,13 +6,16 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from web3 import HTTPProvider, Web3
 
 from bridge.chains import open_chains
 from bridge.chains.evm import EvmChain
+from bridge.chains.own_web3 import own_web3
 from bridge.client import (
     BlockingClient,
     Client,
     FeeCapError,
+    NothingToRetryError,
     RefusedError,
     RouteRequest,
     TooMuchGasError,
@@ -73,6 +76,26 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
             client.route("alpha", short)
     with pytest.raises(RuntimeError, match="context manager"):
         client.progress(sent.message)
+
+
+@pytest.mark.finding("N7")
+def test_over_ones_own_web3_a_message_is_sent_and_its_retry_after_execution_is_refused(devnet: Devnet) -> None:
+    web3s = [Web3(HTTPProvider(chain.rpc_urls[0])) for chain in devnet.deployment.chains]
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    request = RouteRequest(destination="beta", recipient=inbox, payload=b"once", gmps=(Gmp.HYPERLANE,))
+    with BlockingClient(devnet.deployment, own_web3(*web3s), DAPP) as client:
+        sent = recipes.send_over_own_web3(
+            devnet.deployment, DAPP, devnet.deployment.chain("alpha").rpc_urls[0], request
+        )
+        deliver(devnet, Gmp.HYPERLANE)
+        assert client.wait(sent.message, PATIENCE).executed
+        before = client.quote_retry(sent.message, [Gmp.WORMHOLE])
+        with pytest.raises(
+            NothingToRetryError, match="was executed on beta: a retry would cost its fee and change nothing"
+        ):
+            client.retry(sent.message, [Gmp.WORMHOLE])
+        again = client.retry(sent.message, [Gmp.WORMHOLE], even_if_ended=True)
+        assert (again.attempt, again.fee) == (1, sum(before.values()))
 
 
 def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> None:

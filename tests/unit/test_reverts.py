@@ -15,5 +15,5 @@ def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() ->
     )
     assert explain_revert(refused) == (
         "TooFewDispatched(dispatched=0, minimum=1, "
-        "failures=[[1, WrongFee(value=4, fee=5)], [2, reverted without a reason]])"
+        "failures=[{gmp=hyperlane, reason=WrongFee(value=4, fee=5)}, {gmp=axelar, reason=reverted without a reason}])"
     )
