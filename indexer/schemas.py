@@ -66,6 +66,7 @@ EVENTS: Final = _schema(
 RANGE: Final = _schema(
     range_first=pa.int64(),  # not null: this row is no event, but says that blocks first…block_number were read
     range_hashes=pa.binary(),  # of the last blocks, up to block_number (`indexer.sources.position`)
+    parent_hash=pa.binary(),  # prefix of the hash of block range_first - 1, null if nothing is read before range_first
     final_block=pa.int64(),
     final_hash=pa.binary(),
     head_block=pa.int64(),

@@ -133,6 +133,30 @@ def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal
     assert (nothing.code, "no divergence" in nothing.out) == (0, True)
 
 
+@pytest.mark.finding("I1")
+def test_verify_names_the_rows_of_the_store_that_are_not_those_of_the_lake_and_repairs_them(
+    network: Network, waybill: Command
+) -> None:
+    network.index()
+    store = Store(network.workspace.index_url)
+    with store.engine.begin() as connection:
+        connection.execute(text("update events set block_hash = x'00' where event = 'MessageExecuted'"))
+        connection.execute(text("update receipts set duplicates = 3 where gmp = 1"))
+    store.close()
+    ended = waybill("index", "verify", "--json")
+    value = json.loads(ended.out)
+    assert (ended.code, value["verdicts"]) == (1, {"equal": 4})
+    different = [found for table in value["rows"] for found in table["different"]]
+    assert different == [
+        f"MessageExecuted of 0x{SENT.id.hex()} in block 1, log 1, differs",
+        f"0x{SENT.id.hex()}: receipt of GMP 1: duplicates is 3 in the store, and 0 by its events",
+    ]
+    assert ended.error["message"] == "2 rows differ"
+    assert different[0] in waybill("index", "verify").out
+    repaired = waybill("index", "verify", "--repair")
+    assert (repaired.code, "events of chain 31338 in store and lake: 2 compared, 0 differ" in repaired.out) == (0, True)
+
+
 def test_divergence_fails_with_evidence_severity_and_what_to_do(network: Network, waybill: Command) -> None:
     network.beta.mine(executed(SENT))
     network.index()
