@@ -108,6 +108,7 @@ MESSAGES: Final = _schema(
     receipts=pa.int32(),  # how many of those counted, as its router said with the last one
     received_time=pa.int64(),  # of the first receipt
     executions=pa.int64(),
+    executed_chain=pa.int64(),
     executed_block=pa.int64(),
     executed_log_index=pa.int64(),
     executed_time=pa.int64(),
@@ -115,11 +116,18 @@ MESSAGES: Final = _schema(
     failures=pa.int64(),  # of the recipient, deferrals included
     failure_reason=pa.binary(),  # of the last one
     failed_time=pa.int64(),
+    expired_block=pa.int64(),
+    expired_time=pa.int64(),
+    cancelled_block=pa.int64(),
+    cancelled_time=pa.int64(),
+    cancelled_unasked=pa.bool_(),  # no request to cancel it has been seen on its source
     duplicates=pa.int64(),
     cancellation_id=pa.binary(),  # the message that is to cancel it, once the sender has asked for that
     arrived_late=pa.int64(),  # deliveries after it had expired or been cancelled
     outcome=pa.int32(),  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
+    outcome_time=pa.int64(),  # of that report, on the source
     contradicted=pa.bool_(),  # a later report says something else
+    conflicts=pa.int32(),  # set of what its own events contradict (`transforms/queries.py`); 0 if nothing
 )
 
 RECEIPTS: Final = _schema(

@@ -13,7 +13,7 @@ from indexer.errors import FinalityViolatedError
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.history import History
 from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.store import Store
+from indexer.sinks.store import FINALITY_VIOLATED, Store
 from indexer.sources.answers import UnknownBlockError
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
@@ -115,7 +115,7 @@ def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
 def mark(store: Store, violation: Violation, now: float) -> int:
     """Shows the messages concerned as DIVERGED, with the evidence, until the index is repaired; returns how many."""
     marks = list(violation.marks())
-    store.mark(violation.chain_id, marks, now)
+    store.mark(violation.chain_id, FINALITY_VIOLATED, marks, now)
     log.error("final blocks are gone", chain=violation.chain_id, fork=violation.fork, messages=len(marks))
     return len(marks)
 

@@ -8,20 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Engine, select
 
 from bridge.protocol.indexed import DivergenceRecord
+from bridge.protocol.message import decode_envelope
 from indexer import schemas
 from indexer.divergences import MEANINGS
 from indexer.sinks import tables
 from indexer.sinks.lake import Lake
 from indexer.sinks.retention import ENDED, PRUNED_BEFORE, has_pruned
-from indexer.sinks.store import events_between, position_of
+from indexer.sinks.store import events_between, ids_checked, position_of
 from indexer.sources.position import ChainPosition
 from indexer.transforms.queries import WITH_BIT_OR, query
 from indexer.transforms.whole import Part, opened
 
 STORE_DIFFERS: Final = "STORE_DIFFERS_FROM_LAKE"
+ID_DIFFERS: Final = "ID_DIFFERS"
+_WITH_ENVELOPE: Final = ("message_id", "block_number", "log_index", "event", "envelope")
 _LANE: Final = ("source_chain", "source_router", "destination_chain")
 _BLOCKS_AT_ONCE: Final = 50_000
 _NAMED: Final = 5  # rows that evidence names; `verify --json` names all
@@ -117,19 +121,41 @@ class History:
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
 
     def disagreements(self) -> Iterator[DivergenceRecord]:
-        """Chains of which store and lake hold different events, where both should hold the same; see `compare`."""
-        meaning = MEANINGS[STORE_DIFFERS]
+        """What contradicts and is not in the store: see `compare`, and `wrong_ids` of blocks that are not checked yet."""
         for check in self.compare_all():
             if check.evidence is not None:
-                yield DivergenceRecord(
-                    kind=STORE_DIFFERS,
-                    message_id=None,
-                    source_chain=check.chain_id,
-                    destination_chain=None,
-                    evidence=check.evidence,
-                    severity=meaning.severity.value,
-                    next_action=meaning.next_action,
-                )
+                yield _record(STORE_DIFFERS, None, check.chain_id, check.evidence)
+        for chain, position in sorted(self.positions().items()):
+            for message_id, _, evidence in self.wrong_ids(chain, self.ids_checked(chain) + 1, position.block):
+                yield _record(ID_DIFFERS, message_id, chain, evidence)
+
+    def ids_checked(self, chain: int) -> int:
+        """The block up to which the running index has compared the chain's message ids with their envelopes."""
+        fact = tables.facts.c
+        with self._engine.connect() as connection:
+            found = connection.scalar(select(fact.value).where(fact.name == ids_checked(chain)))
+        return -1 if found is None else int(found)
+
+    def wrong_ids(self, chain: int, first: int, last: int) -> list[tuple[bytes, int, str]]:
+        """The messages created in some blocks whose ids are not the hashes of their envelopes: id, block and evidence.
+
+        Args:
+            chain: its id.
+            first: the first block.
+            last: the last block, included.
+        """
+        found = []
+        for start in range(first, last + 1, _BLOCKS_AT_ONCE):
+            events = self.events(chain, start, min(start + _BLOCKS_AT_ONCE - 1, last), _WITH_ENVELOPE)
+            for row in events.filter(pc.is_valid(events["envelope"])).to_pylist():
+                computed = decode_envelope(row["envelope"]).message.id
+                if computed != row["message_id"]:
+                    text = (
+                        f"{row['event']} in block {row['block_number']}, log {row['log_index']} names it, and its envelope "
+                        f"is that of 0x{computed.hex()}"
+                    )
+                    found.append((row["message_id"], row["block_number"], text))
+        return found
 
     def compare_all(self) -> list[RowCheck]:
         """Compares all events of every chain, and how many messages of each lane the store has pruned; by chain id."""
@@ -233,6 +259,19 @@ class History:
         with self._engine.connect() as connection:
             rows = connection.execute(select(tables.pruned_lanes).where(tables.pruned_lanes.c.messages != 0)).mappings()
             return {tuple(row[name] for name in _LANE): row["messages"] for row in rows}
+
+
+def _record(kind: str, message_id: bytes | None, chain: int, evidence: str) -> DivergenceRecord:
+    meaning = MEANINGS[kind]
+    return DivergenceRecord(
+        kind=kind,
+        message_id=message_id,
+        source_chain=chain,
+        destination_chain=None,
+        evidence=evidence,
+        severity=meaning.severity.value,
+        next_action=meaning.next_action,
+    )
 
 
 def _differences(lasting: pa.Table, stored: pa.Table) -> list[Difference]:

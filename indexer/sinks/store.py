@@ -22,6 +22,9 @@ from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import query
 
+FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
+"""The mark of messages whose final events a chain took back."""
+
 _IDS_IN_A_STATEMENT: Final = 500
 
 _CREATIONS: Final = ("MessageRouted", "MessageUnfunded")
@@ -136,9 +139,14 @@ class Store:
         none = schemas.EVENTS.empty_table()
         with self.engine.begin() as connection:
             before = _row_of(connection, chain)
+            mark = tables.marks.c
+            above = (mark.chain_id == chain) & (mark.kind != FINALITY_VIOLATED) & (mark.block_number >= range_.first)
+            connection.execute(delete(tables.marks).where(above))
             _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none, self._archive)
             note_final(connection, chain, before, range_, range_)
             _save_position(connection, chain, range_, is_new=before is None)
+            fact = tables.facts.c
+            connection.execute(delete(tables.facts).where(fact.name == ids_checked(chain)))
             checks = tables.lane_checks.c
             connection.execute(
                 delete(tables.lane_checks).where(checks.chain_id == chain, checks.block_number >= range_.first)
@@ -172,6 +180,12 @@ class Store:
             within = (place.block_number >= first) & (place.block_number <= last)
             _replace_events(connection, chain, within, events, self._archive)
 
+    def note_ids_checked(self, chain: int, block: int) -> None:
+        """Notes up to which block the chain's message ids were compared with their envelopes."""
+        with self.engine.begin() as connection:
+            connection.execute(delete(tables.facts).where(tables.facts.c.name == ids_checked(chain)))
+            connection.execute(insert(tables.facts).values(name=ids_checked(chain), value=block))
+
     def recompute(self) -> None:
         """Makes all messages, receipts and pauses again from the events that the store holds."""
         with self.engine.connect() as connection:
@@ -185,31 +199,33 @@ class Store:
             with self.engine.begin() as connection:
                 _recompute_pauses(connection, chain)
 
-    def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
-        """Marks messages whose final events a chain took back: DIVERGED until the repair. The same again changes nothing.
+    def mark(self, chain: int, kind: str, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
+        """Marks messages as DIVERGED until the chain is repaired. The same again changes nothing.
 
         Args:
             chain: its id.
+            kind: of the divergence.
             marks: message id, the lowest block concerned, and the evidence.
             now: Unix seconds.
         """
         mark = tables.marks.c
+        of_kind = (mark.chain_id == chain) & (mark.kind == kind)
         with self.engine.begin() as connection:
-            open_ = set(
-                connection.scalars(select(mark.message_id).where(mark.chain_id == chain, mark.repaired_at.is_(None)))
-            )
+            open_ = set(connection.scalars(select(mark.message_id).where(of_kind, mark.repaired_at.is_(None))))
             new = [one for one in marks if one[0] not in open_]
             for message_id, block, evidence in new:
-                connection.execute(delete(tables.marks).where(mark.message_id == message_id, mark.chain_id == chain))
+                connection.execute(delete(tables.marks).where(of_kind, mark.message_id == message_id))
                 values = {"block_number": block, "evidence": evidence, "noted_at": now}
-                connection.execute(insert(tables.marks).values(message_id=message_id, chain_id=chain, **values))
+                connection.execute(
+                    insert(tables.marks).values(message_id=message_id, chain_id=chain, kind=kind, **values)
+                )
             _recompute(connection, [message_id for message_id, _, _ in new])
 
     def note_repair(self, chain: int, now: float) -> None:
         """Notes that the index follows the chain again; its messages' states follow from their events once more."""
         mark = tables.marks.c
         with self.engine.begin() as connection:
-            repaired = (mark.chain_id == chain) & mark.repaired_at.is_(None)
+            repaired = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED) & mark.repaired_at.is_(None)
             ids = connection.scalars(select(mark.message_id).where(repaired)).all()
             connection.execute(update(tables.marks).where(repaired).values(repaired_at=now))
             connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=None))
@@ -240,6 +256,11 @@ class Store:
                 connection.execute(
                     update(tables.chains).where(tables.chains.c.chain_id == chain).values(lake_block=block)
                 )
+
+
+def ids_checked(chain: int) -> str:
+    """The fact that says up to which block a chain's message ids were compared with their envelopes."""
+    return f"ids_checked_{chain}"
 
 
 def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
