@@ -9,9 +9,10 @@ from typing import Final
 import structlog
 from pyspark.sql import SparkSession
 
+from indexer.errors import FinalityViolatedError
 from indexer.jobs.backfill_task import read_into_files
 from indexer.jobs.ended import let_go_of_ended
-from indexer.jobs.repair import require_lake_of_chain
+from indexer.jobs.repair import misfit_of_lake
 from indexer.settings import EndpointLimits, IndexSettings, SourceLimits
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
@@ -41,7 +42,9 @@ def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: Index
             first = chain.start_block if there is None else there + 1
             if final is None or final.number - first < settings.backfill_blocks:
                 continue
-            require_lake_of_chain(reader, lake)
+            if (misfit := misfit_of_lake(reader, lake)) is not None:
+                log.error("nothing is added to the lake", chain=chain.chain_id, reason=misfit)
+                continue
             found = chain.with_adapters(reader.adapters(first, final.number))
             for start in range(first, final.number + 1, _BLOCKS_IN_A_COMMIT):
                 last = min(start + _BLOCKS_IN_A_COMMIT - 1, final.number)
@@ -92,7 +95,7 @@ def fill_store(
         ended_before: Unix seconds of block time; see `let_go_of_ended`.
 
     Raises:
-        FinalityViolatedError: a chain does not have the lake's last block.
+        FinalityViolatedError: a chain does not have the lake's last block, though it has the store's last final one.
         RpcError: a chain can't be read.
     """
     positions = store.positions()
@@ -102,8 +105,11 @@ def fill_store(
         if last is None:
             continue
         with ChainReader(chain, settings.limits) as reader:
-            require_lake_of_chain(reader, lake)
-            if last <= position.final_block or not _has_final(reader, position):
+            if not _has_final(reader, position):
+                continue
+            if (misfit := misfit_of_lake(reader, lake)) is not None:
+                raise FinalityViolatedError(misfit)
+            if last <= position.final_block:
                 continue
             parent = position.known_hash(position.final_block)
             for start in range(position.final_block + 1, last + 1, _BLOCKS_IN_A_FILL):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import structlog
 
-from indexer.errors import FinalityViolatedError
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.history import History
 from indexer.sinks.lake import FinalBlocks, Lake
@@ -55,18 +54,17 @@ class Violation:
             yield message_id, min(events)[0], text
 
 
-def require_lake_of_chain(reader: ChainReader, lake: Lake) -> None:
-    """Refuses to join anything to a lake whose last block the chain does not have.
+def misfit_of_lake(reader: ChainReader, lake: Lake) -> str | None:
+    """Why nothing may be joined to the lake: the chain does not have its last block. None if it has.
 
     Raises:
-        FinalityViolatedError: the chain has another block in its place.
         RpcError: no endpoint has the block, and not all of them have another in its place.
     """
     known = lake.last_known(reader.config.chain_id)
     if known is None or reader.has(*known):
-        return
+        return None
     chain, (block, block_hash) = reader.config.chain_id, known
-    raise FinalityViolatedError(
+    return (
         f"chain {chain} has block {block} with hash 0x{reader.header(block).hash.hex()}, but the lake was filled when it "
         f"was 0x{block_hash.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet "
         "that was started again from its first block, delete the index's folder"

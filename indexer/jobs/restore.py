@@ -9,7 +9,7 @@ import pyarrow as pa
 import structlog
 
 from indexer import schemas
-from indexer.jobs.repair import require_lake_of_chain
+from indexer.jobs.repair import misfit_of_lake
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.promotion import lost
 from indexer.sinks.store import Store
@@ -32,7 +32,6 @@ def restore(readers: Iterable[ChainReader], store: Store, lake: Lake) -> dict[in
         By chain, how many blocks were read again; chains that had lost nothing are left out.
 
     Raises:
-        FinalityViolatedError: a chain does not have the block that the lake ends with now.
         RpcError: a chain can't be read.
     """
     by_chain: Mapping[int, ChainReader] = {reader.config.chain_id: reader for reader in readers}
@@ -40,7 +39,9 @@ def restore(readers: Iterable[ChainReader], store: Store, lake: Lake) -> dict[in
     restored: dict[int, int] = {}
     for chain, (first, last) in lost(store, lake, starts).items():
         reader = by_chain[chain]
-        require_lake_of_chain(reader, lake)
+        if (misfit := misfit_of_lake(reader, lake)) is not None:
+            log.error("what the lake lost is not read again", chain=chain, reason=misfit)
+            continue
         log.error("the lake has lost blocks; reading them from the chain again", chain=chain, first=first, last=last)
         for start in range(first, last + 1, _BLOCKS_IN_A_COMMIT):
             end = min(start + _BLOCKS_IN_A_COMMIT - 1, last)

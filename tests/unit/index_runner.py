@@ -104,15 +104,14 @@ class Runner:
         tail._readers = {config.chain_id: self.reader(config) for config in self.configs}
         tail._targets = {chain.chain_id: chain.head for chain in self.chains}
         try:
+            positions = where_to_begin(self.configs, store)
             while rounds is None or rounds > 0:
-                _, batches = tail.read(where_to_begin(self.configs, store))
+                positions, batches = tail.read(positions)
                 if not batches:
                     break
                 batch = Batch.from_source(pa.Table.from_batches(batches, schemas.SOURCE))
                 store.apply(batch.events, batch.ranges)
-                if batch.halted:
-                    store.halt(batch.halted)
-                    break
+                store.halt(batch.halted)
                 rounds = None if rounds is None else rounds - 1
             promote(store, self.lake, {chain.chain_id: 0 for chain in self.chains})
         finally:
