@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.freshness import freshness
 from bridge.cli.index_proof import open_for_reading
-from bridge.cli.output import CliError, result
+from bridge.cli.output import result
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -17,10 +18,13 @@ from bridge.cli.workspace import DEVNET, Workspace
 def divergence(
     message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
     *,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Print what contradicts: evidence, how bad it is, and what to do next. Fails if there is anything.
+
+    Ends with 5 if there is nothing, and the index is behind.
 
     Example: waybill index divergence
     """
@@ -32,6 +36,7 @@ def divergence(
         # What the running index noted of store and lake is of its last look; here they are compared whole, and now.
         found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
         found += History(engine, lake).disagreements()
+        fresh = freshness(workspace, index, max_behind)
     found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [
         {
@@ -45,14 +50,20 @@ def divergence(
         }
         for item in found
     ]
-    result({"divergences": value}, as_json=as_json, render=lambda console: _draw(console, value))
-    if value:
-        raise CliError(f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}")
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        _draw(console, value)
+
+    result({"index": fresh.value(), "divergences": value}, as_json=as_json, render=draw)
+    kinds = ", ".join(sorted({item["kind"] for item in value}))
+    if (error := fresh.error(*[f"{len(value)} divergences: {kinds}"] * bool(value))) is not None:
+        raise error
 
 
 def _draw(console: Console, value: list[dict[str, Any]]) -> None:
     if not value:
-        console.print("no divergence: nothing that the chains say contradicts")
+        console.print("no divergence: nothing contradicts, as far as the index has read")
     for item in value:
         where = f"0x{item['message_id'].hex()}" if item["message_id"] else "the lane as a whole"
         console.print(f"{item['severity'].upper()} {item['kind']}  {where}", markup=False, style="bold")

@@ -12,8 +12,9 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import CliError, progress, result, table
+from bridge.cli.output import progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -34,6 +35,7 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
     ] = False,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
@@ -41,7 +43,7 @@ def verify(
 
     Each router counts the messages of a lane and adds up their ids. Equal means that the index has every one of them and no
     other. Where they differ, the blocks are narrowed down and read again. Then every row of store and lake is compared: events,
-    messages, receipts, attempts. Fails unless all lanes and all rows are equal.
+    messages, receipts, attempts. Fails unless all lanes and all rows are equal. Ends with 5 if they are, and the index is behind.
 
     Example: waybill index verify
     """
@@ -65,15 +67,23 @@ def verify(
             checks = job.verify(opened, history, progress=progress)
             rows = compare_rows(store.engine, lake, progress)
         job.keep(store.engine, checks, time.time())
-    value = _value(workspace, checks, rows)
-    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    with open_index(workspace) as index:
+        fresh = freshness(workspace, index, max_behind)
+    value = {"index": fresh.value(), **_value(workspace, checks, rows)}
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        _draw(console, value)
+
+    result(value, as_json=as_json, render=draw)
     unequal = [check for check in checks if check.verdict is not job.Verdict.EQUAL]
     different = sum(len(check.different) for check in rows)
     wrong = [f"{len(unequal)} of {len(checks)} totals are not proved equal"] if unequal else []
     wrong += [f"{different} rows differ"] if different else []
-    if wrong:
-        differs = different or any(check.wrong for check in unequal)
-        raise CliError("; ".join(wrong), next_step="waybill index verify --repair" if differs else None)
+    if (error := fresh.error(*wrong)) is not None:
+        if wrong and (different or any(check.wrong for check in unequal)):
+            error.next_step = "waybill index verify --repair"
+        raise error
 
 
 @contextmanager

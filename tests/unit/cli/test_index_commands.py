@@ -157,6 +157,68 @@ def test_verify_names_the_rows_of_the_store_that_are_not_those_of_the_lake_and_r
     assert (repaired.code, "events of chain 31338 in store and lake: 2 compared, 0 differ" in repaired.out) == (0, True)
 
 
+ASKING_THE_INDEX = (
+    ["index", "verify"],
+    ["index", "divergence"],
+    ["index", "tables"],
+    ["report"],
+    ["message", "list"],
+    ["status"],
+)
+
+
+@pytest.mark.finding("O2")
+@pytest.mark.parametrize("command", ASKING_THE_INDEX, ids=" ".join)
+def test_an_index_that_is_behind_says_so_first_and_is_no_verdict(
+    network: Network, waybill: Command, command: list[str]
+) -> None:
+    network.index()
+    fresh = waybill(*command)
+    assert fresh.code == 0, fresh.err
+    assert fresh.out.splitlines()[0].startswith(
+        "index  up to date: alpha: block 1 of 1970-01-12 13:46:41 UTC, at the head"
+    )
+    for _ in range(120):
+        network.beta.mine()
+    assert waybill(*command).code == 0  # by 120 s, which is `index.max_lag`
+    for _ in range(925):
+        network.beta.mine()
+    behind = waybill(*command)
+    assert behind.code == 5
+    first = behind.out.splitlines()[0]
+    assert first.startswith("index  BEHIND, so what follows may be old or lack something: alpha: block 1 of")
+    assert "at the head; beta: block 1 of 1970-01-12 13:46:41 UTC, 1045 blocks (1045 s) behind" in first
+    assert "the index is behind: beta: block 1" in behind.err
+    value = json.loads(waybill(*command, "--json").out)["index"]
+    assert value["behind"] is True
+    assert [(one["chain"], one["block"], one["blocksBehind"]) for one in value["chains"]] == [
+        ("alpha", 1, 0),
+        ("beta", 1, 1045),
+    ]
+    assert waybill(*command, "--max-behind", "1045").code == 0
+
+
+@pytest.mark.finding("O2")
+def test_a_contradiction_goes_before_being_behind_and_both_are_said(network: Network, waybill: Command) -> None:
+    network.beta.mine(executed(SENT))
+    network.index()
+    for _ in range(200):
+        network.beta.mine()
+    ended = waybill("index", "divergence")
+    assert ended.code == 1
+    assert "EXECUTED_TWICE; the index is behind: beta" in ended.err
+
+
+@pytest.mark.finding("O2")
+def test_how_far_behind_a_silent_chain_is_goes_by_the_clock(network: Network, waybill: Command) -> None:
+    network.index()
+    network.servers[1].shutdown()
+    network.servers[1].server_close()
+    ended = waybill("message", "list")
+    assert ended.code == 5
+    assert "its head is not known, the chain does not answer" in ended.out.splitlines()[0]
+
+
 def test_divergence_fails_with_evidence_severity_and_what_to_do(network: Network, waybill: Command) -> None:
     network.beta.mine(executed(SENT))
     network.index()
