@@ -75,10 +75,15 @@ def lag_of(record: ChainRecord, head: Block) -> IndexLag | None:
         record: of the chain in the index.
         head: the chain's newest block.
     """
-    blocks, seconds = head.number - record.block, head.timestamp - record.block_time
-    if not record.halted and (blocks <= 0 or seconds <= _USUAL_LAG):
+    blocks, seconds = distance(record, head.number, head.timestamp)
+    if not record.halted and (blocks == 0 or seconds <= _USUAL_LAG):
         return None
-    return IndexLag(chain_id=record.chain_id, blocks=max(0, blocks), seconds=max(0, seconds), halted=record.halted)
+    return IndexLag(chain_id=record.chain_id, blocks=blocks, seconds=seconds, halted=record.halted)
+
+
+def distance(record: ChainRecord, head: int, head_time: int) -> tuple[int, int]:
+    """How many blocks, and seconds of block time, the index is behind a chain's newest block."""
+    return max(0, head - record.block), max(0, head_time - record.block_time)
 
 
 _USUAL_LAG = 30  # seconds; a chain is looked at several times in that

@@ -8,8 +8,9 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.freshness import freshness
 from bridge.cli.index_proof import open_for_reading
-from bridge.cli.output import CliError, progress, result
+from bridge.cli.output import progress, result
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -17,10 +18,13 @@ from bridge.cli.workspace import DEVNET, Workspace
 def divergence(
     message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
     *,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Print what contradicts: evidence, how bad it is, and what to do next. Fails if there is anything.
+
+    Ends with 5 if there is nothing, and the index is behind.
 
     Example: waybill index divergence
     """
@@ -37,6 +41,7 @@ def divergence(
                 found += History(engine, lake).disagreements()
         except LakeDamagedError as error:
             damage = f"what follows is of the store alone: {error}"
+        fresh = freshness(workspace, index, max_behind)
     found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [
         {
@@ -52,20 +57,22 @@ def divergence(
     ]
     if damage:
         progress(damage)
-    result(
-        {"divergences": value, "damage": damage or None},
-        as_json=as_json,
-        render=lambda console: _draw(console, value, is_whole=not damage),
-    )
-    if damage and not value:
-        raise CliError("whether store and lake agree is not known: the lake is damaged")
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        _draw(console, value, is_whole=not damage)
+
+    result({"index": fresh.value(), "divergences": value, "damage": damage or None}, as_json=as_json, render=draw)
+    failures = ["whether store and lake agree is not known: the lake is damaged"] * bool(damage)
     if value:
-        raise CliError(f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}")
+        failures.append(f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}")
+    if (ending := fresh.error(*failures)) is not None:
+        raise ending
 
 
 def _draw(console: Console, value: list[dict[str, Any]], *, is_whole: bool) -> None:
     if not value and is_whole:
-        console.print("no divergence: nothing that the chains say contradicts")
+        console.print("no divergence: nothing contradicts, as far as the index has read")
     for item in value:
         where = f"0x{item['message_id'].hex()}" if item["message_id"] else "the lane as a whole"
         console.print(f"{item['severity'].upper()} {item['kind']}  {where}", markup=False, style="bold")

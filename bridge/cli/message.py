@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import message_acts, options
+from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.reading import open_index
@@ -36,10 +37,11 @@ def list_messages(
     *,
     status: Annotated[str | None, typer.Option(help="Only those in this state, such as STALLED.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 20,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """List messages, the newest first, as the index knows them.
+    """List messages, the newest first, as the index knows them. Ends with 5 if the index is behind.
 
     Example: waybill message list --status STALLED
     """
@@ -47,13 +49,21 @@ def list_messages(
     deployment = workspace.deployment()
     with open_index(workspace) as index:
         found = index.messages(status=_status(status), limit=limit)
+        fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
     rows = [
         [row["messageId"], row["lane"], row["status"], f"{row['receipts']} of {row['quorum']}", row["sentAt"] or ""]
         for row in value
     ]
     drawn = table(None, ["message", "lane", "state", "received", "sent (UTC)"], rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no messages"))
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        console.print(drawn if rows else "no messages, as far as the index has read")
+
+    result({"index": fresh.value(), "messages": value}, as_json=as_json, render=draw)
+    if (error := fresh.error()) is not None:
+        raise error
 
 
 @app.command()
@@ -272,13 +282,13 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
     console.print(
         facts(
             {
+                **_index_facts(found),
                 "message": f"0x{message.id.hex()}",
                 "state": explanation.status.value,
                 "reason": explanation.reason,
                 "next": explanation.next_action,
                 "promised": _promised(found.guarantee),
                 **_undercut(found),
-                **_index_facts(found),
             }
         )
     )
@@ -328,7 +338,7 @@ def _index_facts(found: Found) -> dict[str, str]:
     """That the index may know less than the chains, if so: nobody should believe it blindly then."""
     names = {chain.chain_id: chain.name for chain in found.deployment.chains}
     told = [f"{lag.text} on {names.get(lag.chain_id, lag.chain_id)}" for lag in found.explanation.lags]
-    return {"index": f"{'; '.join(told)}: what it knows may be old"} if told else {}
+    return {"index": f"BEHIND: {'; '.join(told)}; what it knows may be old"} if told else {}
 
 
 def _row(progress: GmpProgress) -> list[str]:

@@ -47,6 +47,7 @@ class Advance:
     """What a look at a chain brought: blocks `first`…`position.block` and their events replace all from `first` on."""
 
     first: int
+    parent_hash: bytes | None  # prefix of the hash of block `first` - 1; None if the chain is read from `first` on
     position: ChainPosition
     last: Header
     head_block: int
@@ -320,6 +321,7 @@ class ChainReader:
         position = base.extended(tail, self._limits.hash_window)
         return Advance(
             first=first,
+            parent_hash=base.known_hash(base.block),
             position=self._finalised(position, tail[-1], final),
             last=tail[-1],
             head_block=head.number,
@@ -330,6 +332,7 @@ class ChainReader:
         """Blocks fell away, and none has taken their place yet."""
         return Advance(
             first=base.block + 1,
+            parent_hash=base.known_hash(base.block),
             position=base,
             last=self._headers.at(base.block),
             head_block=head.number,
@@ -338,11 +341,12 @@ class ChainReader:
 
     def _check_base(self, base: ChainPosition, next_header: Header) -> None:
         """What was read now must follow what was read before, also after the time that reading took."""
-        if not base.hashes:
+        known = base.known_hash(base.block)
+        if known is None:
             return
         adjoins = next_header.number == base.block + 1
         hash_now = next_header.parent_hash if adjoins else self._headers.at(base.block).hash
-        if hash_now[:HASH_PREFIX] != base.hash_at(base.block):
+        if hash_now[:HASH_PREFIX] != known:
             raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
 
     def _finalised(self, position: ChainPosition, last: Header, final: Header | None) -> ChainPosition:

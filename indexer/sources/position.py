@@ -56,6 +56,12 @@ class ChainPosition:
         start = (number - self.first_remembered) * HASH_PREFIX
         return self.hashes[start : start + HASH_PREFIX]
 
+    def known_hash(self, number: int) -> bytes | None:
+        """The prefix of that block's hash if it is remembered, or if it is the last final block; else None."""
+        if self.final_hash and number == self.final_block:
+            return self.final_hash[:HASH_PREFIX]
+        return self.hash_at(number)
+
     def has(self, header: Header) -> bool:
         """Whether that block was read."""
         return self.hash_at(header.number) == header.hash[:HASH_PREFIX]

@@ -147,6 +147,7 @@ def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
         "block_time": advance.last.time,
         "range_first": advance.first,
         "range_hashes": position.hashes,
+        "parent_hash": advance.parent_hash,
         "final_block": position.final_block,
         "final_hash": position.final_hash,
         "head_block": advance.head_block,

@@ -75,6 +75,14 @@ def made_of(name: str, files: Sequence[str], bucket: int | None = None, folder: 
     return found.cast(TABLES[name][1])
 
 
+def made_of_events(name: str, events: pa.Table) -> pa.Table:
+    """One of `TABLES`, made of events in memory by the same text as everywhere."""
+    with duckdb.connect() as connection:
+        connection.register(_EVENTS, events)
+        found = connection.sql(table_text(name, source=_EVENTS)).to_arrow_table()
+    return found.cast(TABLES[name][1])
+
+
 def table_text(name: str, ids: Ids = ALL_IDS, source: str = _FILES) -> str:
     """The query of one of `TABLES`.
 

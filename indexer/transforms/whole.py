@@ -123,6 +123,7 @@ def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
         periods=query("periods", rules="rules"),
         lane_paused=paused("lane", "m.attempted_time"),
         executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
+        expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
         pruned="0",
         text="varchar",
     )

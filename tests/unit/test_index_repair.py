@@ -151,7 +151,7 @@ def test_a_repair_goes_back_to_the_last_block_that_any_endpoint_still_has_and_as
         assert violation is not None
         assert (violation.fork, violation.fork_hash) == (1, world.before.blocks[1].hash)
         repair(world.store, world.lake, reader, violation, 5.0)
-    assert world.lake.last_hash(BETA) == world.before.blocks[1].hash
+    assert world.lake.last_known(BETA) == (1, world.before.blocks[1].hash)
     assert world.store.positions()[BETA].final_hash == world.before.blocks[1].hash
 
 
@@ -188,7 +188,7 @@ def test_a_repair_goes_back_to_the_fork_and_the_index_follows_the_chain_again(wo
         assert violation is not None
         repair(world.store, world.lake, reader, violation, 5.0)
         assert world.lake.last_block(BETA) == 1
-        assert world.lake.last_hash(BETA) == world.beta.blocks[1].hash
+        assert world.lake.last_known(BETA) == (1, world.beta.blocks[1].hash)
         assert find_violation(reader, world.history) is None
         repair(world.store, world.lake, reader, violation, 6.0)
     assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.ROUTED, Status.ROUTED]
@@ -215,7 +215,7 @@ def test_the_lakes_earlier_versions_and_the_commits_reason_record_a_repair(world
     assert world.lake.repairs() == [f"chain {BETA} took back final blocks above 1"]
 
 
-@pytest.mark.parametrize("step", ["take_back", "note_lake", "apply", "note_repair"])
+@pytest.mark.parametrize("step", ["take_back", "note_lake", "remove_above", "note_repair"])
 def test_a_repair_cut_off_after_any_step_is_finished_by_the_next(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

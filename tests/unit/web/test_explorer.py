@@ -58,11 +58,11 @@ def test_a_messages_page_tells_state_reason_next_action_and_what_each_gmp_did(wo
         ([received], Status.RECEIVED, "retry"),
         ([failed], Status.EXECUTION_FAILED, "execute"),
         ([expired], Status.EXPIRED, "expire"),
-        ([executed], Status.EXECUTED, None),
+        ([received, lambda sent: received(sent, 2, 2), executed], Status.EXECUTED, None),
     ],
 )
 def test_what_is_offered_fits_the_state(world: World, events: list[object], status: Status, act: str | None) -> None:
-    sent = sent_message(quorum=2)
+    sent = sent_message(quorum=2, **({"ttl": 1, "sent_at": START - 10} if expired in events else {}))
     world.alpha.mine(routed(sent))
     for event in events:
         world.beta.mine(event(sent, 1) if event is received else event(sent))  # type: ignore[operator]  # makers of events
@@ -224,13 +224,13 @@ def test_a_receipt_that_nothing_explains_is_never_shown_as_a_success(world: Worl
     world.beta.mine(received(forged, 1), executed(forged))
     world.index()
     early = world.explorer().get(page(forged)).text
-    assert 'banner warn" data-state="EXECUTED"' in early, "its source is not read that far"
+    assert 'banner warn" data-state="UNKNOWN"' in early, "its source is not read that far"
     assert "Next: let the index catch up" in text_of(early)
     world.alpha.mine(time=START + 100)
     world.index()
     body = world.explorer().get(page(forged)).text
-    assert 'banner bad" data-state="EXECUTED"' in body
-    assert "But facts about it contradict each other" in body
+    assert 'banner bad" data-state="DIVERGED"' in body
+    assert "contradict" in text_of(body)
     assert "Next: look at the evidence before anything else" in text_of(body)
     assert "account=unknown" not in body
 
