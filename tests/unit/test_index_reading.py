@@ -86,7 +86,7 @@ def test_messages_are_listed_newest_first_by_page_and_by_status(index: Index) ->
     sent = [sent_message(nonce) for nonce in range(1, 6)]
     for one in sent:
         index.alpha.mine(routed(one))
-    index.beta.mine(executed(sent[1]), received(sent[2], 1))
+    index.beta.mine(received(sent[1], 1), received(sent[1], 2, 2), executed(sent[1]), received(sent[2], 1))
     with index.read() as reader:
         assert [found.nonce for found in reader.messages()] == [5, 4, 3, 2, 1]
         assert [found.nonce for found in reader.messages(limit=2, offset=1)] == [4, 3]

@@ -1,13 +1,15 @@
 -- Messages with what time adds to their status. A message is STALLED only if its destination was read to beyond the
 -- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. The clock stands still
 -- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane. Receipts count
--- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were.
+-- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were. An execution counts
+-- once its source is known to have created the message: until then the message is UNKNOWN.
 select
   m.*,
   m.attempted_time + coalesce(l.seconds, :stall_after) * $patience + $lane_paused as deadline,
   coalesce($counted, m.receipts) as counted,
   coalesce($needed, m.quorum) as needed,
   case
+    when m.status = 'EXECUTED' and m.source_block is null then 'UNKNOWN'
     when m.status in ('EXECUTED', 'EXPIRED', 'CANCELLED', 'DIVERGED', 'UNKNOWN') then m.status
     when m.status = 'UNFUNDED' and s.block_time is not null then m.status
     when d.block_time is null or s.block_time is null then 'UNKNOWN'
