@@ -345,9 +345,10 @@ class Desk:
             destination = self._deployment.chain(message.destination_chain)
             router = RouterReader(self._chains[destination.chain_id], destination.router)
             progress = await router.progress(message.id)
+            expired = bool(message.ttl) and await router.is_expired(message.source_chain, message)
         except TransientError:
             return Situation(known=False)
-        return Situation(executed=progress.executed, ended=progress.ended and not progress.executed)
+        return Situation(executed=progress.executed, ended=(progress.ended or expired) and not progress.executed)
 
     async def _reissue_of(self, message: Message) -> Message | None:
         """The message that stands in for this one already, if there is one."""

@@ -18,7 +18,9 @@ from bridge.api.backend import Backend
 from bridge.cli.app import app
 from bridge.cli.output import ExitCode
 from bridge.protocol.events import load_abi
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
+from bridge.queries import Circumstances, Standing, next_action
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -66,10 +68,13 @@ _EXITS: Final = (
 
 def states() -> str:
     """The states of a message and what to do about each."""
-    rows = [
-        f"| `{status}` | {'yes' if status.is_final else ''} | {status.next_action.format(id='ID').replace('|', '/')} |"
-        for status in Status
-    ]
+    refused = (Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED)
+    usual = Circumstances(retriable=True, has_letter=True)
+    rows = []
+    for status in Status:
+        standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=status in refused, circumstances=usual)
+        advice = next_action(standing, bytes(32)).replace(f"0x{bytes(32).hex()}", "ID")
+        rows.append(f"| `{status}` | {'yes' if status.is_final else ''} | {advice.replace('|', '/')} |")
     head = "| state | end | what to do |\n|---|---|---|"
     return "\n\n".join(["# States of a message", "\n".join([head, *rows])]) + "\n"
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import CliError, progress, result, table
+from bridge.cli.output import CliError, escaped, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -158,7 +158,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     console.print(table(None, ["lane", "messages", "up to block", "index", "router", ""], rows))
     for lane in value["lanes"]:
         if lane["reason"]:
-            console.print(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}", markup=False)
+            console.print(escaped(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}"))
     console.print("verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items()))
 
 

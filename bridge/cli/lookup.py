@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
-from bridge.client import Client, Created
+from bridge.client import Client, Created, UnknownMessageError
 from bridge.connections import connected
 from bridge.explanation import Explanation, IndexLag, IndexView, explain, lag_of
 from bridge.policies import DeliveryGuarantee
 from bridge.policies.asset_classes import AssetClass, undercut
 from bridge.ports import Chain
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.message import Message
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessageRecord, PauseRecord
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
+from bridge.queries import Circumstances, Standing, expiry_of, next_action
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry
 from bridge.records.retries import RetryJob
+from bridge.routers import Progress, RouterReader, Verdict, readers_of
+from bridge.store import may_exist, open_dead_letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Found:
     guarantee: DeliveryGuarantee  # that a relayer with this workspace's settings keeps
     undercut: AssetClass | None  # the class of assets whose minimum TTL it was routed below
     id_matches: bool
+    divergences: Sequence[DivergenceRecord]  # what contradicts about it, as the index found
 
 
 async def look_up(workspace: Workspace, message_id: bytes) -> Found:
@@ -39,28 +45,36 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
     Raises:
         UnknownMessageError: no chain of the network has created it.
     """
-    deployment = workspace.deployment()
-    relayed = _from_relayer(workspace, message_id)
-    async with connected(deployment, workspace.settings()) as chains:
+    deployment, settings = workspace.deployment(), workspace.settings()
+    relayed, indexed = _from_relayer(workspace, message_id), _from_index(workspace, message_id)
+    async with connected(deployment, settings) as chains:
         client = Client(deployment, chains)
         known = relayed.message
-        created = Created(known, unfunded=False) if known else await client.created(message_id)
+        created = (
+            Created(known, unfunded=False, retriable=relayed.retriable) if known else await client.created(message_id)
+        )
         message = created.message
-        reached = await client.progress(message)
-        lags = await _lags(workspace, message, chains)
+        routers = readers_of(deployment, chains)
+        router = await _ask(routers[message.destination_chain], message)
+        circumstances = await _circumstances(routers[message.source_chain], created, router, indexed, relayed)
+        lags = await _lags(indexed.chains, message, chains)
+    record = indexed.record
     explanation = explain(
         message,
-        receipts=reached.receipts,
-        executed=reached.executed,
+        receipts=router.progress.receipts,
+        executed=router.progress.executed,
+        outcome=router.progress.outcome or (Status.EXPIRED if router.is_expired else None),
+        needed=router.needed,
+        refusal=router.refusal,
         unfunded=created.unfunded,
-        index=_from_index(workspace, message_id),
+        circumstances=circumstances,
+        index=IndexView.of(record) if record else None,
         entries=relayed.entries,
         retries=relayed.retries,
         execution=relayed.execution,
         lags=lags,
         now=time.time(),
     )
-    settings = workspace.settings()
     return Found(
         deployment,
         message,
@@ -68,6 +82,104 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         settings.guarantee(message),
         undercut(message, settings.classes(deployment)),
         id_matches=message.id == message_id,
+        divergences=indexed.divergences,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """A message that no chain of the network has created, though an index or a router has something to say of it."""
+
+    message_id: bytes
+    status: Status
+    reason: str
+    divergences: Sequence[DivergenceRecord]
+
+    @property
+    def next_action(self) -> str:
+        """What to do about it."""
+        return next_action(Standing(status=self.status, kind=Kind.PLAIN), self.message_id)
+
+
+async def look_up_any(workspace: Workspace, message_id: bytes) -> Found | Unsent:
+    """As `look_up`, and what index and routers say of an id that no chain has created.
+
+    Raises:
+        UnknownMessageError: nobody has anything to say of it.
+    """
+    try:
+        return await look_up(workspace, message_id)
+    except UnknownMessageError:
+        unsent = await _unsent(workspace, message_id)
+        if unsent is None:
+            raise
+        return unsent
+
+
+async def _unsent(workspace: Workspace, message_id: bytes) -> Unsent | None:
+    deployment, indexed = workspace.deployment(), _from_index(workspace, message_id)
+    async with connected(deployment, workspace.settings()) as chains:
+        routers = readers_of(deployment, chains)
+        ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
+    names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
+    if indexed.record is None and not names:
+        return None
+    contradicted = names or any(one.contradicts_message for one in indexed.divergences)
+    said = f"{' and '.join(names)} says that it was executed" if names else "the index knows it from its destination"
+    return Unsent(
+        message_id=message_id,
+        status=Status.DIVERGED if contradicted else Status.UNKNOWN,
+        reason=f"{said}, and no chain of the network has created it",
+        divergences=indexed.divergences,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the destination's router says of a message now."""
+
+    progress: Progress
+    needed: int | None  # receipts that it asks for; None if it does not say
+    refusal: str | None  # why the recipient does not take it
+    is_expired: bool
+    paused_until: int
+
+
+async def _ask(router: RouterReader, message: Message) -> _Asked:
+    progress = await router.progress(message.id)
+    trial = await router.try_execution(message)
+    needed = len(progress.receipts) + trial.missing if trial.missing is not None else None
+    return _Asked(
+        progress=progress,
+        needed=needed,
+        refusal=trial.why if trial.verdict is Verdict.REFUSED else None,
+        is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
+        paused_until=await router.lane_paused_until(message.source_chain),
+    )
+
+
+async def _circumstances(
+    source: RouterReader, created: Created, router: _Asked, indexed: _Indexed, relayed: _Relayed
+) -> Circumstances:
+    """What decides about the acts: the routers' own word, and of the rest what index and relayer know."""
+    message, now = created.message, time.time()
+    source_paused = await source.lane_paused_until(message.destination_chain)
+    retriable = created.retriable
+    if retriable is None:
+        retriable = indexed.record.retriable if indexed.record else None
+    cancellation = indexed.record.cancellation_id if indexed.record else None
+    return Circumstances(
+        retriable=retriable,
+        is_ended=router.progress.ended,
+        is_cancelling=cancellation is not None
+        or (retriable is not False and await source.retry_refusal(message) == "AlreadyCancelled"),
+        cancellation=cancellation,
+        source_expired=await source.is_expired(message.destination_chain, message),
+        source_paused_until=source_paused if source_paused > now else None,
+        destination_paused_until=router.paused_until if router.paused_until > now else None,
+        has_letter=relayed.has_letter,
+        replaced_by=indexed.record.replaced_by if indexed.record else None,
+        expiry=expiry_of(message, indexed.pauses),
     )
 
 
@@ -79,40 +191,67 @@ class _Relayed:
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
     execution: AwaitedExecution | None = None
+    has_letter: bool = False
+    retriable: bool | None = None
 
 
 def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
+    has_letter = _has_letter(workspace, message_id)
     with open_bridge_store(workspace) as store:
         if store is None:
-            return _Relayed()
+            return _Relayed(has_letter=has_letter)
         observed = store.observations.message(message_id)
+        attempts = store.observations.attempts(message_id)
         return _Relayed(
             observed.message if observed else None,
             store.outbox.entries(message_id),
             store.retries.jobs(message_id),
             store.executions.of_message(message_id),
+            has_letter,
+            next((one.retriable for one in attempts if one.retriable is not None), None),
         )
 
 
-async def _lags(workspace: Workspace, message: Message, chains: Mapping[int, Chain]) -> list[IndexLag]:
+def _has_letter(workspace: Workspace, message_id: bytes) -> bool:
+    settings = workspace.settings()
+    url = settings.dlq.url or settings.store
+    if not may_exist(url):
+        return False
+    log = open_dead_letters(url)
+    try:
+        return bool(log.letters(message_id=message_id))
+    finally:
+        log.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Indexed:
+    """What the index has of a message, and of its chains."""
+
+    record: MessageRecord | None = None
+    divergences: Sequence[DivergenceRecord] = ()
+    pauses: Sequence[PauseRecord] = ()  # of the destination
+    chains: Mapping[int, ChainRecord] = field(default_factory=dict)
+
+
+def _from_index(workspace: Workspace, message_id: bytes) -> _Indexed:
     with index_if_any(workspace) as index:
-        records = {record.chain_id: record for record in index.chains()} if index else {}
+        if index is None:
+            return _Indexed()
+        record = index.message(message_id)
+        destination = record.destination_chain if record else None
+        return _Indexed(
+            record=record,
+            divergences=index.divergences_of(message_id),
+            pauses=index.pauses(destination) if destination is not None else (),
+            chains={chain.chain_id: chain for chain in index.chains()},
+        )
+
+
+async def _lags(records: Mapping[int, ChainRecord], message: Message, chains: Mapping[int, Chain]) -> list[IndexLag]:
     found = [
         lag_of(records[chain_id], await chains[chain_id].head())
         for chain_id in (message.source_chain, message.destination_chain)
         if chain_id in records and chain_id in chains
     ]
     return [lag for lag in found if lag]
-
-
-def _from_index(workspace: Workspace, message_id: bytes) -> IndexView | None:
-    with index_if_any(workspace) as index:
-        record = index.message(message_id) if index else None
-    if record is None:
-        return None
-    return IndexView(
-        status=record.status,
-        dispatched=record.dispatched,
-        attempts=record.attempts or 0,
-        failure_reason=record.failure_reason or b"",
-    )

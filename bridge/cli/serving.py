@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app, listening_at, serving
 from bridge.cli.letters import letter_value, opened_value
-from bridge.cli.lookup import look_up
+from bridge.cli.lookup import look_up_any
 from bridge.cli.message import message_value, record_value
 from bridge.cli.output import plain
 from bridge.cli.overview import lane_name, overview
@@ -147,7 +147,7 @@ class WorkspaceBackend:
     async def explain(self, message_id: bytes) -> dict[str, Any]:
         """See `Backend.explain`."""
         try:
-            found = message_value(await look_up(self._workspace, message_id))
+            found = message_value(await look_up_any(self._workspace, message_id))
         except UnknownMessageError as error:
             raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
         except TransientError as error:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
+from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.records.dead_letters import DeadLetter
 from bridge.records.failures import FailureKind
 from bridge.records.outbox import OutboxEntry, OutboxState
@@ -14,6 +18,9 @@ from bridge.records.retries import RETRY_ROUTE
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
+_PAUSED: Final = re.compile(r"\b(?P<error>GmpPaused|LanePaused)\((?:gmp|chain)=(?P<number>\d+), until=(?P<until>\d+)\)")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_LATEST: Final = 1 << 40  # Unix seconds; what is later can't be told as a date
 _GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
 
 
@@ -22,7 +29,7 @@ class Situation:
     """How the message stands on its destination now, as far as anybody could be asked."""
 
     executed: bool = False
-    ended: bool = False  # expired or cancelled
+    ended: bool = False  # expired or cancelled, also where nobody has marked the expiry yet
     known: bool = True  # False: the chain did not answer
 
 
@@ -35,6 +42,7 @@ class Analysis:
     would_succeed: str
     governance: str
     suggestion: str  # a decision, for a human to take or leave
+    can_requeue: bool  # whether the same delivery could succeed now
 
 
 def analyse(
@@ -58,7 +66,8 @@ def analyse(
         situation: the destination's word.
         now: Unix seconds.
     """
-    permanent, why_permanent = _permanent(document)
+    pause = _pause(document)
+    permanent, why_permanent = _permanent(document) if pause is None else (False, pause.told(now))
     systemic, why_systemic = _systemic(letter, others)
     hopeless = _hopeless(message, situation, now)
     alive = [one for one in deliveries if one.state in (OutboxState.PENDING, OutboxState.CLAIMED)]
@@ -66,29 +75,73 @@ def analyse(
     return Analysis(
         permanent=why_permanent,
         systemic=why_systemic,
-        would_succeed=hopeless or _prospect(permanent=permanent, alive=alive),
+        would_succeed=hopeless or _prospect(permanent=permanent, alive=alive, pause=pause, now=now),
         governance=_governance(message, systemic=systemic),
         suggestion=_suggestion(
-            executed=situation.executed, hopeless=hopeless, permanent=permanent, governed=governed, alive=alive
+            executed=situation.executed,
+            hopeless=hopeless,
+            permanent=permanent,
+            governed=governed,
+            alive=alive,
+            waiting=pause.wait(now) if pause else "",
         ),
+        can_requeue=not (situation.executed or situation.ended or (pause is not None and now < pause.until)),
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """A timed pause that refused the last try."""
+
+    thing: str
+    until: int  # Unix seconds
+
+    @property
+    def end(self) -> str:
+        return f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+    def told(self, now: float) -> str:
+        if now < self.until:
+            return f"transient: {self.thing} is paused until {self.end}, and takes deliveries again then"
+        return f"transient: {self.thing} was paused until {self.end}, which is over"
+
+    def wait(self, now: float) -> str:
+        return f"until {self.end}, when the pause ends, then requeue" if now < self.until else ""
+
+
+def _pause(document: Mapping[str, Any]) -> _Pause | None:
+    """The pause that the last error names in the router's own words; what stands in quotes is a stranger's."""
+    said = _QUOTED.sub("", _tries(document)[-1]["errorMessage"]) if _tries(document) else ""
+    found = _PAUSED.search(said)
+    if found is None or int(found["until"]) > _LATEST:
+        return None
+    number = int(found["number"])
+    if found["error"] == "LanePaused":
+        return _Pause(f"the lane from chain {number}", int(found["until"]))
+    known = {gmp.value: gmp.label for gmp in Gmp}
+    return _Pause(known.get(number, f"GMP {number}"), int(found["until"]))
+
+
+def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The failed tries. The last record of a retry that was given up is of its budget, and says nothing about the cause."""
+    history: Sequence[Mapping[str, Any]] = document["failureHistory"]
+    return history[:-1] if document["gmp"] == RETRY_ROUTE else history
+
+
 def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
-    history = document["failureHistory"]
-    if document["gmp"] == RETRY_ROUTE:  # its last record is of the budget, and says nothing about the cause
-        history = history[:-1]
-        if not history:
-            return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
+    history = _tries(document)
+    if not history:
+        return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
     last = history[-1]
+    why = shortened(last["errorMessage"], MOST_QUOTED)
     texts = {failure["errorMessage"] for failure in history if failure["kind"] != FailureKind.INTERRUPTED}
     if last["kind"] == FailureKind.TERMINAL:
-        return True, f"permanent: {last['errorCode']} says that no try can succeed ({last['errorMessage']})"
+        return True, f"permanent: {last['errorCode']} says that no try can succeed ({why})"
     if last["kind"] == FailureKind.TRANSIENT:
-        return False, f"transient: the last error is {last['errorCode']} ({last['errorMessage']})"
+        return False, f"transient: the last error is {last['errorCode']} ({why})"
     if len(texts) == 1 and len(history) > 1:
-        return True, f"likely permanent: all {len(history)} tries ended with the same refusal ({last['errorMessage']})"
-    return False, f"not known: the tries ended in {len(texts)} different ways, the last one with {last['errorMessage']}"
+        return True, f"likely permanent: all {len(history)} tries ended with the same refusal ({why})"
+    return False, f"not known: the tries ended in {len(texts)} different ways, the last one with {why}"
 
 
 def _systemic(letter: DeadLetter, others: Sequence[DeadLetter]) -> tuple[bool, str]:
@@ -103,25 +156,27 @@ def _systemic(letter: DeadLetter, others: Sequence[DeadLetter]) -> tuple[bool, s
     counted = ", ".join(f"{len(group)} {where}" for where, group in groups.items())
     is_systemic = any(len(group) >= _SYSTEMIC for group in groups.values())
     verdict = "systemic" if is_systemic else "isolated"
-    return is_systemic, f"{verdict}: within an hour of it there are {counted}"
+    return is_systemic, f"{verdict}: other dead letters within an hour of this one: {counted}"
 
 
 def _hopeless(message: Message, situation: Situation, now: float) -> str | None:
     if situation.executed:
         return "not needed: the message was executed meanwhile"
     if situation.ended:
-        return "no: the message has expired or was cancelled on its destination"
+        return "no: the message has expired or was cancelled on its destination; only a new one could arrive (`waybill dlq retry`)"
+    if situation.known:
+        return None
     if message.expires_at is not None and message.expires_at < now:
-        return f"no: it expired {now - message.expires_at:.0f} s ago; only a new message could arrive (`waybill dlq retry`)"
-    if not situation.known:
-        return "not known: the destination does not answer now"
-    return None
+        return "not known: its time to live has run out, unless pauses stopped its clock, and the destination does not answer"
+    return "not known: the destination does not answer now"
 
 
-def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry]) -> str:
+def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry], pause: _Pause | None, now: float) -> str:
     if alive:
         names = ", ".join(sorted({one.dispatch.gmp.label for one in alive}))
         return f"wait first: {names} still tries to deliver it"
+    if pause is not None and now < pause.until:
+        return f"yes, from {pause.end} on: until then the router refuses it"
     if permanent:
         return "only after the cause is put right: the same delivery would be refused again"
     return "yes, once the cause is gone: the message is alive on its destination (`waybill dlq requeue`)"
@@ -136,10 +191,12 @@ def _governance(message: Message, *, systemic: bool) -> str:
 
 
 def _suggestion(
-    *, executed: bool, hopeless: str | None, permanent: bool, governed: bool, alive: Sequence[OutboxEntry]
+    *, executed: bool, hopeless: str | None, permanent: bool, governed: bool, alive: Sequence[OutboxEntry], waiting: str
 ) -> str:
     if executed or alive:
         return "none yet: wait"
+    if waiting and not hopeless:
+        return f"none yet: wait {waiting}"
     if governed and permanent:
         return "escalate"
     if hopeless:

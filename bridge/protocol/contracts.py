@@ -15,9 +15,11 @@ from eth_utils.abi import (
     collapse_if_tuple,
     function_signature_to_4byte_selector,
 )
+from eth_utils.address import is_address
 
 from bridge.protocol.events import Abi, load_abi
 from bridge.protocol.message import Message
+from bridge.protocol.text import quoted, shortened
 
 
 class Contract:
@@ -94,6 +96,10 @@ _STANDARD_ERRORS: Final = Contract(
 )
 
 
+_MOST_SHOWN: Final = 520
+"""Hex digits of a reason that nobody can decode; a router copies no more of one."""
+
+
 def message_tuple(message: Message) -> tuple[Any, ...]:
     """A message as the contracts' struct."""
     return (
@@ -115,7 +121,10 @@ def message_tuple(message: Message) -> tuple[Any, ...]:
 
 
 def explain_revert(data: bytes) -> str:
-    """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them."""
+    """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them.
+
+    What a contract says in its own words is a stranger's text, and quoted.
+    """
     if not data:
         return "reverted without a reason"
     for contract in (ROUTER, INBOX, ADAPTER, _STANDARD_ERRORS):
@@ -123,10 +132,12 @@ def explain_revert(data: bytes) -> str:
         if found is not None:
             name, arguments = found
             return f"{name}({', '.join(f'{key}={_readable(value)}' for key, value in arguments.items())})"
-    return f"reverted with 0x{data.hex()}"
+    return f"reverted with 0x{shortened(data.hex(), _MOST_SHOWN)}"
 
 
 def _readable(value: Any) -> str:
+    if isinstance(value, str):
+        return value if is_address(value) else quoted(value)
     if not isinstance(value, bytes):
         return str(value)
     # Reasons nest: `ExecutionReverted` carries what the recipient reverted with. A word is an id or an address.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 
 from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import DivergenceRecord, MessagePage, Spending
+from bridge.protocol.indexed import DivergenceRecord, MessagePage, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
@@ -27,7 +28,7 @@ from bridge.web.decisions import OpenDesk, add_decisions
 from bridge.web.guards import Guard, TooManyStreamsError, client_of
 from bridge.web.letters import listed, read_letter
 from bridge.web.live import changes, fingerprint
-from bridge.web.messages import ShownMessage, message_data, read_message, tried_gmps
+from bridge.web.messages import WAITED_FOR, ShownMessage, message_data, read_message, tried_gmps
 from bridge.web.rendering import environment
 from bridge.web.search import search
 from bridge.web.settings import ExplorerSettings
@@ -39,7 +40,7 @@ STATIC: Final = Path(__file__).with_name("static")
 _PATIENCE: Final = 0.05
 """Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
 
-_DIVERGENCES_LAST: Final = 60.0
+_DIVERGENCES_LAST: Final = 10.0
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _ROWS: Final = 50
@@ -58,7 +59,7 @@ class Explorer:
         self.can_decide = False
         self._templates = environment(
             sources,
-            statuses=list(Status),
+            statuses=sorted(Status, key=lambda status: status is not Status.DIVERGED),  # what contradicts goes first
             gmps=list(Gmp),
             kinds=list(Kind),
             chains=sources.deployment.chains,
@@ -67,6 +68,7 @@ class Explorer:
             block_explorers=settings.block_explorers,
             clock=sources.clock,
             assets=_fingerprint_of(STATIC),
+            contradictions=self._contradictions,
         )
         self.divergences: Remembered[list[DivergenceRecord]] = Remembered(
             lambda: self._ask(lambda index: index.divergences(), []), lasts=_DIVERGENCES_LAST
@@ -82,6 +84,28 @@ class Explorer:
     def _ask(self, question: Callable[[Any], Any], without: Any) -> Any:
         index = self.sources.index()
         return question(index) if index else without
+
+    def _contradictions(self) -> int:
+        """How many are known by now; also the page that reports a broken index has this in its head."""
+        try:
+            found = self.divergences.look(0) or ()
+        except Exception:  # noqa: BLE001  Faults says what is wrong
+            return 0
+        return sum(one.severity != WAITED_FOR for one in found)
+
+    def _contradicted(self) -> frozenset[bytes] | None:
+        """The messages that facts contradict; None while that is being computed."""
+        found = self.divergences.look(_PATIENCE)
+        if found is None:
+            return None
+        return frozenset(one.message_id for one in found if one.message_id and one.contradicts_message)
+
+    def _counts(self) -> dict[Status, int] | None:
+        """Messages by state; None while they are being counted."""
+        counts, contradicted = self.counts.look(_PATIENCE), self._contradicted()
+        if counts is None or not contradicted:
+            return counts
+        return with_diverged(counts, self._ask(lambda index: index.statuses_of(contradicted), {}))
 
     def render(self, template: str, **values: Any) -> str:
         """A template as HTML."""
@@ -115,19 +139,20 @@ class Explorer:
             chosen=chosen,
             rows=rows,
             seen=fingerprint(rows),
-            counts=self.counts.look(_PATIENCE),
+            counts=self._counts(),
             has_index=self.sources.index() is not None,
         )
 
     def rows(self, chosen: listing.Listing) -> str:
         """The part of the list that is live."""
-        index = self.sources.index()
-        found = (
-            index.page(chosen.wanted, after=chosen.after, limit=_ROWS)
-            if index
-            else MessagePage(messages=(), next=None, looked_at=0)
-        )
-        return self.render("_rows.html", chosen=chosen, found=found)
+        index, wanted = self.sources.index(), chosen.wanted
+        if index is None:
+            return self.render("_rows.html", chosen=chosen, found=MessagePage(messages=(), next=None, looked_at=0))
+        if wanted.status is Status.DIVERGED:
+            wanted = replace(wanted, among=self._contradicted())
+            if wanted.among is None:
+                return self.render("_rows.html", chosen=chosen, found=None)
+        return self.render("_rows.html", chosen=chosen, found=index.page(wanted, after=chosen.after, limit=_ROWS))
 
     def message(self, message_id: bytes) -> Response:
         """One message; of one that nobody has seen yet the page follows it as soon as somebody has."""

@@ -89,7 +89,7 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
             situation=_situation(sources, letter.message_id),
             now=sources.clock(),
         )
-    acts = _acts(sources, letter) if letter.status in OPEN else ()
+    acts = _acts(sources, letter, analysis) if letter.status in OPEN else ()
     return ShownLetter(
         letter=letter,
         reason=document["reason"] if document else "its document is archived",
@@ -137,14 +137,35 @@ def _step(record: LogRecord) -> LetterStep:
     return LetterStep(sequence=record.sequence, at=record.at, what=record.kind, who=record.signer, words=words)
 
 
-def _acts(sources: Sources, letter: DeadLetter) -> tuple[LetterAct, ...]:
+def _acts(sources: Sources, letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAct, ...]:
     def act(kind: str, decision: Decision | None, title: str, why: str) -> LetterAct:
         command = sources.command(f'dlq {kind} {letter.event_id} --rationale "…"')
         return LetterAct(kind=kind, decision=decision, title=title, why=why, command=command)
 
-    return (
-        act("requeue", Decision.REQUEUE, "Requeue", "The cause is gone: the same message, with all its tries."),
-        act("retry", None, "Re-issue", "A new message in its place. Its sender signs too, so type the command."),
-        act("escalate", Decision.GOVERNANCE_ESCALATION, "Escalate", "Governance decides; until then it stays open."),
-        act("abandon", Decision.ABANDON, "Abandon", "Never again, for good. Its sender is told, if it is a contract."),
+    found = (
+        act(
+            "requeue",
+            Decision.REQUEUE,
+            "Requeue",
+            "Delivers the same message again, with all its tries. The cause must be gone.",
+        ),
+        act(
+            "retry",
+            None,
+            "Re-issue",
+            "Sends a new message in its place. Its sender signs too, so this needs the command.",
+        ),
+        act(
+            "escalate",
+            Decision.GOVERNANCE_ESCALATION,
+            "Escalate",
+            "Hands it to governance. It stays open until they decide.",
+        ),
+        act(
+            "abandon",
+            Decision.ABANDON,
+            "Abandon",
+            "Gives it up for good. A sender that is a contract gets a message about it.",
+        ),
     )
+    return tuple(one for one in found if one.kind != "requeue" or analysis is None or analysis.can_requeue)
