@@ -10,10 +10,10 @@ from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
 from bridge.connections import connected
-from bridge.explanation import Explanation, IndexLag, IndexView, explain, lag_of
+from bridge.explanation import Explanation, IndexView, explain, lag_of
 from bridge.policies import DeliveryGuarantee
 from bridge.policies.asset_classes import AssetClass, undercut
-from bridge.ports import Chain
+from bridge.ports import Block
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessageRecord, PauseRecord
 from bridge.protocol.message import Kind, Message
@@ -56,8 +56,14 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         message = created.message
         routers = readers_of(deployment, chains)
         router = await _ask(routers[message.destination_chain], message)
-        circumstances = await _circumstances(routers[message.source_chain], created, router, indexed, relayed)
-        lags = await _lags(indexed.chains, message, chains)
+        ends = (message.source_chain, message.destination_chain)
+        heads = {chain_id: await chains[chain_id].head() for chain_id in ends}
+        circumstances = await _circumstances(
+            routers[message.source_chain], created, router, indexed, relayed=relayed, heads=heads
+        )
+        lags = [
+            lag_of(indexed.chains[chain_id], head) for chain_id, head in heads.items() if chain_id in indexed.chains
+        ]
     record = indexed.record
     explanation = explain(
         message,
@@ -72,7 +78,7 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         entries=relayed.entries,
         retries=relayed.retries,
         execution=relayed.execution,
-        lags=lags,
+        lags=[lag for lag in lags if lag],
         now=time.time(),
     )
     return Found(
@@ -159,10 +165,16 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
 
 
 async def _circumstances(
-    source: RouterReader, created: Created, router: _Asked, indexed: _Indexed, relayed: _Relayed
+    source: RouterReader,
+    created: Created,
+    router: _Asked,
+    indexed: _Indexed,
+    *,
+    relayed: _Relayed,
+    heads: Mapping[int, Block],
 ) -> Circumstances:
     """What decides about the acts: the routers' own word, and of the rest what index and relayer know."""
-    message, now = created.message, time.time()
+    message = created.message
     source_paused = await source.lane_paused_until(message.destination_chain)
     retriable = created.retriable
     if retriable is None:
@@ -175,12 +187,17 @@ async def _circumstances(
         or (retriable is not False and await source.retry_refusal(message) == "AlreadyCancelled"),
         cancellation=cancellation,
         source_expired=await source.is_expired(message.destination_chain, message),
-        source_paused_until=source_paused if source_paused > now else None,
-        destination_paused_until=router.paused_until if router.paused_until > now else None,
+        source_paused_until=_if_later(source_paused, heads[message.source_chain]),
+        destination_paused_until=_if_later(router.paused_until, heads[message.destination_chain]),
         has_letter=relayed.has_letter,
         replaced_by=indexed.record.replaced_by if indexed.record else None,
         expiry=expiry_of(message, indexed.pauses),
     )
+
+
+def _if_later(pause_end: int, head: Block) -> int | None:
+    """The end of a pause, if it is one of the future: by the wall clock, or by a chain whose clock is ahead of it."""
+    return pause_end if pause_end > max(time.time(), head.timestamp) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +263,3 @@ def _from_index(workspace: Workspace, message_id: bytes) -> _Indexed:
             pauses=index.pauses(destination) if destination is not None else (),
             chains={chain.chain_id: chain for chain in index.chains()},
         )
-
-
-async def _lags(records: Mapping[int, ChainRecord], message: Message, chains: Mapping[int, Chain]) -> list[IndexLag]:
-    found = [
-        lag_of(records[chain_id], await chains[chain_id].head())
-        for chain_id in (message.source_chain, message.destination_chain)
-        if chain_id in records and chain_id in chains
-    ]
-    return [lag for lag in found if lag]
