@@ -226,7 +226,7 @@ def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str |
 _PROSPECTS = {
     ExecutionState.WAITING: "the relayer executes it once its router allows that",
     ExecutionState.REFUSED: "the relayer tests the execution from time to time, and executes it when the test succeeds",
-    ExecutionState.HELD: "it could be executed, but the relayer is set not to do that",
+    ExecutionState.HELD: "it could be executed, but the relayer holds it back",
     ExecutionState.SENT: "the relayer is executing it",
 }
 

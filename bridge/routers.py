@@ -15,6 +15,7 @@ from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, explain_revert,
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 
@@ -110,9 +111,10 @@ class RouterReader:
         """Whether this router considers the time of a message over the lane with that chain run out, pauses left out."""
         return bool(await self._ask("isExpired", other_chain, message.sent_at, message.ttl))
 
-    async def lane_paused_until(self, other_chain: int) -> int:
-        """When the newest pause of the lane with that chain ends or ended, in Unix seconds."""
-        return int(await self._ask("lanePausedUntil", other_chain))
+    async def paused_until(self, thing: PausedThing, number: int) -> int:
+        """When the newest pause of a GMP, or of the lane with a chain, ends or ended, in Unix seconds."""
+        view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
+        return int(await self._ask(view, number))
 
     async def missing_receipts(self, message: Message) -> int:
         """How many more GMPs must deliver before the router executes; it knows the recipient's policy too.

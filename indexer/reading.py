@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -119,9 +119,10 @@ class IndexReader:
         rows = (row for ids in _in_parts(message_ids) for row in self._rows(chosen, ids=ids))
         return {row["message_id"]: Status(row["shown_status"]) for row in rows}
 
-    def _contradicted(self) -> set[bytes]:
+    def _contradicted(self, divergences: Sequence[DivergenceRecord] | None = None) -> set[bytes]:
         """Ids of all messages that facts about them contradict."""
-        return {one.message_id for one in self.divergences() if one.message_id and one.contradicts_message}
+        found = self.divergences() if divergences is None else divergences
+        return {one.message_id for one in found if one.message_id and one.contradicts_message}
 
     def _contradicted_among(self, message_ids: Collection[bytes]) -> set[bytes]:
         rows = (row for ids in _in_parts(message_ids) for row in self._rows(CONTRADICTIONS_AMONG, ids=ids))
@@ -204,14 +205,18 @@ class IndexReader:
         with self._engine.connect() as connection:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
 
-    def counts_by_status(self) -> dict[Status, int]:
-        """How many routed messages are in each state, and how many are DIVERGED, routed or not."""
+    def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
+        """How many routed messages are in each state, and how many are DIVERGED, routed or not.
+
+        Args:
+            divergences: those of `divergences()`, for callers that have them; computed if not given.
+        """
         rows = self._rows(
             f"select shown_status, count(*) as number from ({SHOWN_STATUS}) o "
             "where source_block is not null group by shown_status"
         )
         counts = {Status(row["shown_status"]): row["number"] for row in rows}
-        contradicted = self._contradicted()
+        contradicted = self._contradicted(divergences)
         routed = self._statuses(contradicted, "where source_block is not null")
         found = Counter(with_diverged(counts, routed))
         found[Status.DIVERGED] += len(contradicted - routed.keys())

@@ -15,7 +15,7 @@ from bridge.policies import DeliveryGuarantee
 from bridge.policies.asset_classes import AssetClass, undercut
 from bridge.ports import Block
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessageRecord, PauseRecord
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessageRecord, PausedThing, PauseRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, expiry_of, next_action
@@ -160,7 +160,7 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
         needed=needed,
         refusal=trial.why if trial.verdict is Verdict.REFUSED else None,
         is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
-        paused_until=await router.lane_paused_until(message.source_chain),
+        paused_until=await router.paused_until(PausedThing.LANE, message.source_chain),
     )
 
 
@@ -175,7 +175,7 @@ async def _circumstances(
 ) -> Circumstances:
     """What decides about the acts: the routers' own word, and of the rest what index and relayer know."""
     message = created.message
-    source_paused = await source.lane_paused_until(message.destination_chain)
+    source_paused = await source.paused_until(PausedThing.LANE, message.destination_chain)
     retriable = created.retriable
     if retriable is None:
         retriable = indexed.record.retriable if indexed.record else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.records.dead_letters import DeadLetter
@@ -31,6 +32,7 @@ class Situation:
     executed: bool = False
     ended: bool = False  # expired or cancelled, also where nobody has marked the expiry yet
     known: bool = True  # False: the chain did not answer
+    paused_until: int | None = None  # end of the pause that the last error names, as it is now, in Unix seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,9 @@ def analyse(
         situation: the destination's word.
         now: Unix seconds.
     """
-    pause = _pause(document)
+    pause = named_pause(document)
+    if pause is not None and situation.paused_until is not None:
+        pause = replace(pause, until=situation.paused_until)  # it may have been ended, or extended
     permanent, why_permanent = _permanent(document) if pause is None else (False, pause.told(now))
     systemic, why_systemic = _systemic(letter, others)
     hopeless = _hopeless(message, situation, now)
@@ -90,36 +94,45 @@ def analyse(
 
 
 @dataclass(frozen=True, slots=True)
-class _Pause:
+class NamedPause:
     """A timed pause that refused the last try."""
 
-    thing: str
+    thing: PausedThing
+    number: int  # the GMP, or the lane's other chain
     until: int  # Unix seconds
 
     @property
+    def name(self) -> str:
+        """Of what is paused."""
+        if self.thing is PausedThing.LANE:
+            return f"the lane from chain {self.number}"
+        known = {gmp.value: gmp.label for gmp in Gmp}
+        return known.get(self.number, f"GMP {self.number}")
+
+    @property
     def end(self) -> str:
+        """When it ends, for people."""
         return f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def told(self, now: float) -> str:
+        """What it means for the delivery."""
         if now < self.until:
-            return f"transient: {self.thing} is paused until {self.end}, and takes deliveries again then"
-        return f"transient: {self.thing} was paused until {self.end}, which is over"
+            return f"transient: {self.name} is paused until {self.end}, and takes deliveries again then"
+        return f"transient: {self.name} was paused until {self.end}, which is over"
 
     def wait(self, now: float) -> str:
+        """Until when to wait; empty if it is over."""
         return f"until {self.end}, when the pause ends, then requeue" if now < self.until else ""
 
 
-def _pause(document: Mapping[str, Any]) -> _Pause | None:
+def named_pause(document: Mapping[str, Any]) -> NamedPause | None:
     """The pause that the last error names in the router's own words; what stands in quotes is a stranger's."""
     said = _QUOTED.sub("", _tries(document)[-1]["errorMessage"]) if _tries(document) else ""
     found = _PAUSED.search(said)
     if found is None or int(found["until"]) > _LATEST:
         return None
-    number = int(found["number"])
-    if found["error"] == "LanePaused":
-        return _Pause(f"the lane from chain {number}", int(found["until"]))
-    known = {gmp.value: gmp.label for gmp in Gmp}
-    return _Pause(known.get(number, f"GMP {number}"), int(found["until"]))
+    thing = PausedThing.LANE if found["error"] == "LanePaused" else PausedThing.GMP
+    return NamedPause(thing, int(found["number"]), int(found["until"]))
 
 
 def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -171,7 +184,7 @@ def _hopeless(message: Message, situation: Situation, now: float) -> str | None:
     return "not known: the destination does not answer now"
 
 
-def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry], pause: _Pause | None, now: float) -> str:
+def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry], pause: NamedPause | None, now: float) -> str:
     if alive:
         names = ", ".join(sorted({one.dispatch.gmp.label for one in alive}))
         return f"wait first: {names} still tries to deliver it"

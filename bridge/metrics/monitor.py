@@ -16,7 +16,7 @@ from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.ports import Block, Clock, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.protocol.indexed import ChainRecord
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
@@ -35,10 +35,10 @@ class IndexFigures(Protocol):
     def chains(self) -> Sequence[ChainRecord]:
         """How far each chain is indexed."""
 
-    def counts_by_status(self) -> Mapping[Status, int]:
-        """How many messages are in each state."""
+    def counts_by_status(self, divergences: Sequence[DivergenceRecord]) -> Mapping[Status, int]:
+        """How many messages are in each state, those that the divergences contradict as DIVERGED."""
 
-    def divergences(self) -> Sequence[object]:
+    def divergences(self) -> Sequence[DivergenceRecord]:
         """Facts that contradict each other."""
 
 
@@ -186,9 +186,10 @@ def _add_index(samples: Samples, deployment: Deployment, index: IndexFigures) ->
         samples.add("waybill_index_lag_seconds", chain.lag_seconds, chain=name)
         if chain.halted is not None:
             samples.add("waybill_index_halted", 1, chain=name)
-    for status, count in index.counts_by_status().items():
+    divergences = index.divergences()
+    for status, count in index.counts_by_status(divergences).items():
         samples.add("waybill_messages", count, status=status.value)
-    samples.add("waybill_divergences", len(index.divergences()))
+    samples.add("waybill_divergences", len(divergences))
 
 
 def _add_endpoints(samples: Samples, name: str, chain: EvmChain) -> None:

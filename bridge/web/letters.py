@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.dlq.analysis import Analysis, Situation, analyse
+from bridge.dlq.analysis import Analysis, NamedPause, Situation, analyse, named_pause
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
@@ -86,7 +86,7 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
             message,
             others=log.letters(since=letter.entered_at - _HOUR, limit=_NEIGHBOURS),
             deliveries=store.outbox.entries(letter.message_id) if store else [],
-            situation=_situation(sources, letter.message_id),
+            situation=_situation(sources, message, named_pause(document)),
             now=sources.clock(),
         )
     acts = _acts(sources, letter, analysis) if letter.status in OPEN else ()
@@ -116,13 +116,22 @@ def _message(document: Any) -> Message | None:
         return None  # archived, or of a version that this code does not read
 
 
-def _situation(sources: Sources, message_id: bytes) -> Situation:
+def _situation(sources: Sources, message: Message, pause: NamedPause | None) -> Situation:
     """What the index says; the chain itself is asked when something is decided."""
     index = sources.index()
-    record = index.message(message_id) if index else None
-    if record is None:
+    record = index.message(message.id) if index else None
+    if index is None or record is None:
         return Situation(known=False)
-    return Situation(executed=record.executions > 0, ended=record.status in (Status.EXPIRED, Status.CANCELLED))
+    known = [
+        one.ends
+        for one in index.pauses(message.destination_chain)
+        if pause is not None and (one.thing, one.number) == (pause.thing, pause.number)
+    ]
+    return Situation(
+        executed=record.status is Status.EXECUTED,
+        ended=record.status in (Status.EXPIRED, Status.CANCELLED),
+        paused_until=max(known, default=None),
+    )
 
 
 def _step(record: LogRecord) -> LetterStep:

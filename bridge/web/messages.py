@@ -146,7 +146,8 @@ def _reason(sources: Sources, facts: _Facts, explanation: Explanation | None, st
     record = facts.record
     if status is Status.DIVERGED:
         kinds = list(dict.fromkeys(words(one.kind) for one in facts.divergences if one.contradicts_message))
-        return f"facts about it contradict each other: {', '.join(kinds) or 'see the timeline'}"
+        unsent = "" if facts.message else "; no chain that has been read created it"
+        return f"facts about it contradict each other: {', '.join(kinds) or 'see the timeline'}{unsent}"
     if explanation is not None:
         return explanation.reason
     source = sources.chain_name(record.source_chain if record else None)

@@ -349,6 +349,7 @@ async def test_what_is_advised_is_accepted_by_the_routers(own_devnet: Devnet, tm
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1_200)
 @pytest.mark.finding("E3")
 async def test_what_is_advised_is_accepted_by_the_routers_for_every_kind(own_devnet: Devnet, tmp_path: Path) -> None:
     await every_state_is_advised_on(own_devnet, tmp_path, EVERY)

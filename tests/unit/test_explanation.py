@@ -255,7 +255,7 @@ BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
         (ExecutionState.WAITING, "the relayer executes it once its router allows that: GmpPaused (next look in 12 s)"),
         (
             ExecutionState.HELD,
-            "it could be executed, but the relayer is set not to do that: GmpPaused (next look in 12 s)",
+            "it could be executed, but the relayer holds it back: GmpPaused (next look in 12 s)",
         ),
         (ExecutionState.SENT, "the relayer is executing it: GmpPaused (next look in 12 s)"),
     ],

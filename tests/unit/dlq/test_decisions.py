@@ -219,13 +219,14 @@ async def test_a_timed_pause_is_no_permanent_failure_and_says_until_when_to_wait
     event_id = await desk.die(sent)
     until = int(desk.clock.now()) + 600
 
-    def judged(text: str, now: float) -> Analysis:
+    def judged(text: str, now: float, paused_until: int | None = None) -> Analysis:
         letter, record = desk.letters.letter(event_id), desk.letters.history(event_id)[0]
         assert letter is not None
         assert record.document is not None
         failure = {**record.document["failureHistory"][0], "kind": FailureKind.UNKNOWN.value, "errorMessage": text}
         document = {**record.document, "failureHistory": [failure] * 10}
-        return analyse(letter, document, sent, others=[], deliveries=[], situation=Situation(), now=now)
+        situation = Situation(paused_until=paused_until)
+        return analyse(letter, document, sent, others=[], deliveries=[], situation=situation, now=now)
 
     end = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
     during, after = (judged(error.format(until=until), now) for now in (until - 1, until))
@@ -234,5 +235,7 @@ async def test_a_timed_pause_is_no_permanent_failure_and_says_until_when_to_wait
     assert not during.can_requeue
     assert after.permanent == f"transient: {thing} was paused until {end}, which is over"
     assert (after.suggestion, after.can_requeue) == ("requeue", True)
+    ended_early = judged(error.format(until=until), until - 100, paused_until=until - 200)
+    assert (ended_early.suggestion, ended_early.can_requeue) == ("requeue", True)
     forged = judged(f'Error(message="{error.format(until=until)}")', until - 1)
     assert forged.permanent.startswith("likely permanent: all 10 tries"), "a stranger's words are no pause"

@@ -390,7 +390,7 @@ def test_a_pause_puts_the_expiry_off_and_the_page_says_so(world: World) -> None:
     shown = text_of(body)
     assert 'data-state="EXPIRED"' not in body
     assert "its time to live seems over, but pauses stopped its clock for 70 s" in shown
-    assert "1 m 10 s later than sent: pauses stopped its clock" in shown
+    assert "1 m 10 s later than its TTL says: pauses stopped its clock" in shown
     world.now = START + 171
     world.beta.mine(time=START + 171)
     world.index()
