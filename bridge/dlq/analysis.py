@@ -44,7 +44,8 @@ class Analysis:
     would_succeed: str
     governance: str
     suggestion: str  # a decision, for a human to take or leave
-    can_requeue: bool  # whether the same delivery could succeed now
+    can_requeue: bool  # whether the same delivery could still succeed
+    not_before: int | None  # Unix seconds: until then a pause keeps it from that
 
 
 def analyse(
@@ -89,7 +90,8 @@ def analyse(
             alive=alive,
             waiting=pause.wait(now) if pause else "",
         ),
-        can_requeue=not (situation.executed or situation.ended or (pause is not None and now < pause.until)),
+        can_requeue=not (situation.executed or situation.ended),
+        not_before=pause.until if pause is not None and now < pause.until else None,
     )
 
 

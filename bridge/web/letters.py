@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from bridge.dlq.analysis import Analysis, NamedPause, Situation, analyse, named_pause
@@ -151,12 +152,15 @@ def _acts(sources: Sources, letter: DeadLetter, analysis: Analysis | None) -> tu
         command = sources.command(f'dlq {kind} {letter.event_id} --rationale "…"')
         return LetterAct(kind=kind, decision=decision, title=title, why=why, command=command)
 
+    until = analysis.not_before if analysis else None
+    end = "" if until is None else f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
     found = (
         act(
             "requeue",
             Decision.REQUEUE,
             "Requeue",
-            "Delivers the same message again, with all its tries. The cause must be gone.",
+            f"Delivers the same message again, with all its tries. {gone}",
         ),
         act(
             "retry",

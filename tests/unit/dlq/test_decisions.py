@@ -232,10 +232,10 @@ async def test_a_timed_pause_is_no_permanent_failure_and_says_until_when_to_wait
     during, after = (judged(error.format(until=until), now) for now in (until - 1, until))
     assert during.permanent == f"transient: {thing} is paused until {end}, and takes deliveries again then"
     assert during.suggestion == f"none yet: wait until {end}, when the pause ends, then requeue"
-    assert not during.can_requeue
+    assert during.not_before == until
     assert after.permanent == f"transient: {thing} was paused until {end}, which is over"
-    assert (after.suggestion, after.can_requeue) == ("requeue", True)
+    assert (after.suggestion, after.can_requeue, after.not_before) == ("requeue", True, None)
     ended_early = judged(error.format(until=until), until - 100, paused_until=until - 200)
-    assert (ended_early.suggestion, ended_early.can_requeue) == ("requeue", True)
+    assert (ended_early.suggestion, ended_early.not_before) == ("requeue", None)
     forged = judged(f'Error(message="{error.format(until=until)}")', until - 1)
     assert forged.permanent.startswith("likely permanent: all 10 tries"), "a stranger's words are no pause"
