@@ -123,7 +123,7 @@ lock: $(DONE)/python  ## Make the lock files again from pyproject.toml and packa
 	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
 
 clean:  ## Remove everything that set-up, builds and tests made
-	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer.js* build cache broadcast .hypothesis
+	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer*.js* build cache broadcast .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DONE):
@@ -162,7 +162,7 @@ $(DONE)/gmp: scripts/gmp_artifacts.toml scripts/fetch_gmp_artifacts.py | $(DONE)
 
 $(DONE)/dapp: dapp/package-lock.json dapp/package.json dapp/.npmrc | $(DONE)/node
 	@echo "setup 7/9  The dApp kit's npm packages into dapp/node_modules"
-	@npm ci --prefix dapp --loglevel=error
+	@npm ci --prefix dapp --ignore-scripts --loglevel=error
 	@touch $@
 
 $(DONE)/explorer: $(wildcard dapp/explorer/*.ts dapp/example/*.ts dapp/src/*.ts dapp/src/abi/*.ts) $(DONE)/dapp

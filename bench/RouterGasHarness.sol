@@ -10,13 +10,24 @@ import {Kind, Message, MessageLibrary} from "../contracts/types/Message.sol";
 import {GmpFee, Retry, Route} from "../contracts/types/Route.sol";
 import {ExecutionGas} from "./ExecutionGas.sol";
 
+/// @dev What a router asks of every adapter before it takes it; of these, any router may.
+abstract contract MeasuredAdapter {
+    function router() external view returns (address) {
+        return msg.sender;
+    }
+
+    function transport() external view returns (address) {
+        return address(this);
+    }
+}
+
 /// @dev Takes whatever it is given and does nothing at all, so that nothing but the router is measured.
-contract StubAdapter {
+contract StubAdapter is MeasuredAdapter {
     fallback() external payable {}
 }
 
 /// @dev Logs the envelope, as the dearest of the GMPs do.
-contract LoggingAdapter {
+contract LoggingAdapter is MeasuredAdapter {
     event Accepted(bytes envelope);
 
     function dispatch(uint64, bytes32, bytes calldata envelope, uint64, address) external payable {
@@ -63,9 +74,9 @@ abstract contract RouterGasHarness is ExecutionGas {
             _destination.addAdapter(Gmp.wrap(number), _inbound[number - 1]);
         }
         vm.chainId(HERE);
-        _source.setPeer(THERE, address(_destination).toBytes32());
+        _source.setPeer(THERE, address(_destination).toBytes32(), 1);
         vm.chainId(THERE);
-        _destination.setPeer(HERE, address(_source).toBytes32());
+        _destination.setPeer(HERE, address(_source).toBytes32(), 1);
         vm.chainId(HERE);
         _source.route(_request(1, true));
         _receive(1, _message(1, 1000));

@@ -8,13 +8,15 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from fastapi import FastAPI
-from httpx import ASGITransport, AsyncClient
+from httpx import ASGITransport, AsyncClient, Limits
 
 from bench.filled_index import CHAINS, fill
-from bridge.api.server import listening_at, serving
+from bridge.http_server import listening_at, serving
 from bridge.protocol.deployment import Deployment
 from bridge.web import ExplorerSettings, Sources, create_app
 from indexer.browsing import IndexBrowser
@@ -22,6 +24,10 @@ from indexer.browsing import IndexBrowser
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_MS = 200
 _TRIES = 7
+_STREAMS = (0, 12, 120)
+"""Live updates open at once."""
+
+_FOLLOWED = ("messages", "a message")
 _CONTRACT = "0x00000000000000000000000000000000000000A1"
 
 
@@ -54,7 +60,9 @@ def explorer(url: str, ids: list[bytes], now: int) -> tuple[FastAPI, dict[str, s
     assert found.sender is not None
     assert found.source_transaction is not None
     sources = Sources(deployment=deployment(), index=lambda: index, store=lambda: None, clock=lambda: now)
-    return create_app(sources, ExplorerSettings(requests_per_minute=100_000)), {
+    return create_app(
+        sources, ExplorerSettings(requests_per_minute=100_000, streams=1_000, streams_per_client=1_000)
+    ), {
         "messages": "/messages",
         "stalled": "/messages?status=stalled",
         "a lane": f"/messages?source={CHAINS[0]}&destination={CHAINS[1]}",
@@ -81,6 +89,36 @@ async def answered(app: FastAPI, paths: dict[str, str]) -> Figures:
                 times.append((time.perf_counter() - started) * 1000)
                 assert answer.status_code in (200, 303), f"{path}: {answer.status_code}"
             taken[name] = _figures(times)
+    return taken
+
+
+async def followed(app: FastAPI, paths: dict[str, str]) -> dict[str, dict[str, float]]:
+    """Until the server has the list, and a message's page, while so many live updates are open, half of each."""
+    taken: dict[str, dict[str, float]] = {}
+    followed_paths = [f"/live{paths[name]}" for name in _FOLLOWED]
+    async with (
+        serving(app, listening_at("127.0.0.1:0")) as url,
+        AsyncClient(base_url=url, timeout=60, trust_env=False, limits=Limits(max_connections=None)) as client,
+        AsyncExitStack() as streams,
+    ):
+        opened: list[AsyncIterator[bytes]] = []
+        for count in _STREAMS:
+            while len(opened) < count:
+                path = followed_paths[len(opened) % len(followed_paths)]
+                answer = await streams.enter_async_context(client.stream("GET", path))
+                opened.append(answer.aiter_raw())
+                await anext(opened[-1])
+            await asyncio.sleep(2)
+            began, processor = time.perf_counter(), time.process_time()
+            await asyncio.sleep(5)
+            busy = (time.process_time() - processor) / (time.perf_counter() - began)
+            times = []
+            for _ in range(_TRIES):
+                for name in _FOLLOWED:
+                    started = time.perf_counter()
+                    await client.get(paths[name])
+                    times.append((time.perf_counter() - started) * 1000)
+            taken[str(count)] = {"page_median_ms": round(statistics.median(times), 1), "cores": round(busy, 3)}
     return taken
 
 
@@ -120,6 +158,11 @@ def main() -> None:
             pass  # into the operating system's cache, where a store is that an index writes to
     app, paths = explorer(f"sqlite:///{store}", ids, now)
     pages = asyncio.run(answered(app, paths))
+    streams = asyncio.run(followed(app, paths))
+    for count, figures in streams.items():
+        print(
+            f"{count:>4} live updates: a page takes {figures['page_median_ms']:.1f} ms; they take {figures['cores']:.3f} cores"
+        )
     seen = asyncio.run(painted(app, paths))
     slow = [name for name, figures in pages.items() if max(figures.values()) > LIMIT_MS]
     for name, figures in pages.items():
@@ -129,7 +172,7 @@ def main() -> None:
             f" painted by Chromium after {seen[name]['median_ms']:6.1f} ms, first {seen[name]['first_ms']:6.1f} ms{late}"
         )
     target = ROOT / "build" / "bench" / "web.json"
-    measured = {"messages": count, "limit_ms": LIMIT_MS, "pages": pages, "painted": seen}
+    measured = {"messages": count, "limit_ms": LIMIT_MS, "pages": pages, "streams": streams, "painted": seen}
     target.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"figures are in {target}")
     if slow:

@@ -148,7 +148,7 @@ def index(deployment: Path, folder: Path) -> None:
         folder=IndexFolder(path=folder),
         # Reorgs move the chains' clocks ahead of the wall's.
         stall=StallPolicy(stall_after=30, max_lag=100_000, requests_per_lane_minute=600),
-        limits=SourceLimits(rollback_patience=0.5),
+        limits=SourceLimits(rollback_patience=0.5, poll_interval=0.1),
         lake_interval=5.0,
         maintenance_interval=60.0,
         keep_ended=120,

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench import relay_chain, relay_store
+from bench import relay_chain, relay_idle, relay_store
 from bench.bar_chart import bar_chart
 from bridge.logs import configure_logging
 from tests.postgresql import running_postgresql
@@ -44,6 +44,7 @@ def main() -> None:
             print(f"    {strategy:14} {rate:12,.0f}   {DOCUMENT[strategy]}", flush=True)
         print("\n(b) messages per second between two anvil chains", flush=True)
         chain = relay_chain.measure(folder / "devnet")
+        idle = relay_idle.measure(folder / "idle")
     value: dict[str, Any] = {
         "transitions_per_s": stores,
         "strategies_per_s": committed,
@@ -54,6 +55,9 @@ def main() -> None:
         "pickup_ms": chain.pickup,
         "pickup_alone_ms": chain.pickup_alone,
         "wasted_tx_per_delivery": chain.wasted,
+        "idle_http_per_hour_and_chain": idle.requests,
+        "idle_blocks_per_hour": idle.blocks,
+        "idle_cpu": idle.cpu,
     }
     share = chain.delivered / chain.ceiling
     print(f"    delivered {chain.delivered:,.0f}, at most {relay_chain.SHARE} to a transaction")
@@ -65,6 +69,10 @@ def main() -> None:
     for what, pickup in (("beside the indexer", chain.pickup), ("alone", chain.pickup_alone)):
         print(f"(c) observed to broadcast, {what}: " + ", ".join(f"{name} {ms:,.0f} ms" for name, ms in pickup.items()))
     print(f"(d) transactions, and calls in shared ones, wasted per delivery: {chain.wasted:g} (goal 0)")
+    print(
+        f"(e) idle: {idle.requests:,.0f} HTTP requests an hour and chain, {idle.blocks:,.0f} blocks (goal: no more than one"
+        f" each), {idle.cpu:.1%} of a core"
+    )
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(value, indent=2) + "\n")
     PLOT.write_text(plot(value))

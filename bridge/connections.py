@@ -12,14 +12,9 @@ from bridge.settings import Settings
 
 @asynccontextmanager
 async def connected(
-    deployment: Deployment, settings: Settings, chain_ids: Collection[int] | None = None
+    deployment: Deployment, settings: Settings, chain_ids: Collection[int] | None = None, *, eager: bool = True
 ) -> AsyncIterator[dict[int, EvmChain]]:
-    """Connects to the chains of a network, or to those given, and closes them afterwards.
-
-    Raises:
-        WrongChainIdError: an endpoint is of another chain.
-        TransientError: a chain has no endpoint that answers.
-    """
+    """Connects to the chains of a network, or to those given, and closes them afterwards; see `open_chains`."""
     policies, urls = settings.endpoint_policies(deployment), settings.rpc_urls(deployment)
-    async with open_chains(deployment, chain_ids, policies, urls) as chains:
+    async with open_chains(deployment, chain_ids, policies, urls, eager=eager) as chains:
         yield chains

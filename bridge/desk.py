@@ -9,6 +9,7 @@ from typing import Any, Final
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
 from eth_utils import function_signature_to_4byte_selector
+from eth_utils.address import to_checksum_address
 
 from bridge.client import Client, RouteRequest
 from bridge.dlq.analysis import Analysis, NamedPause, Situation, analyse, named_pause
@@ -74,6 +75,7 @@ class Prepared:
 
     first: LogRecord  # of the letter
     decision: Decision
+    place: tuple[int, str]  # the chain and the contract that say who may decide
     maker: str
     rationale: str
     notice: Notice | None  # None: nobody is told by a message
@@ -97,7 +99,13 @@ class Prepared:
         elif self.decision is Decision.GOVERNANCE_ESCALATION:
             further |= {"governanceMessageId": notice}
         return decision_document(
-            self.first, self.decision, maker=self.maker, rationale=self.rationale, now=now, **further
+            self.first,
+            self.decision,
+            place=self.place,
+            maker=self.maker,
+            rationale=self.rationale,
+            now=now,
+            **further,
         )
 
 
@@ -236,7 +244,9 @@ class Desk:
             notice = self._proposal(first, rationale)
         elif decision is Decision.ABANDON:
             notice = await self._notice(first, rationale)
-        return Prepared(first=first, decision=decision, maker=maker, rationale=rationale, notice=notice)
+        return Prepared(
+            first=first, decision=decision, place=self._place(), maker=maker, rationale=rationale, notice=notice
+        )
 
     async def record(self, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
         """Writes a signed decision into the log, and carries out what is carried out here.
@@ -247,8 +257,13 @@ class Desk:
             now: Unix seconds.
 
         Raises:
-            KeyError, DecisionError: see `record_decision`; or the maker is no operator.
+            KeyError, DecisionError: see `record_decision`; or the maker is no operator, or signed for another network.
         """
+        if (document["chainId"], document["verifyingContract"]) != self._place():
+            chain_id, contract = self._place()
+            raise DecisionError(
+                f"the decision is for another network: operators here are those of {contract} on {chain_id}"
+            )
         await self._require_role(document["decisionMaker"])
         record = record_decision(self._letters, document, sealer, now)
         if document["decisionType"] == Decision.REQUEUE:
@@ -332,6 +347,9 @@ class Desk:
         if self._operator is None:
             raise DecisionError("a decision needs the operator's key: set WAYBILL_OPERATOR_KEY, or give --key")
         return self._operator
+
+    def _place(self) -> tuple[int, str]:
+        return self._parameters.chain_id, to_checksum_address(self._parameters.authority)
 
     async def _require_role(self, account: str) -> None:
         if not await self._parameters.is_operator(account):

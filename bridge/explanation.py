@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from bridge.ports import Block
-from bridge.protocol.contracts import explain_revert
+from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, MessageRecord
 from bridge.protocol.message import Message
@@ -16,8 +16,9 @@ from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
 from bridge.queries import Circumstances, Expiry, Offer, Standing, next_action, offers
 from bridge.records.executions import UNENDED, AwaitedExecution, ExecutionState
-from bridge.records.outbox import OutboxEntry, OutboxState
+from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob, RetryState
+from bridge.records.spending import Held
 
 
 class Stage(StrEnum):
@@ -25,6 +26,7 @@ class Stage(StrEnum):
 
     DISPATCHED = "DISPATCHED"  # the GMP took it; no relayer has seen that yet, or has it waiting
     DELIVERING = "DELIVERING"
+    HELD = "HELD"  # a bound on what the relayer spends has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
     RECEIVED = "RECEIVED"
@@ -38,6 +40,7 @@ class GmpProgress:
     stage: Stage
     attempts: tuple[int, ...]  # of the message, in which this GMP took it
     tries: int  # of our relayer to deliver, that failed
+    setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
 
@@ -85,10 +88,15 @@ def lag_of(record: ChainRecord, head: Block) -> IndexLag | None:
         record: of the chain in the index.
         head: the chain's newest block.
     """
-    blocks, seconds = head.number - record.block, head.timestamp - record.block_time
-    if not record.halted and (blocks <= 0 or seconds <= _USUAL_LAG):
+    blocks, seconds = distance(record, head.number, head.timestamp)
+    if not record.halted and (blocks == 0 or seconds <= _USUAL_LAG):
         return None
-    return IndexLag(chain_id=record.chain_id, blocks=max(0, blocks), seconds=max(0, seconds), halted=record.halted)
+    return IndexLag(chain_id=record.chain_id, blocks=blocks, seconds=seconds, halted=record.halted)
+
+
+def distance(record: ChainRecord, head: int, head_time: int) -> tuple[int, int]:
+    """How many blocks, and seconds of block time, the index is behind a chain's newest block."""
+    return max(0, head - record.block), max(0, head_time - record.block_time)
 
 
 _USUAL_LAG = 30  # seconds; a chain is looked at several times in that
@@ -127,6 +135,7 @@ def explain(
     entries: Sequence[OutboxEntry],
     retries: Sequence[RetryJob] = (),
     execution: AwaitedExecution | None = None,
+    held: Sequence[Held] = (),
     lags: Sequence[IndexLag] = (),
     now: float,
 ) -> Explanation:
@@ -147,10 +156,11 @@ def explain(
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
         retries: the relayer's retries of the message, the oldest first.
         execution: how far the relayer is with executing it, if no delivery of its own did that.
+        held: what of it waits since a bound on what the relayer spends has no room.
         lags: the message's chains that the index is behind on.
         now: Unix seconds.
     """
-    gmps = _progress(receipts, index, entries)
+    gmps = _progress(receipts, index, entries, {one.subject for one in held})
     has_quorum = len(receipts) >= (message.quorum if needed is None else needed)
     pending = None if execution is None or execution.state not in UNENDED else execution
     refused = refusal is not None or (pending is not None and pending.state is ExecutionState.REFUSED)
@@ -173,12 +183,18 @@ def explain(
         execution=pending,
     )
     standing = Standing(status=status, kind=message.kind, has_quorum=has_quorum, circumstances=circumstances)
-    parts = [_reason(message, said, now), *([spent] if spent and status is Status.DEAD else []), *_prospects(said, now)]
+    parts = [
+        _reason(message, said, now),
+        *([spent] if spent and status is Status.DEAD else []),
+        *([] if status.is_final else _held_retries(retries)),
+        *_prospects(said, now),
+        *_delays(status, circumstances.expiry, now),
+    ]
     return Explanation(
         message=message,
         status=status,
         receipts=receipts,
-        reason="; ".join([*parts, *_delays(status, circumstances.expiry, now)]),
+        reason="; ".join(parts),
         next_action=next_action(standing, message.id),
         standing=standing,
         gmps=gmps,
@@ -254,37 +270,40 @@ _REASONS = {
 
 
 def _progress(
-    receipts: frozenset[Gmp], index: IndexView | None, entries: Sequence[OutboxEntry]
+    receipts: frozenset[Gmp], index: IndexView | None, entries: Sequence[OutboxEntry], held: Collection[str]
 ) -> tuple[GmpProgress, ...]:
     seen = {entry.dispatch.gmp for entry in entries}
     known = seen | receipts | (index.dispatched if index else frozenset())
     return tuple(
-        _of_gmp(gmp, [entry for entry in entries if entry.dispatch.gmp is gmp], received=gmp in receipts)
+        _of_gmp(gmp, [entry for entry in entries if entry.dispatch.gmp is gmp], held, received=gmp in receipts)
         for gmp in sorted(known)
     )
 
 
-def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], *, received: bool) -> GmpProgress:
+def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], held: Collection[str], *, received: bool) -> GmpProgress:
     newest = max(entries, key=lambda entry: entry.attempt, default=None)
     waiting = newest is not None and newest.state is OutboxState.PENDING
     return GmpProgress(
         gmp=gmp,
-        stage=Stage.RECEIVED if received else _stage(newest),
+        stage=Stage.RECEIVED if received else _stage(newest, held),
         attempts=tuple(entry.attempt for entry in entries),
         tries=sum(entry.attempts for entry in entries),
+        setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
     )
 
 
-def _stage(entry: OutboxEntry | None) -> Stage:
+def _stage(entry: OutboxEntry | None, held: Collection[str]) -> Stage:
     if entry is None:
         return Stage.DISPATCHED
+    if entry.event_id in held and entry.state in (OutboxState.PENDING, OutboxState.CLAIMED):
+        return Stage.HELD
     match entry.state:
         case OutboxState.DEAD:
             return Stage.DEAD
         case OutboxState.PENDING:
-            return Stage.FAILING if entry.attempts else Stage.DISPATCHED
+            return Stage.FAILING if entry.attempts or entry.setbacks else Stage.DISPATCHED
         case _:
             return Stage.DELIVERING
 
@@ -328,7 +347,8 @@ def _refusal(said: _Said) -> str:
     if said.execution is not None and said.execution.outcome:
         return ""  # follows in what the relayer will do
     reason = said.index.failure_reason if said.index else b""
-    return f": {explain_revert(reason)}" if reason else ""
+    is_known = bool(reason) or (said.index is not None and said.index.status is Status.EXECUTION_FAILED)
+    return f": {explain_refusal(reason)}" if is_known else ""
 
 
 def _delays(status: Status, expiry: Expiry | None, now: float) -> list[str]:
@@ -347,6 +367,13 @@ def _prospects(said: _Said, now: float) -> list[str]:
     return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.next_at - now))} s)"]
 
 
+def _held_retries(retries: Sequence[RetryJob]) -> list[str]:
+    """Why the relayer does not retry it now, if a budget or a bound has no room for that."""
+    last = retries[-1] if retries else None
+    is_held = last is not None and last.state is RetryState.OPEN and last.held_by is not None
+    return [f"the relayer does not retry it now: {last.outcome}"] if last is not None and is_held else []
+
+
 def _silences(gmps: Sequence[GmpProgress], now: float) -> list[str]:
     """Why there is no receipt yet; GMPs of which the same is to be said are named together."""
     said: dict[str, list[str]] = {}
@@ -362,12 +389,21 @@ def _silence(progress: GmpProgress, now: float) -> str:
         case Stage.FAILING:
             wait = max(0, round((progress.next_try_at or now) - now))
             times = "once" if progress.tries == 1 else f"{progress.tries} times"
-            return f"failed {times} ({_error(progress)}), next try in {wait} s"
+            failed = f"failed {times}" if progress.tries else "is not delivered"
+            stuck = (
+                f", makes no progress after {progress.setbacks} setbacks: look at the relayer's endpoints"
+                if progress.setbacks >= STUCK_AFTER
+                else ""
+            )
+            return f"{failed} ({_error(progress)}){stuck}, next try in {wait} s"
         case Stage.DEAD:
             tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
             return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
         case Stage.DELIVERING:
             return "took it, and the relayer is delivering it"
+        case Stage.HELD:
+            wait = max(0, round((progress.next_try_at or now) - now))
+            return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"
         case _ if progress.attempts:
             return "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet"
         case _:

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from eth_abi.exceptions import DecodingError
+
+from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
 
 
 class TransientError(Exception):
     """The world did not answer, or said "later": the same call may succeed."""
+
+
+class UnansweredError(TransientError):
+    """No endpoint or service gave an answer that can be used: that says nothing of what was asked for, and costs no try."""
+
+
+class TransportUsedError(TransientError):
+    """A GMP counts a delivery as made, and the router has no receipt of the message: another message has its place."""
 
 
 class ProofPendingError(TransientError):
@@ -87,6 +98,9 @@ class Call:
     by_anyone: bool = field(
         default=False, compare=False
     )  # whether nothing depends on who makes it; no part of the call
+    returns: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # ABI types that an answer must decode as to be one; no part of the call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +126,7 @@ class Fees:
 class Chain(Protocol):
     """One chain behind its RPC endpoints.
 
-    Every method raises `TransientError` when no endpoint gives a usable answer. Where several have to agree, an answer, a refusal
+    Every method raises `UnansweredError` when no endpoint gives a usable answer. Where several have to agree, an answer, a refusal
     too, is what so many of them give; a number in which they may differ is what so many have reached.
     """
 
@@ -137,6 +151,7 @@ class Chain(Protocol):
 
         Raises:
             CallRevertedError: the contract refused.
+            UnansweredError: no endpoint's answer decodes as the types that the call `returns`, too.
         """
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
@@ -161,7 +176,7 @@ class Chain(Protocol):
 
         Raises:
             InsufficientFundsError: the account can't pay for it now.
-            TerminalError: the chain will never take this transaction: it is malformed.
+            TerminalError: a node calls this transaction malformed.
             TransientError: the chain does not answer; or its nonce is used, by what a reorg may have taken back by now.
         """
 
@@ -176,6 +191,37 @@ class Chain(Protocol):
 
     async def balance(self, address: str) -> int:
         """What the account holds, in wei."""
+
+
+async def read_view(
+    chain: Chain, contract: Contract, address: str, function: str, *arguments: Any, block: int | None = None
+) -> Any:
+    """What a view function returns: the value, or a tuple of values if there are several.
+
+    An account without code answers every call with nothing, as does a node that lags or lies. So an answer that does not
+    decode is never a fact about the contract.
+
+    Args:
+        chain: where.
+        contract: the ABI.
+        address: the contract's.
+        function: its name, or its full signature where it is overloaded.
+        arguments: the function's.
+        block: at whose end; None is the head.
+
+    Raises:
+        CallRevertedError: the contract refused.
+        UnansweredError: no endpoint gives an answer of this function.
+    """
+    call = Call(to=address, data=contract.encode(function, *arguments), returns=contract.outputs(function))
+    answer = await chain.call(call, block=block)
+    try:
+        return contract.decode(function, answer)
+    except DecodingError as error:
+        raise UnansweredError(
+            f"{address} on chain {chain.chain_id} does not answer {function}() as it should: the contract is not there, or"
+            " not on this node; is the deployments file of this network?"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from eth_abi.exceptions import DecodingError
+from eth_utils import function_signature_to_4byte_selector
 
-from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, TransientError
+from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
-from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, explain_revert, message_tuple
+from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
@@ -22,6 +22,9 @@ from bridge.protocol.status import Status
 _RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
 _EXECUTED = 1
 _OUTCOMES = {1: Status.EXECUTED, 2: Status.EXPIRED, 3: Status.CANCELLED}
+_SUPPORTS_INTERFACE = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
+"""An account without code answers it, as anything, with nothing; a recipient of messages is a contract and does not."""
+
 _OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
 _REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
 _BEYOND_QUORUM = _REFUSED | {"AlreadyExecuted", "AlreadyEnded"}
@@ -91,7 +94,7 @@ def _word(number: int) -> bytes:
 
 
 class RouterReader:
-    """Reads one router. Each method raises `TransientError` if the chain, or what is at the address, gives no answer."""
+    """Reads one router. Each method raises `UnansweredError` if the chain, or what is at the address, gives no answer."""
 
     def __init__(self, chain: Chain, router: str) -> None:
         self._chain = chain
@@ -139,8 +142,21 @@ class RouterReader:
         except CallRevertedError as error:
             name, arguments = ROUTER.error(error.data) or ("", {})
             verdict = Verdict.OVER if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
-            return Trial(verdict, explain_revert(error.data), _missing(name, arguments))
+            return Trial(verdict, await self._refusal(error, message), _missing(name, arguments))
         return Trial(Verdict.READY, missing=0)
+
+    async def _refusal(self, error: CallRevertedError, message: Message) -> str:
+        """Why an execution would revert; of a recipient that gives no reason, whether it can have one."""
+        name, arguments = ROUTER.error(error.data) or ("", {})
+        if name != "ExecutionReverted" or arguments["reason"]:
+            return explain_revert(error.data)
+        try:
+            recipient = from_bytes32(message.recipient)
+            if not await self._chain.call(Call(to=recipient, data=_SUPPORTS_INTERFACE)):
+                return f"nothing answers at {recipient}, as if it had no contract, and only a contract can execute: send a new message to one"
+        except (AddressError, CallRevertedError):
+            pass  # no address, or a contract that answers
+        return f"{name}: {explain_refusal(b'')}"
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
         """Who may retry a message and how often it was, or None if this router did not create it as retriable."""
@@ -168,8 +184,7 @@ class RouterReader:
         """
         adapter = await self.adapter_of(gmp)
         arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
-        answer = await self._chain.call(Call(to=adapter, data=ADAPTER.encode("quote", *arguments)))
-        return int(_decoded(ADAPTER, "quote", answer, adapter))
+        return int(await read_view(self._chain, ADAPTER, adapter, "quote", *arguments))
 
     def retry_call(self, message: Message, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
         """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
@@ -198,8 +213,7 @@ class RouterReader:
         return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
 
     async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
-        call = Call(to=self.address, data=ROUTER.encode(function, *arguments))
-        return _decoded(ROUTER, function, await self._chain.call(call, block=block), self.address)
+        return await read_view(self._chain, ROUTER, self.address, function, *arguments, block=block)
 
 
 def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
@@ -209,13 +223,3 @@ def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int,
         for deployed in deployment.chains
         if deployed.chain_id in chains
     }
-
-
-def _decoded(contract: Contract, function: str, answer: bytes, address: str) -> Any:
-    try:
-        return contract.decode(function, answer)
-    except DecodingError as error:
-        raise TransientError(
-            f"{address} does not answer {function}() as it should: the contract is not there, or not yet on a node that lags; "
-            "is the deployments file of this network?"
-        ) from error

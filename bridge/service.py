@@ -10,7 +10,7 @@ import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 from os import getpid
 from typing import TypeVar
@@ -27,11 +27,11 @@ from bridge.ports import Attester, Chain, Clock
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
+from bridge.records.errors import StoreBusyError
 from bridge.records.finality import ObservedFinality
 from bridge.recovery import (
     Burial,
     Execution,
-    ExecutionSettings,
     Planner,
     Propagation,
     Recovery,
@@ -39,9 +39,10 @@ from bridge.recovery import (
     RoutePropagator,
 )
 from bridge.relay import Relay, RelaySettings
+from bridge.relay.spending import SpendGate
 from bridge.sending import LocalSigner, Sender, SenderPool, Signer
 from bridge.settings import Settings, SettingsError
-from bridge.store import open_store
+from bridge.store import WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
 from bridge.supervision import keep_doing
 from bridge.undertaking import Undertaking
@@ -50,6 +51,7 @@ _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
 _DEVNET = "devnet"
+_LOCK_RENEWAL = 5.0  # seconds
 
 
 class SystemClock:
@@ -68,9 +70,16 @@ class Bridge:
     """A relayer, put together."""
 
     def __init__(
-        self, deployment: Deployment, chains: Mapping[int, EvmChain], store: Store, settings: Settings
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, EvmChain],
+        store: Store,
+        settings: Settings,
+        *,
+        worker: str,
+        lock: WorkingLock,
     ) -> None:
-        """Uses chains and a store that are open; `open_bridge` opens them.
+        """Uses chains and a store that are open, and the lock of that store; `open_bridge` opens them.
 
         Raises:
             SettingsError: there is no key to deliver with, or nobody knows where this network's proofs come from.
@@ -79,6 +88,7 @@ class Bridge:
         self.deployment = deployment
         self.chains = chains
         self.store = store
+        self._lock = lock
         self._settings = settings
         clock = SystemClock()
         paying = paying_signers(settings, deployment)
@@ -90,14 +100,14 @@ class Bridge:
         relaying = replace(
             settings.relay(),
             acceptance=settings.acceptance(deployment),
-            spend_limits=settings.lane_limits(deployment),
             asset_classes=settings.classes(deployment),
         )
         named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
         served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
         self.undertaking = Undertaking(deployment, chains, store, settings, clock)
+        gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
         self.relay = Relay(
-            worker=_worker_name(),
+            worker=worker,
             deployment=deployment,
             chains=chains,
             adapters=create_adapters(deployment, chains, _attesters(deployment, chains, settings)),
@@ -108,9 +118,10 @@ class Bridge:
             clock=clock,
             random=random.random,
             settings=relaying,
+            gate=gate,
         )
-        self.recovery = self._open_recovery(relaying, clock)
-        self.execution = self._open_execution(served, relaying, clock)
+        self.recovery = self._open_recovery(relaying, gate, clock)
+        self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
@@ -123,14 +134,14 @@ class Bridge:
                 self.store.transactions,
                 clock,
                 finality=ObservedFinality(self.store.observations, chain_id),
-                settings=self._settings.sending(),
+                settings=self._settings.sending(self.deployment),
                 multicall=self.deployment.chain(chain_id).multicall,
             )
             for chain_id, signers in paying.items()
             for address, signer in _by_address([*signers, *retrying]).items()
         }
 
-    def _open_recovery(self, relaying: RelaySettings, clock: Clock) -> Recovery:
+    def _open_recovery(self, relaying: RelaySettings, gate: SpendGate, clock: Clock) -> Recovery:
         planner = Planner(
             deployment=self.deployment,
             chains=self.chains,
@@ -138,6 +149,8 @@ class Bridge:
             store=self.store,
             usable=relaying.claimable,
             max_fee=self._settings.max_retry_fee,
+            gate=gate,
+            retry_for=self._settings.retried_for(),
         )
         requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
         burial = Burial(
@@ -150,15 +163,15 @@ class Bridge:
         settings = self._settings.recovery(self.deployment)
         return Recovery(planner, self.store, clock, settings, burial=burial, source=requests)
 
-    def _open_execution(self, payers: Mapping[int, SenderPool], relaying: RelaySettings, clock: Clock) -> Execution:
+    def _open_execution(self, payers: Mapping[int, SenderPool], gate: SpendGate, clock: Clock) -> Execution:
         return Execution(
             deployment=self.deployment,
             chains=self.chains,
             store=self.store,
             letters=self.undertaking.letters,
             senders=payers,
+            gate=gate,
             clock=clock,
-            settings=ExecutionSettings(acceptance=relaying.acceptance, spend_limits=relaying.spend_limits),
         )
 
     def _open_propagation(self, clock: Clock) -> Propagation:
@@ -186,6 +199,7 @@ class Bridge:
 
         Raises:
             StoreMismatchError: the store is of other chains.
+            StoreError: the store is being restored.
         """
         try:
             await self.with_upkeep(self._work)
@@ -205,6 +219,13 @@ class Bridge:
             group.create_task(self.execution.run())
             group.create_task(self.undertaking.run())
             group.create_task(self.propagation.run())
+            group.create_task(self._keep_lock())
+
+    async def _keep_lock(self) -> None:
+        while True:
+            await asyncio.sleep(_LOCK_RENEWAL)
+            with suppress(StoreBusyError):  # whatever works with the store says so
+                await asyncio.to_thread(self._lock.renew)
 
     async def with_upkeep(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
         """Does something while the transactions of all accounts are looked after. To be done once at a time."""
@@ -226,24 +247,20 @@ class Bridge:
 
 @asynccontextmanager
 async def open_bridge(deployment: Deployment, settings: Settings) -> AsyncIterator[Bridge]:
-    """Connects to the chains, opens the store, and puts a relayer together.
+    """Opens the store, connects to the chains, and puts a relayer together.
 
     Raises:
         SettingsError: see `Bridge`.
-        StoreError: the store can't be opened, or is of a newer version.
+        StoreError: the store can't be opened, is being restored, or is of a newer version.
         WrongChainIdError: an endpoint is of another chain.
         TransientError: a chain has no endpoint that answers.
     """
-    async with connected(deployment, settings) as chains:
-        store = open_store(settings.store)
-        bridge = None
-        try:
-            bridge = Bridge(deployment, chains, store, settings)
-            yield bridge
-        finally:
-            if bridge is not None:
-                bridge.undertaking.letters.close()
-            store.close()
+    worker = _worker_name()
+    with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
+        async with connected(deployment, settings) as chains:
+            bridge = Bridge(deployment, chains, store, settings, worker=worker, lock=lock)
+            with closing(bridge.undertaking.letters):
+                yield bridge
 
 
 def spare_what_is_set_up() -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from bridge.ports import TerminalError, TransientError
+from bridge.records.errors import StoreError
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +49,7 @@ class _Failures:
         if str(error) == self._last:
             return
         self._last = str(error)
-        if isinstance(error, TransientError | TerminalError):
+        if isinstance(error, TransientError | TerminalError | StoreError):
             _log.warning("step failed, will be repeated", step=self._step, error=str(error))
         else:
             _log.error("step failed unexpectedly, will be repeated", step=self._step, exc_info=error)
@@ -63,9 +64,13 @@ class _Failures:
 
 
 async def keep_doing(
-    name: str, step: Callable[[], Awaitable[bool]], *, every: float, wakeup: Wakeup | None = None
+    name: str,
+    step: Callable[[], Awaitable[bool]],
+    *,
+    every: float | Callable[[], float],
+    wakeup: Wakeup | None = None,
 ) -> None:
-    """Repeats a step for ever: at once while it says that there is more to do, else after `every` seconds.
+    """Repeats a step for ever: at once while it says that there is more to do, else after `every` seconds, or what it gives.
 
     A step goes on from where its last one left the store, so that it can be repeated after any error; the pauses grow until
     it succeeds again.
@@ -81,7 +86,7 @@ async def keep_doing(
             if has_more:
                 await asyncio.sleep(0)
                 continue
-        await signal.wait(failures.pause(every))
+        await signal.wait(failures.pause(every() if callable(every) else every))
 
 
 async def insist(name: str, step: Callable[[], Awaitable[None]], *, every: float) -> None:

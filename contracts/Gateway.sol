@@ -14,7 +14,7 @@ import {Addresses} from "./libraries/Addresses.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
 import {Message, MessageLibrary} from "./types/Message.sol";
 import {Profile} from "./types/Profile.sol";
-import {GmpFee, Retry} from "./types/Route.sol";
+import {GmpFee} from "./types/Route.sol";
 import {SentMessage, SentMessageLibrary} from "./types/SentMessage.sol";
 
 /// @dev The router's ERC-7786 face; {IGateway} says what it promises.
@@ -28,32 +28,31 @@ abstract contract Gateway is IGateway, Quotes {
     function sendMessage(bytes calldata recipient, bytes calldata payload, bytes[] calldata attributes)
         external
         payable
+        sendingOnce
         returns (bytes32 sendId)
     {
         (Message memory message, Profile memory profile) = _composeFrom(recipient, payload, attributes);
-        bytes32 messageId = _keepUnfunded(message, profile);
+        bytes32 messageId = _register(message);
+        SentMessage sent = SentMessageLibrary.unfundedOf(msg.sender, profile.gmps, profile.retriable);
+        _sent[messageId] = sent;
+        emit IMessageSender.MessageUnfunded(
+            messageId, message.destinationChain, profile.retriable, profile.gmps, message.encode(messageId)
+        );
         if (msg.value == 0) sendId = messageId;
-        else _fund(messageId, message, profile);
+        else _fund(messageId, message, sent, msg.sender);
         bytes memory sender = InteroperableAddress.formatEvmV1(block.chainid, msg.sender);
         emit MessageSent(sendId, sender, recipient, payload, msg.value, attributes);
     }
 
     /// @inheritdoc IGateway
-    function dispatch(Retry calldata request) external payable sendingOnce {
-        bytes32 messageId = request.messageId;
-        Message memory message = MessageLibrary.load(request.message);
-        SentMessage sent = _resume(message, messageId);
+    function dispatch(Message calldata request, address refundTo) external payable sendingOnce {
+        Message memory message = MessageLibrary.load(request);
+        bytes32 messageId = message.id();
+        SentMessage sent = _sent[messageId];
         if (!sent.isUnfunded()) revert IMessageSender.NotUnfunded(messageId);
+        if (refundTo == address(0)) revert IMessageSender.ZeroRefundAddress();
         _requireAlive(message, messageId, sent);
-        // Nobody may choose for the sender: a payer that named a GMP of its own could leave the message short of its quorum.
-        GmpSet chosen = sent.gmps().intersect(_openGmps(_gmps));
-        GmpSet named = _setOf(request.gmps);
-        if (named != chosen) revert IMessageSender.WrongGmps(named, chosen);
-        Attempt memory attempt = Attempt(messageId, 0, request.minDispatched, request.refundTo);
-        _requireWay(attempt, request.gmps, message.quorum);
-        bool retriable = sent.isRetriable();
-        _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);
-        _depart(message, attempt, request.gmps, retriable);
+        _fund(messageId, message, sent, refundTo);
     }
 
     /// @inheritdoc IERC7786GatewaySource
@@ -79,32 +78,27 @@ abstract contract Gateway is IGateway, Quotes {
         _address(message);
     }
 
-    function _keepUnfunded(Message memory message, Profile memory profile)
-        private
-        sendingOnce
-        returns (bytes32 messageId)
-    {
-        messageId = _register(message);
-        _sent[messageId] = SentMessageLibrary.unfundedOf(msg.sender, profile.gmps, profile.retriable);
-        bytes memory envelope = message.encode(messageId);
-        emit IMessageSender.MessageUnfunded(
-            messageId, message.destinationChain, profile.retriable, profile.gmps, envelope
-        );
-    }
-
-    /// @dev Pays for the message just created out of the call's value, as anyone else might do later.
-    function _fund(bytes32 messageId, Message memory message, Profile memory profile) private {
-        GmpFee[] memory gmps = _listOf(profile.gmps.intersect(_openGmps(_gmps)));
-        uint256 fees = _quote(gmps, message);
+    /// @dev Sends an unfunded message over all the GMPs that its sender chose, each at the fee that it asks for now. Whoever pays
+    ///      chooses neither GMPs nor fees: one that got less than it asks for would leave the message short of a GMP.
+    function _fund(bytes32 messageId, Message memory message, SentMessage sent, address refundTo) private {
+        bool retriable = sent.isRetriable();
+        _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);
+        GmpFee[] memory gmps = _listOf(sent.gmps());
+        uint256 fees = _quote(gmps, message, message.quorum);
         if (msg.value < fees) revert InsufficientValue(msg.value, fees);
-        this.dispatch{value: fees}(Retry(messageId, message, profile.quorum, gmps, msg.sender));
-        if (msg.value > fees) _refund(msg.sender, msg.value - fees);
-    }
-
-    function _setOf(GmpFee[] calldata gmps) private pure returns (GmpSet set) {
+        Attempt memory attempt;
+        (attempt.messageId, attempt.refundTo) = (messageId, refundTo);
+        (bytes memory data, bytes memory envelope) = _dispatchCall(attempt, message);
+        GmpSet took;
+        uint256 spent;
         for (uint256 index; index < gmps.length; ++index) {
-            set = set.with(gmps[index].gmp);
+            if (!_handOver(attempt, gmps[index].gmp, gmps[index].fee, data)) continue;
+            took = took.with(gmps[index].gmp);
+            spent += gmps[index].fee;
         }
+        _requireEnough(took.count(), message.quorum, attempt.failures);
+        if (msg.value > spent) _refund(refundTo, msg.value - spent);
+        emit IMessageSender.MessageRouted(messageId, message.destinationChain, retriable, took, envelope);
     }
 
     function _listOf(GmpSet set) private pure returns (GmpFee[] memory gmps) {

@@ -3,9 +3,10 @@ pragma solidity ^0.8.28;
 
 import {Roles} from "./Roles.sol";
 import {Rules} from "./Rules.sol";
+import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Gmp, GmpSet, NO_GMP} from "./types/Gmp.sol";
+import {Gmp, GmpSet, HIGHEST_GMP, NO_GMP} from "./types/Gmp.sol";
 import {NO_TABLE} from "./types/GmpTable.sol";
 import {Epochs} from "./types/Receipts.sol";
 
@@ -44,7 +45,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
     }
 
     /// @inheritdoc IGmpRegistry
-    function setPeer(uint64 chain, bytes32 router) external onlyOwner {
+    function setPeer(uint64 chain, bytes32 router, uint8 floor) external onlyOwner {
         if (chain == 0) revert ZeroChain();
         if (chain == block.chainid) revert SameChain(chain);
         if (router == 0) revert ZeroAddress();
@@ -52,6 +53,9 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
         address peer = router.toAddress();
         _lanes[chain].peer = peer;
         _knownPeers[chain][peer] = true;
+        // A floor that was raised in an emergency must not fall because a peer changes.
+        uint8 present = _lanes[chain].floor;
+        _setFloor(chain, floor > present ? floor : present);
         emit PeerSet(chain, router);
     }
 
@@ -99,10 +103,22 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
         if (adapter == address(0)) revert GmpHasNoAdapter(gmp);
     }
 
+    /// @dev Two numbers for one transport would make one GMP a quorum of two.
+    function _requireOwnTransport(Gmp gmp, address transport) private view {
+        for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
+            address other = _speakers[Gmp.wrap(number)].adapter;
+            if (other == address(0) || Gmp.wrap(number) == gmp) continue;
+            if (IAdapter(other).transport() == transport) revert TransportAlreadyUsed(transport, Gmp.wrap(number));
+        }
+    }
+
     function _bind(Gmp gmp, address adapter) private {
         if (adapter.code.length == 0) revert NotContract(adapter);
         Gmp used = _tables[adapter].gmp();
         if (used != NO_GMP) revert AdapterAlreadyUsed(adapter, used);
+        address router = address(IAdapter(adapter).router());
+        if (router != address(this)) revert AdapterOfAnotherRouter(adapter, router);
+        _requireOwnTransport(gmp, IAdapter(adapter).transport());
         _speakers[gmp].adapter = adapter;
     }
 }

@@ -15,8 +15,10 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     using Addresses for address;
     using Addresses for bytes32;
 
+    /// @dev Nothing is received while sending, either: whoever is paid back then could deliver a message whose recipient
+    ///      answers, and the answer would be refused for ever.
     modifier receivingOnce() {
-        if (_receiving != 0) revert ReceivingReentered();
+        if ((_receiving | _sending) != 0) revert ReceivingReentered();
         _receiving = 1;
         _;
         _receiving = 0;
@@ -43,9 +45,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         Receipts receipts = _receipts[messageId];
         _requireUnended(messageId, receipts);
         if (_isExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
-        (uint8 demanded, GmpSet allowed) = _demand(message, floor);
-        uint8 quorum = _quorumOf(receipts, demanded);
-        uint8 count = receipts.valid(_gmps.epochs(), _openGmps(_gmps)).intersect(allowed).count();
+        (uint8 count, uint8 quorum) = _progress(message, floor, receipts.valid(_gmps.epochs(), _openGmps(_gmps)));
         // `>=`, so that a message can't be stranded by a quorum that was lowered after more had delivered.
         if (count < quorum) revert QuorumNotReached(messageId, count, quorum);
 
@@ -106,18 +106,27 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         uint8 floor = _requireArrival(message);
         Gmp gmp = table.gmp();
         GmpSet own = gmp.alone();
-        if (table.paused().intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
+        if (table.pausedAt(block.timestamp).intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
         receipts = _receipts[messageId];
         GmpSet known = receipts.valid(table.epochs(), table.enabled());
         if (known.intersect(own) != NO_GMPS) revert AlreadyReceived(messageId, gmp);
+        receipts = receipts.record(gmp, table.epochs());
+        (count, quorum) = _progress(message, floor, known.unite(own).intersect(_openGmps(table)));
+    }
 
+    /// @dev How many of the receipts count for the message, and how many it needs now. What the recipient demands is a slot of
+    ///      its own, so it is read only once the message's own quorum is there; until then the lane's floor stands for it.
+    function _progress(Message memory message, uint8 floor, GmpSet open)
+        private
+        view
+        returns (uint8 count, uint8 quorum)
+    {
+        count = open.count();
+        quorum = message.quorum;
+        if (count < quorum) return (count, quorum > floor ? quorum : floor);
         GmpSet allowed;
         (quorum, allowed) = _demand(message, floor);
-        // With the first receipt that counts, the quorum is written down: a raise applies to later messages only.
-        if (known == NO_GMPS) receipts = receipts.withQuorum(quorum);
-        else quorum = _quorumOf(receipts, quorum);
-        receipts = receipts.record(gmp, table.epochs());
-        count = known.unite(own).intersect(_openGmps(table)).intersect(allowed).count();
+        return (open.intersect(allowed).count(), quorum);
     }
 
     function _requireUnended(bytes32 messageId, Receipts receipts) private pure {
@@ -131,12 +140,6 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affected(message);
         (quorum, allowed) = _demandOf(subject, message.sourceChain, floor);
         if (message.quorum > quorum) quorum = message.quorum;
-    }
-
-    /// @dev What is demanded now, or what was when the first receipt came, if that was less.
-    function _quorumOf(Receipts receipts, uint8 demanded) private pure returns (uint8) {
-        uint8 recorded = receipts.quorum();
-        return recorded != 0 && recorded < demanded ? recorded : demanded;
     }
 
     function _isExpired(Message memory message) private view returns (bool) {

@@ -14,13 +14,14 @@ abstract contract MessageSender is IMessageSender, Sending {
     function route(Route calldata request) external payable sendingOnce returns (bytes32 messageId) {
         Message memory message = _compose(request);
         GmpFee[] calldata gmps = request.gmps;
+        Attempt memory attempt = _newAttempt(request.minDispatched, request.refundTo, gmps);
         uint8 quorum = message.quorum;
         if (quorum == 0 || quorum > gmps.length) revert InvalidQuorum(quorum, gmps.length);
-        Attempt memory attempt = Attempt(0, 0, request.minDispatched, request.refundTo);
-        if (attempt.required == 0) attempt.required = quorum;
         bool retriable = request.retriable;
         // What can't be retried must reach its quorum with this call or not be sent at all.
-        _requireWay(attempt, gmps, retriable ? 1 : quorum);
+        if (!retriable && attempt.required < quorum) {
+            revert InvalidMinDispatched(request.minDispatched, quorum, gmps.length);
+        }
         messageId = _launch(message, attempt, gmps, retriable);
     }
 
@@ -40,9 +41,9 @@ abstract contract MessageSender is IMessageSender, Sending {
         sent = sent.withOneMoreAttempt();
         _sent[messageId] = sent;
         attempt = sent.attempts();
-        Attempt memory another = Attempt(messageId, attempt, request.minDispatched, request.refundTo);
         GmpFee[] calldata gmps = request.gmps;
-        _requireWay(another, gmps, 1);
+        Attempt memory another = _newAttempt(request.minDispatched, request.refundTo, gmps);
+        (another.messageId, another.number) = (messageId, attempt);
         (GmpSet took,) = _dispatch(another, gmps, message);
         emit MessageRetried(messageId, message.destinationChain, attempt, took);
     }

@@ -2,9 +2,10 @@
 pragma solidity ^0.8.28;
 
 import {Rules} from "./Rules.sol";
+import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IPauses} from "./interfaces/IPauses.sol";
 import {IRoles} from "./interfaces/IRoles.sol";
-import {Gmp, HIGHEST_GMP} from "./types/Gmp.sol";
+import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
 
 /// @dev Pauses; {IPauses} says what it promises.
 abstract contract Pauses is IPauses, Rules {
@@ -12,26 +13,31 @@ abstract contract Pauses is IPauses, Rules {
 
     /// @inheritdoc IPauses
     function pauseLane(uint64 chain, uint48 until) external {
-        _requireMayPause(_lanes[chain].pausedUntil, until);
-        _setLanePause(chain, until);
+        Lane storage lane = _lanes[chain];
+        _setLanePause(chain, until, _requireMayPause(lane.pausedUntil, lane.pausedByGuardian, until));
     }
 
     /// @inheritdoc IPauses
     function pauseGmp(Gmp gmp, uint48 until) external {
-        _requireMayPause(_speakers[gmp].pausedUntil, until);
-        _setTable(_gmps.withPaused(_gmps.paused().with(gmp)));
-        _setGmpPause(gmp, until);
+        Speaker storage speaker = _speakers[gmp];
+        bool byGuardian = _requireMayPause(speaker.pausedUntil, speaker.pausedByGuardian, until);
+        // The pause of a GMP that carries nothing would stop every clock, and nobody would see why.
+        if (speaker.adapter == address(0)) revert IGmpRegistry.GmpHasNoAdapter(gmp);
+        _setGmpPause(gmp, until, byGuardian);
     }
 
     /// @inheritdoc IPauses
-    function endLanePause(uint64 chain) external onlyOwner {
-        if (_lanes[chain].pausedUntil > block.timestamp) _setLanePause(chain, uint48(block.timestamp));
+    function endLanePause(uint64 chain) external {
+        bool byGuardian = _lanes[chain].pausedByGuardian;
+        _requireMayEnd(byGuardian);
+        if (_lanes[chain].pausedUntil > block.timestamp) _setLanePause(chain, uint48(block.timestamp), byGuardian);
     }
 
     /// @inheritdoc IPauses
-    function endGmpPause(Gmp gmp) external onlyOwner {
-        _setTable(_gmps.withPaused(_gmps.paused().without(gmp)));
-        if (_speakers[gmp].pausedUntil > block.timestamp) _setGmpPause(gmp, uint48(block.timestamp));
+    function endGmpPause(Gmp gmp) external {
+        bool byGuardian = _speakers[gmp].pausedByGuardian;
+        _requireMayEnd(byGuardian);
+        if (_speakers[gmp].pausedUntil > block.timestamp) _setGmpPause(gmp, uint48(block.timestamp), byGuardian);
     }
 
     /// @inheritdoc IPauses
@@ -49,32 +55,53 @@ abstract contract Pauses is IPauses, Rules {
         return _hasExpired(chain, sentAt, ttl);
     }
 
-    /// @dev `last` is the end of the newest pause of the same thing.
-    function _requireMayPause(uint48 last, uint48 until) private view {
-        if (msg.sender != owner()) {
+    /// @param pausedUntil When the newest pause of the same thing ends or ended.
+    /// @param isGuardians Whether the guardian began that one.
+    /// @return byGuardian Whether the guardian begins this one.
+    function _requireMayPause(uint48 pausedUntil, bool isGuardians, uint48 until) private returns (bool byGuardian) {
+        uint256 latest = block.timestamp + MAX_PAUSE;
+        byGuardian = msg.sender != owner();
+        if (byGuardian) {
             if (msg.sender != _guardian) revert IRoles.NotGuardian(msg.sender);
-            if (last != 0 && block.timestamp < uint256(last) + MAX_PAUSE) {
-                revert GuardianMustWait(uint256(last) + MAX_PAUSE);
-            }
+            // What the owner paused stays paused for as long as the owner wants.
+            if (block.timestamp < pausedUntil && !isGuardians) revert GuardianMustWait(pausedUntil);
+            latest = _latestForGuardian(latest);
         }
-        if (until <= block.timestamp || until > block.timestamp + MAX_PAUSE) {
-            revert InvalidPauseEnd(until, block.timestamp + 1, block.timestamp + MAX_PAUSE);
-        }
+        if (until <= block.timestamp || until > latest) revert InvalidPauseEnd(until, block.timestamp + 1, latest);
     }
 
-    function _setLanePause(uint64 chain, uint48 until) private {
-        _lanes[chain].pausedUntil = until;
-        _lanePauses[chain].set(until);
+    /// @dev The first of the guardian's pauses says by when all of them end; then it rests for as long as a pause may last. So it
+    ///      can stop nothing for more than half of the time, however many things it pauses in turn.
+    function _latestForGuardian(uint256 latest) private returns (uint256) {
+        uint256 end = _guardianPausesEnd;
+        if (block.timestamp < end) return end;
+        if (end != 0 && block.timestamp < end + MAX_PAUSE) revert GuardianMustWait(end + MAX_PAUSE);
+        _guardianPausesEnd = uint48(latest);
+        return latest;
+    }
+
+    /// @dev The guardian may end what it began, unless the owner has set it since.
+    function _requireMayEnd(bool isGuardians) private view {
+        if (!isGuardians || msg.sender != _guardian) _checkOwner();
+    }
+
+    function _setLanePause(uint64 chain, uint48 until, bool byGuardian) private {
+        (_lanes[chain].pausedUntil, _lanes[chain].pausedByGuardian) = (until, byGuardian);
+        _lanePauses[chain].setBeside(_gmpPauses, until);
         emit LanePauseSet(chain, until);
     }
 
     /// @dev Pauses of several GMPs may overlap; the clock stands still until the last of them ends.
-    function _setGmpPause(Gmp gmp, uint48 until) private {
-        _speakers[gmp].pausedUntil = until;
+    function _setGmpPause(Gmp gmp, uint48 until, bool byGuardian) private {
+        (_speakers[gmp].pausedUntil, _speakers[gmp].pausedByGuardian) = (until, byGuardian);
+        GmpSet paused;
         uint48 last = until;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
-            if (_speakers[Gmp.wrap(number)].pausedUntil > last) last = _speakers[Gmp.wrap(number)].pausedUntil;
+            uint48 end = _speakers[Gmp.wrap(number)].pausedUntil;
+            if (end > block.timestamp) paused = paused.with(Gmp.wrap(number));
+            if (end > last) last = end;
         }
+        _setTable(_gmps.withPaused(paused, last));
         _gmpPauses.set(last);
         emit GmpPauseSet(gmp, until);
     }

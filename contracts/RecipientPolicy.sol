@@ -2,11 +2,12 @@
 pragma solidity ^0.8.28;
 
 import {Roles} from "./Roles.sol";
+import {Rules} from "./Rules.sol";
 import {IRecipientPolicy} from "./interfaces/IRecipientPolicy.sol";
-import {Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {GmpSet, NO_GMPS} from "./types/Gmp.sol";
 
 /// @dev Who may demand what before a message executes; {IRecipientPolicy} says what it promises.
-abstract contract RecipientPolicy is IRecipientPolicy, Roles {
+abstract contract RecipientPolicy is IRecipientPolicy, Roles, Rules {
     /// @inheritdoc IRecipientPolicy
     function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external {
         if (quorum > gmps.count() || (quorum == 0 && gmps != NO_GMPS)) revert InvalidPolicy(quorum, gmps);
@@ -16,10 +17,8 @@ abstract contract RecipientPolicy is IRecipientPolicy, Roles {
 
     /// @inheritdoc IRecipientPolicy
     function setFloor(uint64 chain, uint8 floor) external onlyRevoker {
-        if (floor > Gmp.unwrap(HIGHEST_GMP)) revert InvalidFloor(floor);
         if (floor < _lanes[chain].floor) _checkOwner();
-        _lanes[chain].floor = floor;
-        emit FloorSet(chain, floor);
+        _setFloor(chain, floor);
     }
 
     /// @inheritdoc IRecipientPolicy

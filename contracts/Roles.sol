@@ -20,7 +20,7 @@ abstract contract Roles is IRoles, RouterState {
 
     /// @inheritdoc IRoles
     function setGuardian(address account) external onlyOwner {
-        _guardian = account;
+        (_guardian, _guardianPausesEnd) = (account, 0);
         emit GuardianSet(account);
     }
 

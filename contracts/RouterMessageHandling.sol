@@ -43,7 +43,9 @@ abstract contract RouterMessageHandling is MessageReceiver {
     function _noteOutcome(bytes32 messageId, uint64 destinationChain, Execution outcome) private {
         Execution first = _outcomes[messageId];
         if (first == Execution.NONE) {
-            _outcomes[messageId] = outcome;
+            // An honest destination reports the end of any message, also of one that was never sent. Only a slot of its own
+            // shows that it was; a cancelled flag alone does not, since nobody asked for a slot then.
+            if (_sent[messageId].sender() != address(0)) _outcomes[messageId] = outcome;
             emit IRouterMessages.OutcomeReported(messageId, destinationChain, outcome);
         } else if (first != outcome) {
             emit IRouterMessages.OutcomeContradicted(messageId, destinationChain, first, outcome);

@@ -34,7 +34,8 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         message.destinationRouter = original.destinationRouter;
         message.kind = Kind.CANCELLATION;
         message.payload = abi.encode(original, payloadHash, Execution.CANCELLED);
-        cancellationId = _sendAbout(message, original.quorum, messageId, Attempt(0, 0, minDispatched, refundTo), gmps);
+        cancellationId =
+            _sendAbout(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
         emit CancellationRequested(messageId, cancellationId);
     }
 
@@ -53,7 +54,7 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         message.destinationRouter = original.sourceRouter;
         message.kind = Kind.REPORT;
         message.payload = abi.encode(original, payloadHash, outcome);
-        reportId = _sendAbout(message, original.quorum, messageId, Attempt(0, 0, minDispatched, refundTo), gmps);
+        reportId = _sendAbout(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
     }
 
     /// @dev Sends a drafted message about another one. It is retriable, never expires, and asks for the other's quorum.
@@ -65,7 +66,6 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         GmpFee[] calldata gmps
     ) private returns (bytes32) {
         _requireLane(message.destinationChain, message.destinationRouter);
-        _requireWay(attempt, gmps, 1);
         message.recipient = message.destinationRouter;
         message.quorum = quorum;
         message.replaces = messageId;

@@ -14,10 +14,11 @@ import {SentMessage} from "./types/SentMessage.sol";
 /// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that does not fit into one:
 ///      both begin with this, and declare no state of their own, so that each finds everything where the other left it.
 abstract contract RouterState is Ownable2Step {
-    /// @dev Who speaks for a GMP, and until when it is paused, in one slot.
+    /// @dev Who speaks for a GMP, until when it is paused, and whether by the guardian, in one slot.
     struct Speaker {
         address adapter;
         uint48 pausedUntil;
+        bool pausedByGuardian;
     }
 
     /// @dev What sending to and receiving from a chain need to know of it: one slot of rules, one of totals each way.
@@ -27,6 +28,7 @@ abstract contract RouterState is Ownable2Step {
         /// @dev Least quorum for recipients without a policy.
         uint8 floor;
         uint48 pausedUntil;
+        bool pausedByGuardian;
         LaneTotal sent;
         LaneTotal executed;
     }
@@ -41,6 +43,8 @@ abstract contract RouterState is Ownable2Step {
 
     address internal _revoker;
     address internal _guardian;
+    /// @dev All pauses that the guardian begins now end by then; it begins others only MAX_PAUSE later.
+    uint48 internal _guardianPausesEnd;
     GmpTable internal _gmps;
     mapping(Gmp gmp => Speaker) internal _speakers;
     /// @dev Every adapter that speaks for a GMP has a copy of the table, so that a delivery reads one slot and not two.

@@ -4,6 +4,7 @@ pragma solidity ^0.8.28;
 import {RouterState} from "./RouterState.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IPauses} from "./interfaces/IPauses.sol";
+import {IRecipientPolicy} from "./interfaces/IRecipientPolicy.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {ALL_GMPS, Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
 import {GmpTable} from "./types/GmpTable.sol";
@@ -37,11 +38,18 @@ abstract contract Rules is RouterState {
     /// @dev The GMPs that are enabled and not paused now.
     function _openGmps(GmpTable table) internal view returns (GmpSet open) {
         open = table.enabled();
-        GmpSet paused = table.paused();
+        GmpSet paused = table.pausedAt(block.timestamp);
         if (paused == NO_GMPS) return open;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
             if (_isPaused(Gmp.wrap(number), paused)) open = open.without(Gmp.wrap(number));
         }
+    }
+
+    /// @dev The only way to change a floor, so that no lane has one that demands nothing or can never be reached.
+    function _setFloor(uint64 chain, uint8 floor) internal {
+        if (floor == 0 || floor > Gmp.unwrap(HIGHEST_GMP)) revert IRecipientPolicy.InvalidFloor(floor);
+        _lanes[chain].floor = floor;
+        emit IRecipientPolicy.FloorSet(chain, floor);
     }
 
     /// @dev The only way to change the table: gives every adapter that speaks for a GMP its copy.

@@ -20,6 +20,12 @@ abstract contract Sending is Dispatcher {
     /// @dev In bytes. So much over sixteen GMPs stays below a quarter of a block of 30 million gas (bench/).
     uint256 internal constant MAX_PAYLOAD = 32_768;
 
+    /// @dev In gas: a block of the chains that this is made for. What asks for more could never be executed.
+    uint64 internal constant MAX_GAS_LIMIT = 30_000_000;
+
+    /// @dev In seconds: less than any GMP needs. A message with less would be dead on arrival.
+    uint32 internal constant MIN_TTL = 60;
+
     /// @dev The message that a request of the caller asks for, but for its nonce.
     function _compose(Route calldata request) internal view returns (Message memory message) {
         Words.copyRequest(request, message);
@@ -36,7 +42,10 @@ abstract contract Sending is Dispatcher {
         message.recipient.toAddress();
         if (message.kind >= Kind.CANCELLATION) revert IMessageSender.ReservedKind(message.kind);
         bool mayLiveForEver = message.kind == Kind.PLAIN || message.kind == Kind.REGULATORY_ACTION_CRITICAL;
-        if (message.ttl == 0 && !mayLiveForEver) revert IMessageSender.TtlRequired(message.kind);
+        uint32 ttl = message.ttl;
+        if (ttl == 0 && !mayLiveForEver) revert IMessageSender.TtlRequired(message.kind);
+        if (ttl != 0 && ttl < MIN_TTL) revert IMessageSender.TtlTooShort(ttl, MIN_TTL);
+        if (message.gasLimit > MAX_GAS_LIMIT) revert IMessageSender.GasLimitTooHigh(message.gasLimit, MAX_GAS_LIMIT);
         if (message.payload.length > MAX_PAYLOAD) {
             revert IMessageSender.PayloadTooLong(message.payload.length, MAX_PAYLOAD);
         }

@@ -17,10 +17,7 @@ SCANNED: Final = 500
 """Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
 
 _LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
-"""Stored as they are shown, but for `_UNPROVEN`; every other stored status may be shown as something else, as time tells."""
-
-_UNPROVEN: Final = "source_block is null and coalesce(status, '') = 'EXECUTED'"
-"""Executed, and not known to be created: shown as UNKNOWN. Written so that the index of uncreated messages answers it."""
+"""Stored as they are shown; every other stored status may be shown as something else, as time tells."""
 
 _PASSING: Final = tuple(status for status in Status if status not in (*_LASTING, Status.ORPHANED))
 
@@ -108,14 +105,12 @@ class IndexBrowser(IndexReader):
         """How many messages are in each state; counts lasting ones from an index alone."""
         stored = self._rows("select status, count(*) as number from messages group by status")
         counts = Counter({Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING})
-        unproven = self._rows(f"select count(*) as number from messages where {_UNPROVEN}")[0]["number"]
-        counts.update({Status.EXECUTED: -unproven, Status.UNKNOWN: unproven})
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
         chosen = f"(select * from messages where status in ({passing}))"
         shown = shown_status(chosen)
         rows = self._rows(f"select shown_status, count(*) as number from ({shown}) o group by shown_status")
         counts.update({Status(row["shown_status"]): row["number"] for row in rows})
-        return dict(+counts)
+        return dict(counts)
 
     def lane_size(self, source_chain: int, destination_chain: int) -> int:
         """How many messages the index knows of a lane."""
@@ -195,12 +190,9 @@ def _indexed(wanted: Wanted) -> Sequence[str]:
         return ("message_id in :among",)
     if wanted.account is not None:
         return ("sender = :account", "recipient = :account and sender <> :account")
-    if wanted.status is Status.EXECUTED:
-        return ("status = 'EXECUTED' and source_block is not null",)
     if wanted.status is not None:
         stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
-        unproven = (_UNPROVEN,) if wanted.status is Status.UNKNOWN else ()
-        return *(f"status = '{status.value}'" for status in stored), *unproven
+        return tuple(f"status = '{status.value}'" for status in stored)
     if wanted.source_chain is not None and wanted.destination_chain is not None:
         return _LANE
     return ("1 = 1",)

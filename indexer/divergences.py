@@ -24,6 +24,7 @@ class Meaning:
 
 
 _STOP: Final = "pause the lane (`pauseLane` by the guardian), then compare both chains' transactions by hand"
+_COMPARE: Final = "compare the router's code with the one that was deployed: an honest router emits no such events; pause the lane meanwhile"
 _REVOKE: Final = (
     "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message explain`"
 )
@@ -32,6 +33,25 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "EXECUTED_TWICE": Meaning(Severity.CRITICAL, _STOP),
     "PAYLOAD_DIFFERS": Meaning(Severity.CRITICAL, _REVOKE),
     "EXECUTED_WITHOUT_QUORUM": Meaning(Severity.CRITICAL, _STOP),
+    "EXECUTED_ELSEWHERE": Meaning(Severity.CRITICAL, _STOP),
+    "ENDED_TWICE": Meaning(Severity.CRITICAL, _STOP),
+    "END_WITHOUT_CREATION": Meaning(Severity.CRITICAL, _STOP),
+    "EVENT_ELSEWHERE": Meaning(Severity.CRITICAL, _COMPARE),
+    "ROUTED_TWICE": Meaning(Severity.CRITICAL, _COMPARE),
+    "CREATION_DIFFERS": Meaning(Severity.CRITICAL, _COMPARE),
+    "ID_DIFFERS": Meaning(Severity.CRITICAL, _COMPARE),
+    "RECEIPTS_MISCOUNTED": Meaning(Severity.CRITICAL, _STOP),
+    "CANCELLED_WITHOUT_REQUEST": Meaning(Severity.CRITICAL, _STOP),
+    "EXPIRED_TOO_EARLY": Meaning(
+        Severity.CRITICAL, "refund nothing; check the destination's pauses: `isExpired` at the block of the event"
+    ),
+    "REPORTED_TWICE": Meaning(
+        Severity.CRITICAL, "refund nothing; compare each report with the destination's own events"
+    ),
+    "DUPLICATE_WITHOUT_RECEIPT": Meaning(
+        Severity.HIGH,
+        "`waybill index verify`; if nothing is missing, look at the adapter: it absorbs what never arrived",
+    ),
     "EXECUTED_AFTER_EXPIRY": Meaning(
         Severity.HIGH, "check the destination's pauses: `isExpired` at the block of the execution"
     ),

@@ -7,7 +7,7 @@ IndexerError
 ├── NoIndexError            there is no store to read
 ├── StoreVersionError       the store was written by a newer or an older Waybill
 ├── LakeVersionError        the lake was written by a newer Waybill
-├── LakeFileLostError       a file that the lake's commits name is not there
+├── LakeDamagedError        a file of the lake is not there, or can't be read
 ├── AttestationsUnknownError  the relayer's store does not say when GMPs attested
 ├── LakeUnreachableError    the lake's bucket is not there, refuses, or does not answer
 └── RangeGapError           a block range that does not follow what is stored
@@ -40,8 +40,8 @@ class LakeVersionError(IndexerError):
     """A lake that a newer Waybill wrote."""
 
 
-class LakeFileLostError(IndexerError):
-    """A file that the lake's commits name is not there."""
+class LakeDamagedError(IndexerError):
+    """A file of the lake is not there, or can't be read."""
 
 
 class LakeUnreachableError(IndexerError):

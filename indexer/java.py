@@ -33,12 +33,17 @@ def _properties(java: Path) -> dict[str, str]:
 
 
 def system_java_home() -> Path | None:
-    """Return the home of the machine's Java, from JAVA_HOME or else PATH, if it is at least Java 17."""
+    """Return the home of the machine's Java, from JAVA_HOME or else PATH, if it is at least Java 17.
+
+    The home is the folder above the program that was tried, wherever that program says that Java is: it may be a launcher
+    without which Spark would not start, and a child process inherits its folder as JAVA_HOME.
+    """
     for java in _candidates():
         properties = _properties(java)
         version = properties.get("java.specification.version", "")
         if version.isdigit() and int(version) >= OLDEST_JAVA:
-            return Path(properties["java.home"])
+            program = java.resolve()
+            return program.parent.parent if program.parts[-2:] == ("bin", "java") else Path(properties["java.home"])
     return None
 
 

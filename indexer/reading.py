@@ -40,8 +40,8 @@ from indexer.sinks.tables import SEEN
 
 Row = Mapping[str, Any]
 
-_ENDED = ("EXECUTED", "EXPIRED", "CANCELLED")
-"""As the store has them: time makes no message one of these there."""
+_ENDS = ("executed_block", "expired_block", "cancelled_block", "outcome")
+"""What a router says of an end; the destination's own events, and its report to the source."""
 
 _AT_ONCE = 500
 """Ids in one query."""
@@ -406,7 +406,7 @@ def message_of(row: Row) -> MessageRecord:
             "kind": None if row["kind"] is None else Kind(row["kind"]),
             "gas_limit": None if gas_limit is None else gas_limit % (1 << 64),
             "retriable": bool(row["retriable"]),
-            "is_ended": row["status"] in _ENDED,
+            "is_ended": any(row[end] is not None for end in _ENDS),
             "dispatched": gmps_from_bits(row["dispatched"]),
             "received": gmps_from_bits(row["received"]),
             "receipts": row["counted"],

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.sql import SparkSession
 
 from indexer.java import java_home
 from indexer.sources.evm import EvmDataSource
+from indexer.spark_outage import SPARK_ERRORS
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     # Times are integers, Unix seconds; nothing depends on it, but a report must not differ between machines.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -56,16 +61,18 @@ _ON_THIS_MACHINE = {
 }
 
 _LOCAL = "local[2]"
+_LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 
 @contextmanager
-def spark_session(master: str | None = None) -> Iterator[SparkSession]:
-    """Starts Spark with the `evm` source, and stops it at the end.
+def spark_session(master: str | None = None, *, log_file: Path | None = None) -> Iterator[SparkSession]:
+    """Starts Spark with the `evm` source, and stops it at the end; one whose JVM is gone is forgotten, so that another can start.
 
     Args:
         master: of a cluster, such as ``spark://host:7077``. None is what `spark-submit` was told if it started this process,
             else two threads on this machine. On a cluster, memory, cores and hosts are what the cluster's own settings or
             `PYSPARK_SUBMIT_ARGS` say, and executors run `PYSPARK_PYTHON`, by default the path of this Python.
+        log_file: for what Spark itself logs on this machine; None: nowhere. On a cluster its own configuration says.
 
     Raises:
         JavaNotFound: there is no Java to run it.
@@ -75,6 +82,9 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     if not submitted:
         os.environ["JAVA_HOME"] = str(java_home())
     if is_local:
+        os.environ["LOG4J_CONFIGURATION_FILE"] = str(_LOG_CONFIGURATION)
+        os.environ["SPARK_LOG_FILE"] = str(log_file or os.devnull)
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Spark warns of a host name that means this machine
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -83,9 +93,42 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         builder = builder.master(told)
     for name, value in (_SETTINGS | (_ON_THIS_MACHINE if is_local else {})).items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.dataSource.register(EvmDataSource)
+    _silence_py4j()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        session = builder.getOrCreate()
+        session.dataSource.register(EvmDataSource)
+    is_lost = False
     try:
         yield session
+    except SPARK_ERRORS:
+        is_lost = True
+        raise
     finally:
+        _forget(session) if is_lost else session.stop()
+
+
+def _silence_py4j() -> None:
+    """A JVM that is gone is an error that is raised: the stacks that py4j and PySpark's threads print of it tell nothing more."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_not_py4j)
+    setattr(AccumulatorTCPServer, "handle_error", lambda *_: None)  # noqa: B010  a method, as mypy sees it
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return "/py4j/" not in record.pathname
+
+
+def _forget(session: SparkSession) -> None:
+    """Ends a session whose JVM may be gone, and has PySpark start another JVM for the next one."""
+    gateway = SparkContext._gateway
+    with suppress(Exception):
         session.stop()
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.shutdown()
+        if (process := getattr(gateway, "proc", None)) is not None:
+            process.kill()
+            process.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None

@@ -69,7 +69,7 @@ class EndpointLimits:
 class SourceLimits:
     """How the chains are read."""
 
-    poll_interval: float = 0.1  # seconds between two looks at a chain's head
+    poll_interval: float = 1.0  # seconds between two looks at a chain at least; it gets one for each block
     rpc_timeout: float = 10.0  # seconds for one request
     hash_window: int = 128  # recent blocks whose hashes are remembered: the deepest reorg found without a re-read
     max_blocks_per_batch: int = 20_000

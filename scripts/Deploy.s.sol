@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 import {Script} from "forge-std/Script.sol";
 import {stdJson} from "forge-std/StdJson.sol";
 
@@ -62,19 +61,23 @@ contract Deploy is Script {
     string private constant RESULT = "result";
 
     address private _owner;
+    uint8 private _floor;
     string[] private _done;
 
     error NotInPlan(uint256 chain);
     error OwnerIsAnother(address owner, address deployer);
     error NotCreated(string name, address expected);
+    error AnotherNetworkDeployed(address deployed, address planned);
     error AnotherAdapterRegistered(Gmp gmp, address registered, address planned);
 
     function run() external {
         string memory plan = vm.readFile(vm.envString("WAYBILL_PLAN"));
         uint256 key = vm.envUint("WAYBILL_DEPLOYER_KEY");
         _owner = plan.readAddress(".owner");
+        _floor = uint8(plan.readUint(".floor"));
         if (vm.addr(key) != _owner) revert OwnerIsAnother(_owner, vm.addr(key));
         ChainPlan[] memory chains = _readChains(plan);
+        _requireSameNetwork(plan);
         // Taken before anything is sent, so that the router is younger.
         vm.serializeUint(RESULT, "startBlock", block.number);
 
@@ -94,6 +97,16 @@ contract Deploy is Script {
         }
         vm.stopBroadcast();
         vm.writeJson(vm.serializeString(RESULT, "done", _done), vm.envString("WAYBILL_RESULT"));
+    }
+
+    /// @dev Other code or another owner makes another router. Where the network's file names one that is deployed, that would be
+    ///      a second network under the same name.
+    function _requireSameNetwork(string memory plan) private view {
+        address planned = _addressOf(_routerCode());
+        address[] memory deployed = plan.readAddressArray(".deployed");
+        for (uint256 index; index < deployed.length; ++index) {
+            if (deployed[index] != planned) revert AnotherNetworkDeployed(deployed[index], planned);
+        }
     }
 
     function _deployAdapters(ChainPlan memory here, IRouter router) private {
@@ -116,13 +129,10 @@ contract Deploy is Script {
 
     /// @dev The owner is its timelock at first, and its governor from the plan's first chain.
     function _deployParameters(uint64 governorsChain, IRouter router) private {
-        bytes memory governor = InteroperableAddress.formatEvmV1(governorsChain, _owner);
-        bytes memory arguments = abi.encode(_owner, router, governor, governorsChain, GOVERNORS_QUORUM, ALL_GMPS);
-        address expected = _addressOf(abi.encodePacked(type(Parameters).creationCode, arguments));
-        bool isNew = expected.code.length == 0;
-        _create("parameters", abi.encodePacked(type(Parameters).creationCode, arguments));
-        vm.serializeAddress(RESULT, "parameters", expected);
-        if (isNew) _setParameters(Parameters(expected));
+        bytes memory arguments = abi.encode(_owner, router, governorsChain, _owner, GOVERNORS_QUORUM, ALL_GMPS);
+        address created = _create("parameters", abi.encodePacked(type(Parameters).creationCode, arguments));
+        vm.serializeAddress(RESULT, "parameters", created);
+        _setParameters(Parameters(created));
     }
 
     /// @dev What `bridge/dlq/parameters.py` reads: alarms by dead letters per hour, and the owner as the first operator.
@@ -132,7 +142,21 @@ contract Deploy is Script {
         (names[0], values[0]) = (keccak256("dlq.alertThreshold"), 10);
         (names[1], values[1]) = (keccak256("dlq.criticalThreshold"), 100);
         (names[2], values[2]) = (keccak256(abi.encode(keccak256("dlq.operator"), _owner)), 1);
-        parameters.set(names, values);
+        // Anyone may have created the contract before, so what it says counts, and not whether it is new. What governance has
+        // decided since stays.
+        uint256 missing;
+        for (uint256 index; index < names.length; ++index) {
+            if (parameters.numberOf(names[index]) != 0) continue;
+            (names[missing], values[missing]) = (names[index], values[index]);
+            ++missing;
+        }
+        if (missing == 0) return;
+        assembly ("memory-safe") {
+            mstore(names, missing)
+            mstore(values, missing)
+        }
+        parameters.set(1, names, values);
+        _done.push("parameters set");
     }
 
     function _register(IRouter router, Gmp gmp, string memory name, address adapter) private {
@@ -148,8 +172,11 @@ contract Deploy is Script {
     function _connect(ChainPlan memory here, ChainPlan memory there, IRouter router) private {
         bytes32 peer = _addressOf(_routerCode()).toBytes32();
         if (router.peerOf(there.id) != peer) {
-            router.setPeer(there.id, peer);
+            router.setPeer(there.id, peer, _floor);
             _done.push(string.concat("peer ", there.name));
+        } else if (router.floorOf(there.id) < _floor) {
+            router.setFloor(there.id, _floor);
+            _done.push(string.concat("floor to ", there.name));
         }
         _connectHyperlane(here, there, peer);
         _connectAxelar(here, there, peer);

@@ -1,12 +1,14 @@
 """Builds the documentation's site into build/site: searchable, and readable without a network.
 
-The pages are those of docs/; references and runbooks are made from the code, conformance from the tests, and benchmarks from
-build/bench.
+The pages are those of docs/ and the READMEs of the packages; references and runbooks are made from the code, conformance from the
+tests, and benchmarks from build/bench.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
 from collections import defaultdict
@@ -16,7 +18,7 @@ from typing import Any, Final
 
 from sphinx.cmd.build import main as sphinx
 
-from scripts import reference_pages
+from scripts import kit_reference, reference_pages
 from scripts.conformance import named_tests, reasons, requirements
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -77,8 +79,42 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
             yield path, _cell(str(value))
 
 
-MADE: Final = reference_pages.PAGES | {"conformance.md": conformance, "benchmarks.md": benchmarks}
+READMES: Final = {"typescript.md": ROOT / "dapp" / "README.md", "solidity.md": ROOT / "contracts" / "README.md"}
+"""By place in the documentation, the READMEs of packages, which are pages of it as well."""
+
+MADE: Final = reference_pages.PAGES | {
+    "reference/kit.md": kit_reference.page,
+    "conformance.md": conformance,
+    "benchmarks.md": benchmarks,
+}
 """By place in the documentation, what makes the pages that are not written by hand."""
+
+_LINK: Final = re.compile(r"(?<!\!)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def within_the_site(text: str, written: Path, place: Path) -> str:
+    """A page with links that lead somewhere in the site. What is in the repository alone is named, not linked to.
+
+    Args:
+        text: the page.
+        written: the file that its links start from.
+        place: where the page is in the documentation.
+    """
+
+    def link(found: re.Match[str]) -> str:
+        words, path, anchor = found[1], found[2], found[3] or ""
+        target = (written.parent / path).resolve()
+        places = {readme.resolve(): SOURCES / at for at, readme in READMES.items()}
+        if target in places:
+            inside = places[target]
+        elif target.is_relative_to(ROOT / "docs") and target.suffix != ".toml":
+            inside = SOURCES / target.relative_to(ROOT / "docs")
+        else:
+            named = f"`{target.relative_to(ROOT)}`"
+            return named if words.strip("`") in named else f"{words} ({named})"
+        return f"[{words}]({os.path.relpath(inside, place.parent)}{anchor})"
+
+    return _LINK.sub(link, text)
 
 
 def build() -> int:
@@ -88,6 +124,12 @@ def build() -> int:
     for place, make in MADE.items():
         (SOURCES / place).parent.mkdir(exist_ok=True)
         (SOURCES / place).write_text(make())
+    for place, readme in READMES.items():
+        (SOURCES / place).write_text(within_the_site(readme.read_text(), readme, SOURCES / place))
+    for page in SOURCES.rglob("*.md"):
+        within = page.relative_to(SOURCES)
+        if str(within) not in READMES:
+            page.write_text(within_the_site(page.read_text(), ROOT / "docs" / within, page))
     return sphinx(
         [
             "-q",

@@ -1,6 +1,7 @@
 """Writes the ABIs and the router's storage layout from the compiler's output, or says which are out of date.
 
-They are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`.
+They are `bridge/protocol/abi/*.json`, `dapp/src/abi/*.ts` and `snapshots/storage.json`. The errors of the GMPs come from their own
+contracts, which set-up puts into build/gmp.
 
 python scripts/generate_abi.py          write them
 python scripts/generate_abi.py --check  fail if one differs
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 COMPILED = ROOT / "build" / "forge" / "out"
 JSON_FILES = ROOT / "bridge" / "protocol" / "abi"
 TYPESCRIPT_FILES = ROOT / "dapp" / "src" / "abi"
+SOURCES = ROOT / "contracts"
+GMP_CONTRACTS = ROOT / "build" / "gmp"
+ERROR_ADVICE = ROOT / "scripts" / "error_advice.toml"
 STORAGE_FILE = ROOT / "snapshots" / "storage.json"
 CONTRACTS = (
     "Router",
@@ -93,6 +99,91 @@ def typescript_text(contract: str, abi: str) -> str:
     )
 
 
+def known_errors() -> list[dict[str, Any]]:
+    """Every error of Waybill's contracts and of the GMPs': an ABI item, whose it is, what it means and what to do."""
+    advice = tomllib.loads(ERROR_ADVICE.read_text())
+    meanings = error_meanings()
+    found: dict[str, dict[str, Any]] = {}
+    for owner, abi in error_sources():
+        for item in (item for item in abi if item["type"] == "error"):
+            signature = f"{item['name']}({','.join(map(canonical_type, item['inputs']))})"
+            inputs = [described_input(field) for field in item["inputs"]]
+            entry = found.setdefault(signature, {"type": "error", "name": item["name"], "inputs": inputs, "by": []})
+            if owner not in entry["by"]:
+                entry["by"].append(owner)
+    for entry in found.values():
+        if "waybill" in entry["by"] and entry["name"] in meanings:
+            entry["meaning"] = meanings[entry["name"]]
+        if entry["name"] in advice:
+            entry["advice"] = advice[entry["name"]]
+    if unknown := advice.keys() - {entry["name"] for entry in found.values()}:
+        raise SystemExit(f"{ERROR_ADVICE.relative_to(ROOT)} names errors that no contract has: {sorted(unknown)}")
+    return [found[signature] for signature in sorted(found)]
+
+
+def error_sources() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Whose ABIs hold errors: Waybill's first, so that its names of parameters win, then the GMPs' by name."""
+    for path in sorted(COMPILED.glob("*/*.json")):
+        artifact = json.loads(path.read_text())
+        targets = artifact.get("metadata", {}).get("settings", {}).get("compilationTarget", {})
+        if any(target.startswith("contracts/") and (ROOT / target).exists() for target in targets):
+            yield "waybill", artifact["abi"]
+    for path in sorted(GMP_CONTRACTS.glob("*/*.json")):
+        yield path.parent.name, json.loads(path.read_text())["abi"]
+
+
+def error_meanings() -> dict[str, str]:
+    """What the contracts' documentation says of their errors, by name."""
+    documented = re.compile(r"((?:^[ \t]*///[^\n]*\n)+)[ \t]*error (\w+)\(", re.MULTILINE)
+    meanings = {}
+    for path in sorted(SOURCES.rglob("*.sol")):
+        for comment, name in documented.findall(path.read_text()):
+            text = " ".join(line.strip().removeprefix("///").strip() for line in comment.splitlines())
+            text = re.sub(r"^@(notice|dev) ", "", text).partition(" @")[0]
+            meanings[name] = re.sub(r"[{}`]", "", text)
+    return meanings
+
+
+def canonical_type(field: dict[str, Any]) -> str:
+    """A parameter's type as selectors are made of it."""
+    if "components" not in field:
+        return str(field["type"])
+    return f"({','.join(map(canonical_type, field['components']))}){field['type'].removeprefix('tuple')}"
+
+
+def described_input(field: dict[str, Any]) -> dict[str, Any]:
+    """A parameter with its name and type, without what only Solidity knows."""
+    kept = {"name": field["name"], "type": field["type"]}
+    return kept | ({"components": [*map(described_input, field["components"])]} if "components" in field else {})
+
+
+def readable_input(field: dict[str, Any]) -> str:
+    """A parameter as viem's `parseAbiItem` reads it: `uint256 fee`, `(uint8 gmp,bytes reason)[] failures`."""
+    kind = field["type"]
+    if "components" in field:
+        kind = f"({','.join(map(readable_input, field['components']))}){kind.removeprefix('tuple')}"
+    return f"{kind} {field['name']}".rstrip()
+
+
+def typescript_errors(errors: list[dict[str, Any]]) -> str:
+    """The same errors as short text: parsed by the kit only when one is to be decoded."""
+    rows = [
+        [
+            f"{entry['name']}({','.join(map(readable_input, entry['inputs']))})",
+            " ".join(entry["by"]),
+            *([entry.get("meaning", "")] if "meaning" in entry or "advice" in entry else []),
+            *([entry["advice"]] if "advice" in entry else []),
+        ]
+        for entry in errors
+    ]
+    listed = ",\n".join(json.dumps(row) for row in rows)
+    return (
+        "// Written by scripts/generate_abi.py.\n\n/** Signature, whose error it is, what it means, what to do. */\n"
+        "export const KNOWN_ERRORS: readonly (readonly [string, string, string?, string?])[] = [\n"
+        f"{listed},\n];\n"
+    )
+
+
 def typescript_index() -> str:
     """A module that exports every ABI by name, and all of them as one list."""
     names = {contract: constant_name(contract) for contract in CONTRACTS}
@@ -116,6 +207,9 @@ def generated_files() -> Iterator[tuple[Path, str]]:
         abi = abi_text(contract)
         yield JSON_FILES / f"{contract}.json", abi
         yield TYPESCRIPT_FILES / f"{contract}.ts", typescript_text(contract, abi)
+    errors = known_errors()
+    yield JSON_FILES / "Errors.json", "[\n" + ",\n".join(map(json.dumps, errors)) + "\n]\n"
+    yield TYPESCRIPT_FILES / "Errors.ts", typescript_errors(errors)
     yield TYPESCRIPT_FILES / "index.ts", typescript_index()
     yield STORAGE_FILE, storage_text("Router")
 

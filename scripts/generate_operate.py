@@ -1,7 +1,8 @@
-"""Writes the operator's reference pages from the code: docs/operate/metrics.md and docs/operate/settings.md."""
+"""Writes the reference pages that other pages link to, from the code: metrics, settings, runbooks, and the states of a message."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import NoneType
 from typing import Any, Final
@@ -9,8 +10,13 @@ from typing import Any, Final
 import yaml
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
+from typer.main import get_command
 
+from bridge.cli.app import app
 from bridge.metrics import METRICS
+from bridge.protocol.message import Kind
+from bridge.protocol.status import Status
+from bridge.queries import Circumstances, Standing, next_action
 from bridge.settings import PROFILES, Settings
 from bridge.settings.attestations import AttestationTable
 from bridge.settings.dead_letters import AlertSettings, DeadLetterTable, EmailSettings
@@ -22,7 +28,8 @@ from bridge.settings.reliability import (
     PropagationTable,
     ReliabilityTable,
 )
-from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
+from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendingTable, SpendLimit
+from scripts.reference_pages import commands
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDER: Final = ROOT / "docs" / "operate"
@@ -31,7 +38,8 @@ ALERTS: Final = ROOT / "ops" / "alerts.yml"
 _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[chains.NAME]": (ChainSettings, "One chain's endpoints, where they differ from the deployments file."),
     "[[signers]]": (SignerSource, "Where one key is: exactly one of `environment`, `keystore` and `remote`."),
-    "[[spend_limits]]": (SpendLimit, "What deliveries of a lane may cost per day (UTC); `[[retry_limits]]` says the same of retries."),
+    "[spending]": (SpendingTable, "What transactions may cost on each chain, in that chain's currency. What has no room waits."),
+    "[[spend_limits]]": (SpendLimit, "What a lane may cost per day (UTC); `[[retry_limits]]` says the same of what its retries pay GMPs."),
     "[policies.KIND]": (PolicyOverride, "What to change in a kind's row of the policy table."),
     '[guarantees."0x…"]': (GuaranteeTable, "What a sender's messages, or one message, are promised instead."),
     "[asset_classes.NAME]": (AssetClassTable, "How long messages about a class of assets live at least."),
@@ -46,12 +54,21 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
 }  # fmt: skip
 """Tables of the settings file, in the order of the page."""
 
+_NO_OPTION: Final = {
+    "WAYBILL_HOME": "the folder with `deployments/`, `waybill.toml` and `.waybill/`; by default the current one",
+}
+
 _MADE: Final = "<!-- Made by `python -m scripts.generate_operate`; edit the code instead. -->\n"
 
 
 def pages() -> dict[Path, str]:
     """Every generated page and its text."""
-    return {FOLDER / "metrics.md": _metrics(), FOLDER / "settings.md": _settings()}
+    return {
+        FOLDER / "metrics.md": _metrics(),
+        FOLDER / "settings.md": _settings(),
+        FOLDER / "runbooks.md": _runbooks(),
+        ROOT / "docs" / "reference" / "states.md": _states(),
+    }
 
 
 def _metrics() -> str:
@@ -89,6 +106,31 @@ def _metrics() -> str:
     )
 
 
+def _runbooks() -> str:
+    """What to do about each alert."""
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    parts = ["# Runbooks", _MADE.strip(), "One for each alert in `ops/alerts.yml`: what it means, and where to begin."]
+    for rule in (rule for group in groups for rule in group["rules"] if "alert" in rule):
+        said = rule["annotations"]
+        summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", re.sub(r"\{\{ \$value.*?\}\}", "*n*", said["summary"]))
+        condition = f"```promql\n{rule['expr'].strip()}\n```\n\nfor {rule.get('for', '0s')}"
+        parts.append(f"## {rule['alert']}\n\n{summary}.\n\n{said['description']}\n\n{condition}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _states() -> str:
+    """The states of a message and what to do about each."""
+    refused = (Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED)
+    usual = Circumstances(retriable=True, has_letter=True)
+    rows = []
+    for status in Status:
+        standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=status in refused, circumstances=usual)
+        advice = next_action(standing, bytes(32)).replace(f"0x{bytes(32).hex()}", "ID")
+        rows.append(f"| `{status}` | {'yes' if status.is_final else ''} | {advice.replace('|', '/')} |")
+    head = "| state | end | what to do |\n|---|---|---|"
+    return "\n\n".join(["# States of a message", _MADE.strip(), "\n".join([head, *rows])]) + "\n"
+
+
 def _settings() -> str:
     rows = [
         _row(f"`{name}`", f"`WAYBILL_{name.upper()}`", _default(field.default), field.description or "")
@@ -111,6 +153,14 @@ def _settings() -> str:
             _row(*["---"] * 4),
             *rows,
             "",
+            "## Variables of commands",
+            "",
+            "Commands read these beside the settings; where a command has a flag for the same, the flag goes first.",
+            "",
+            _row("variable", "meaning"),
+            _row("---", "---"),
+            *(_row(f"`{name}`", meaning) for name, meaning in sorted(_variables().items())),
+            "",
             "## Tables",
             "",
             "In the environment, a table's variable has all of it as JSON.",
@@ -124,6 +174,16 @@ def _settings() -> str:
             "",
         ]
     )
+
+
+def _variables() -> dict[str, str]:
+    """What commands read from the environment beside the settings: their options', and those of no option."""
+    found = dict(_NO_OPTION)
+    for _, command in commands(get_command(app)):
+        for option in command.params:
+            if name := getattr(option, "envvar", None):
+                found.setdefault(str(name), str(getattr(option, "help", None) or ""))
+    return found
 
 
 def _table(name: str, table: type[BaseModel], about: str) -> list[str]:

@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions the requirements allow")
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
-    compile_requirements("pyproject.toml", "requirements.lock", "--group", "dev", *upgrade)
+    compile_requirements("pyproject.toml", "requirements.lock", "--all-extras", "--group", "dev", *upgrade)
     compile_requirements("requirements-java.in", "requirements-java.lock", *upgrade)
     compile_requirements("requirements-proofs.in", "requirements-proofs.lock", *upgrade)
     for folder in (".", "dapp", "bench/index/ponder"):

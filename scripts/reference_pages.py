@@ -1,15 +1,13 @@
-"""The pages of the documentation that are made from the command, the HTTP API, the ABIs, the alert rules and the code."""
+"""The pages of the documentation that are made from the command, the HTTP API and the ABIs."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
 
 import typer
-import yaml
 from typer._click.core import Command, Context  # typer keeps its click to itself
 from typer.core import TyperGroup
 
@@ -18,9 +16,6 @@ from bridge.api.backend import Backend
 from bridge.cli.app import app
 from bridge.cli.output import ExitCode
 from bridge.protocol.events import load_abi
-from bridge.protocol.message import Kind
-from bridge.protocol.status import Status
-from bridge.queries import Circumstances, Standing, next_action
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -66,19 +61,6 @@ _EXITS: Final = (
 )
 
 
-def states() -> str:
-    """The states of a message and what to do about each."""
-    refused = (Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED)
-    usual = Circumstances(retriable=True, has_letter=True)
-    rows = []
-    for status in Status:
-        standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=status in refused, circumstances=usual)
-        advice = next_action(standing, bytes(32)).replace(f"0x{bytes(32).hex()}", "ID")
-        rows.append(f"| `{status}` | {'yes' if status.is_final else ''} | {advice.replace('|', '/')} |")
-    head = "| state | end | what to do |\n|---|---|---|"
-    return "\n\n".join(["# States of a message", "\n".join([head, *rows])]) + "\n"
-
-
 def _described(kind: str) -> str:
     lines = []
     for contract in ("Router", "IAdapter"):
@@ -106,18 +88,6 @@ def errors() -> str:
     """The contracts' errors, from the ABIs."""
     said = "When each is thrown is documented in [the interfaces](../../contracts/interfaces)."
     return "\n\n".join(["# Errors", said, _described("error")]) + "\n"
-
-
-def runbooks() -> str:
-    """What to do about each alert."""
-    groups = yaml.safe_load((ROOT / "ops" / "alerts.yml").read_text())["groups"]
-    parts = ["# Runbooks", "One for each alert in `ops/alerts.yml`: what it means, and where to begin."]
-    for rule in (rule for group in groups for rule in group["rules"] if "alert" in rule):
-        said = rule["annotations"]
-        summary = re.sub(r"\{\{ \$labels\.(\w+) \}\}", r"*\1*", re.sub(r"\{\{ \$value.*?\}\}", "*n*", said["summary"]))
-        condition = f"```\n{rule['expr'].strip()}\n```\n\nfor {rule.get('for', '0s')}"
-        parts.append(f"## {rule['alert']}\n\n{summary}.\n\n{said['description']}\n\n{condition}")
-    return "\n\n".join(parts) + "\n"
 
 
 def http_api() -> str:
@@ -186,10 +156,8 @@ def _answer(answer: dict[str, Any]) -> str:
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "reference/cli.md": cli,
-    "reference/states.md": states,
     "reference/events.md": events,
     "reference/http.md": http_api,
     "reference/errors.md": errors,
-    "operate/runbooks.md": runbooks,
 }
 """By place in the documentation, what makes the page."""

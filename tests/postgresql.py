@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -90,6 +91,13 @@ class Server:
             self._process.send_signal(how)
         self._process.wait(PATIENCE)
         self._process = None
+
+    def freeze(self, seconds: float) -> None:
+        """Stops all its processes, which then answer nothing and close nothing, and lets them go on after a while."""
+        assert self._process is not None
+        group = self._process.pid  # each server has a session of its own
+        os.killpg(group, signal.SIGSTOP)
+        threading.Timer(seconds, os.killpg, (group, signal.SIGCONT)).start()
 
     @property
     def conninfo(self) -> str:

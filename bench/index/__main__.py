@@ -1,4 +1,4 @@
-"""`make bench-index`: ingest, lifecycles, retry requests and cold start, into build/bench/index.json and a plot.
+"""`make bench-index`: ingest, lifecycles, retry requests, cold start and waiting, into build/bench/index.json and a plot.
 
 Everything is measured in one run on the machine at hand, and what is compared takes turns; ratios say more than figures.
 Each part has a process of its own, so that none pays for memory that another has taken.
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from bench.bar_chart import bar_chart
 from bench.index.endpoint import endpoint
+from bench.index.idle import idle
 from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
 from bench.index.requests import request_latency
@@ -28,7 +29,7 @@ from bridge.logs import configure_logging
 from indexer.session import spark_session
 
 RESULT: Final = Path("build/bench/index.json")
-PARTS: Final = ("cold", "ingest", "lifecycle", "requests")
+PARTS: Final = ("cold", "ingest", "lifecycle", "requests", "idle")
 
 
 def main() -> None:
@@ -68,6 +69,9 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
     """The figures of one part."""
     if part == "cold":
         return {"cold_start_s": _cold_start()}
+    if part == "idle":
+        with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
+            return idle(Path(name))
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, spark_session() as spark:
         folder = Path(name)
         spark.range(1).collect()

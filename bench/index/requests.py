@@ -25,13 +25,13 @@ def request_latency(spark: SparkSession, folder: Path, events: int) -> dict[str,
     """Milliseconds from sending a receipt's transaction, which is mined at once, to the request, as percentiles.
 
     A message has one of two receipts when that block, 61 seconds later by the chain's clock, makes it overdue. The chains are
-    looked at as often as they are by default.
+    looked at as often as a devnet's are.
     """
     policy = StallPolicy(stall_after=_STALL_AFTER, max_lag=1_000_000, requests_per_lane_minute=1_000_000)
     taken = []
     with anvil_chain(31337) as alpha, anvil_chain(31338) as beta:
         world = World(alpha, beta, folder)
-        with world.indexing(spark, stall=policy, limits=SourceLimits()):
+        with world.indexing(spark, stall=policy, limits=SourceLimits(poll_interval=0.1)):
             for position in range(_WARM_UP + events):
                 seconds = _one(world)
                 if position >= _WARM_UP:

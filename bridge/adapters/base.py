@@ -12,7 +12,16 @@ import structlog
 from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 
-from bridge.ports import Attester, Call, Chain, Dispatch, Log, TerminalError, Watch
+from bridge.ports import (
+    Attester,
+    Call,
+    Chain,
+    Dispatch,
+    Log,
+    TransportUsedError,
+    Watch,
+    read_view,
+)
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
@@ -84,13 +93,12 @@ class BaseAdapter(ABC):
 
         Raises:
             CallRevertedError: the destination would refuse the call now.
+            TransportUsedError: the GMP has nothing left to do, and the router has no receipt.
         """
-        destination = self._deployment.chain(dispatch.destination_chain)
-        arguments = (dispatch.message_id, int(self.GMP))
         received: bool | BaseException
         call: Call | BaseException | None
         received, call = await asyncio.gather(
-            self._read(destination, destination.router, ROUTER, "hasReceived", *arguments),
+            self._is_received(dispatch),
             self._tried(dispatch, attestation),
             return_exceptions=True,
         )
@@ -100,7 +108,20 @@ class BaseAdapter(ABC):
             return None
         if isinstance(call, BaseException):
             raise call
-        return call
+        if call is not None:
+            return call
+        if await self._is_received(dispatch):  # delivered since the router was asked
+            return None
+        raise TransportUsedError(
+            f"{self.GMP.label} counts {dispatch.transport_id} as delivered, and the router has no receipt of it: a reorg gave"
+            " its place to another message, or the receipt was revoked; retry the message over another GMP"
+        )
+
+    async def _is_received(self, dispatch: Dispatch) -> bool:
+        """Whether the router has the receipt: nothing else makes a delivery done."""
+        destination = self._deployment.chain(dispatch.destination_chain)
+        arguments = (dispatch.message_id, int(self.GMP))
+        return bool(await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments))
 
     async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """The next transaction after a trial of it, or None if the GMP has nothing left to do."""
@@ -182,26 +203,9 @@ class BaseAdapter(ABC):
         """What a view function returns at the newest block.
 
         Raises:
-            TerminalError: there is no such contract.
-            TransientError: the chain does not answer.
+            UnansweredError: the chain does not answer, or no contract with that function is there.
         """
-        call = Call(to=address, data=contract.encode(function, *arguments))
-        answer = await self._chains[chain.chain_id].call(call)
-        return decode_answer(contract, function, answer, f"{address} on chain {chain.name!r}")
-
-
-def decode_answer(contract: Contract, function: str, answer: bytes, where: str) -> Any:
-    """The values of a view function's answer.
-
-    Raises:
-        TerminalError: the address has no such function; an account without code answers nothing.
-    """
-    try:
-        return contract.decode(function, answer)
-    except DecodingError as error:
-        raise TerminalError(
-            f"{where} does not answer {function}() as it should; is the deployments file of this network?"
-        ) from error
+        return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
 
 def event_data(types: Sequence[str], log: Log) -> tuple[Any, ...] | None:

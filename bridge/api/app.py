@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
-import structlog
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from pydantic import SecretStr
+from starlette.exceptions import HTTPException
 
 from bridge.api import models
 from bridge.api.backend import Backend, BackendError, DeliveryFilter, ErrorCode, Json
+from bridge.http_server import Gate, Limits, Refusal
+from bridge.http_server.gate import SAFE_METHODS
 from bridge.metrics.samples import CONTENT_TYPE
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.lanes import LaneState
 from bridge.records.outbox import OutboxState
-
-_log = structlog.get_logger(__name__)
 
 _STATUS_OF: Final = {
     ErrorCode.USAGE: 422,
@@ -37,16 +37,27 @@ _FAILURES: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": models.Failure, "description": code.value} for code, status in _STATUS_OF.items()
 }
 
+_CODE_OF: Final = {status: code for code, status in _STATUS_OF.items()} | {
+    429: ErrorCode.UNAVAILABLE,
+    500: ErrorCode.UNAVAILABLE,
+}
+
+_HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_MOST_PROBLEMS: Final = 10
+
+DEFAULT_LIMITS: Final = Limits(requests_per_minute=1_200, change_seconds=300)  # a retry waits until a block includes it
+
 _bearer = HTTPBearer(auto_error=False, description="WAYBILL_API_TOKEN")
 
 
-def create_app(backend: Backend, *, token: SecretStr | None, version: str) -> FastAPI:
+def create_app(backend: Backend, *, token: SecretStr | None, version: str, limits: Limits = DEFAULT_LIMITS) -> FastAPI:
     """The API as an ASGI application.
 
     Args:
         backend: who answers.
         token: what a caller must present to change something; None forbids every change.
         version: of Waybill.
+        limits: what it takes of one caller and of all.
     """
     app = FastAPI(
         title="Waybill relayer",
@@ -54,13 +65,21 @@ def create_app(backend: Backend, *, token: SecretStr | None, version: str) -> Fa
         description="State of a relayer and what to do about it. Reading is open; what changes something takes a bearer token.",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would lead to where the Host header says
     )
     app.include_router(_probes(backend))
-    app.include_router(_readings(backend), prefix="/v1", responses=_FAILURES)
-    app.include_router(_letters(backend), prefix="/v1", responses=_FAILURES)
-    app.include_router(_changes(backend), prefix="/v1", responses=_FAILURES, dependencies=[Depends(_permission(token))])
+    common: dict[str, Any] = {"prefix": "/v1", "responses": _FAILURES}
+    app.include_router(_readings(backend), **common, dependencies=[Depends(_knows_parameters)])
+    app.include_router(_letters(backend), **common, dependencies=[Depends(_knows_parameters)])
+    # `Gate` has looked at the token by then, before anything of the body was read; this describes it.
+    app.include_router(_changes(backend), **common, dependencies=[Depends(_knows_parameters), Security(_bearer)])
     app.add_exception_handler(BackendError, _explain)
     app.add_exception_handler(RequestValidationError, _explain_request)
+    app.add_exception_handler(HTTPException, _explain_http)
+    app.add_exception_handler(Exception, _explain_failure)
+    app.add_middleware(
+        Gate, limits=limits, refuse=_refuse, admit=_permission(token), headers=lambda _request, _status: _HEADERS
+    )
     return app
 
 
@@ -90,14 +109,14 @@ def _probes(backend: Backend) -> APIRouter:
 
 
 def _readings(backend: Backend) -> APIRouter:
-    routes = APIRouter(tags=["reading"])
+    routes = APIRouter(prefix="/v1", tags=["reading"])
 
     @routes.get("/status", summary="Chains, queues, lanes, GMPs and messages at one glance")
     async def status() -> dict[str, Any]:
         return await backend.status()
 
-    @routes.get("/messages", summary="Messages, the newest first")
-    async def messages(status: Status | None = None, limit: models.Limit = 20) -> list[dict[str, Any]]:
+    @routes.get("/messages", summary="Messages, the newest first", response_model=models.Messages)
+    async def messages(status: Status | None = None, limit: models.Limit = 20) -> Json:
         return await backend.messages(status, limit)
 
     @routes.get("/messages/{message_id}", summary="Where a message is, why, and what to do next")
@@ -133,7 +152,7 @@ def _readings(backend: Backend) -> APIRouter:
 
 
 def _letters(backend: Backend) -> APIRouter:
-    routes = APIRouter(tags=["reading"])
+    routes = APIRouter(prefix="/v1", tags=["reading"])
 
     @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
     async def letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
@@ -151,7 +170,7 @@ def _letters(backend: Backend) -> APIRouter:
 
 
 def _changes(backend: Backend) -> APIRouter:
-    routes = APIRouter(tags=["changing"])
+    routes = APIRouter(prefix="/v1", tags=["changing"])
 
     @routes.post("/messages/{message_id}/retry", summary="Send another attempt of a message")
     async def retry(message_id: models.MessageId, request: models.RetryRequest) -> dict[str, Any]:
@@ -186,21 +205,33 @@ def _changes(backend: Backend) -> APIRouter:
     return routes
 
 
-def _permission(token: SecretStr | None) -> Callable[..., Awaitable[None]]:
-    async def permit(given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
-        if token is None:
-            raise BackendError(
-                ErrorCode.FORBIDDEN,
-                "nothing can be changed over this API: it has no token",
-                "start it with WAYBILL_API_TOKEN set to at least 16 characters",
-            )
-        presented = given.credentials.encode() if given else b""
-        if not hmac.compare_digest(presented, token.get_secret_value().encode()):
-            raise BackendError(
-                ErrorCode.UNAUTHORIZED, "a bearer token is needed, and this is not it", "Authorization: Bearer …"
-            )
+def _permission(token: SecretStr | None) -> Callable[[Request], Refusal | None]:
+    """Whether a caller may change something, by the head of the request."""
 
-    return permit
+    def admit(request: Request) -> Refusal | None:
+        if request.method in SAFE_METHODS:
+            return None
+        if token is None:
+            return Refusal(
+                403,
+                "nothing can be changed over this API: it has no token; start it with WAYBILL_API_TOKEN set to at least 16"
+                " characters",
+            )
+        scheme, _, presented = request.headers.get("authorization", "").partition(" ")
+        is_right = hmac.compare_digest(presented.strip().encode(), token.get_secret_value().encode())
+        if scheme.lower() != "bearer" or not is_right:
+            return Refusal(401, "a bearer token is needed, and this is not it: Authorization: Bearer …")
+        return None
+
+    return admit
+
+
+def _knows_parameters(request: Request) -> None:
+    """Refuses a misspelt filter, which would otherwise choose everything."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    if unknown := sorted(set(request.query_params) - known):
+        named = f"its parameters are {', '.join(sorted(known))}" if known else "it has no parameters"
+        raise BackendError(ErrorCode.USAGE, f"{_shown(unknown[0])!r} is no parameter of this path; {named}")
 
 
 async def _explain(_: Request, error: Exception) -> Response:
@@ -212,8 +243,31 @@ async def _explain(_: Request, error: Exception) -> Response:
 
 async def _explain_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()]
-    return await _explain(request, BackendError(ErrorCode.USAGE, "; ".join(found), "see /openapi.json"))
+    found = [f"{'.'.join(map(str, item['loc'][1:]))}: {item['msg']}" for item in error.errors()[:_MOST_PROBLEMS]]
+    return await _explain(request, BackendError(ErrorCode.USAGE, _shown("; ".join(found)), "see /openapi.json"))
+
+
+async def _explain_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = "there is nothing at this path" if error.status_code == 404 else str(error.detail)
+    answer = _refuse(request, Refusal(error.status_code, text))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _explain_failure(request: Request, _error: Exception) -> Response:
+    return _refuse(request, Refusal(500, "the API failed; its own log says how"))
+
+
+def _refuse(_request: Request, refusal: Refusal) -> Response:
+    problem = models.Problem(code=_CODE_OF.get(refusal.status, ErrorCode.USAGE), message=refusal.text)
+    headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else None
+    return JSONResponse(models.Failure(error=problem).model_dump(), refusal.status, headers)
+
+
+def _shown(text: str) -> str:
+    """A stranger's text, short and without characters that could hide others."""
+    return "".join(character if character.isprintable() else "�" for character in text[:500])
 
 
 def _bytes(message_id: str) -> bytes:

@@ -59,8 +59,8 @@ class Backend(Protocol):
     async def status(self) -> Json:
         """Chains, queues, lanes, breakers and messages."""
 
-    async def messages(self, status: Status | None, limit: int) -> list[Json]:
-        """Messages, the newest first."""
+    async def messages(self, status: Status | None, limit: int) -> Json:
+        """Messages, the newest first, with how far the index has read each chain."""
 
     async def explain(self, message_id: bytes) -> Json:
         """Where a message is, why, and what to do next."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from bridge.api.backend import ErrorCode
 
@@ -18,9 +18,21 @@ MessageId = Annotated[
 MessageIdQuery = Annotated[
     str | None, Query(alias="messageId", pattern=r"^0x[0-9a-fA-F]{64}$", description="Only this message's.")
 ]
-Since = Annotated[float, Query(ge=0, description="Created then or later, in Unix seconds.")]
-Until = Annotated[float | None, Query(ge=0, description="Created then or earlier, in Unix seconds.")]
+Since = Annotated[float, Query(ge=0, allow_inf_nan=False, description="Created then or later, in Unix seconds.")]
+Until = Annotated[
+    float | None, Query(ge=0, allow_inf_nan=False, description="Created then or earlier, in Unix seconds.")
+]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("control characters can't be kept: they hide what stands beside them")
+    return text
+
+
+Shown = Annotated[str, AfterValidator(_printable)]
+"""Text that terminals and pages will show."""
 
 
 class _Form(BaseModel):
@@ -30,14 +42,16 @@ class _Form(BaseModel):
 class RetryRequest(_Form):
     """Which GMPs to retry over."""
 
-    gmps: list[str] | None = Field(default=None, description="Names of GMPs; the best ones if not given.")
+    gmps: list[str] | None = Field(
+        default=None, max_length=32, description="Names of GMPs; the best ones if not given."
+    )
 
 
 class Reason(_Form):
     """Why something is changed; kept for ever."""
 
-    reason: str = Field(min_length=1, max_length=500)
-    by: str = Field(default="api", min_length=1, max_length=100, description="Who decided it.")
+    reason: Shown = Field(min_length=1, max_length=500)
+    by: Shown = Field(default="api", min_length=1, max_length=100, description="Who decided it.")
 
 
 class Problem(BaseModel):
@@ -67,14 +81,23 @@ class Readiness(BaseModel):
     problems: list[str]
 
 
-class Chain(BaseModel):
-    """One chain at a glance."""
+class ReadTo(BaseModel):
+    """How far the index has read a chain: what happened later is in no answer of the index."""
 
     name: str
     chainId: int  # JSON's own spelling, the same as the command's
-    head: int | None
-    indexed: int | None
-    error: str | None
+    block: int
+    blocksBehind: int
+    secondsBehind: int
+    halted: str | None
+
+
+class Messages(BaseModel):
+    """Messages, and as of when."""
+
+    asOf: float  # Unix seconds
+    chains: list[ReadTo]
+    messages: list[dict[str, Any]]
 
 
 class Delivery(BaseModel):

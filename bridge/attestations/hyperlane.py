@@ -16,11 +16,19 @@ from eth_account.messages import encode_defunct
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 
-from bridge.adapters.base import decode_answer
 from bridge.adapters.hyperlane import hyperlane_contracts, hyperlane_message
 from bridge.adapters.signatures import contract
 from bridge.attestations.web import Web
-from bridge.ports import Call, CallRevertedError, Chain, Dispatch, ProofPendingError, TerminalError, TransientError
+from bridge.ports import (
+    CallRevertedError,
+    Chain,
+    Dispatch,
+    ProofPendingError,
+    TerminalError,
+    TransientError,
+    UnansweredError,
+    read_view,
+)
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -62,7 +70,8 @@ class HyperlaneCheckpoints:
         """See `Attester.attest`.
 
         Raises:
-            TerminalError: the message is in no tree, or the destination wants another kind of proof.
+            TerminalError: the message is in no tree.
+            TransientError: a validator has not signed, or the destination wants another kind of proof.
         """
         if "leaf" not in dispatch.evidence:
             raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
@@ -76,7 +85,7 @@ class HyperlaneCheckpoints:
         kind = await self._read(destination, ism, _ISM, "moduleType")
         message = hyperlane_message(dispatch)
         if depth > _DEEPEST or kind not in set(_Ism):
-            raise TerminalError(
+            raise TransientError(  # one node's word, and the adapter's owner may change it
                 f"ISM {ism} on {destination.name} is of kind {kind}, {depth} deep: no proof for it can be put together;"
                 " let the adapter's owner choose another one"
             )
@@ -121,10 +130,11 @@ class HyperlaneCheckpoints:
             for validator, places in zip(validators, locations, strict=True)
         )
         by_root: dict[bytes, list[bytes]] = {}
-        problems = []
+        problems, silent = [], 0
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(answer, TransientError):
                 problems.append(str(answer))
+                silent += isinstance(answer, UnansweredError)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
@@ -135,9 +145,8 @@ class HyperlaneCheckpoints:
                 hook, leaf = to_bytes32(hyperlane_contracts(source).merkle_tree_hook), int(dispatch.evidence["leaf"])
                 return hook + root + leaf.to_bytes(4, "big") + b"".join(signatures[:threshold])
         signed = max((len(signatures) for signatures in by_root.values()), default=0)
-        raise ProofPendingError(
-            f"{signed} of {threshold} validators of {source.name} have signed {dispatch.transport_id}: {'; '.join(problems)}"
-        )
+        text = f"{signed} of {threshold} validators of {source.name} have signed {dispatch.transport_id}: {'; '.join(problems)}"
+        raise UnansweredError(text) if signed + silent >= threshold else ProofPendingError(text)
 
     async def _signature(
         self, dispatch: Dispatch, source: ChainDeployment, validator: str, places: Sequence[str]
@@ -145,6 +154,7 @@ class HyperlaneCheckpoints:
         """A validator's root and signature, from the place it announced last.
 
         Raises:
+            UnansweredError: the place does not answer as it should.
             TransientError: there is none that is its own and of this message.
         """
         if not places:
@@ -168,8 +178,7 @@ class HyperlaneCheckpoints:
     async def _read(
         self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
     ) -> Any:
-        answer = await self._chains[chain.chain_id].call(Call(to=address, data=contract.encode(function, *arguments)))
-        return decode_answer(contract, function, answer, f"{address} on chain {chain.name!r}")
+        return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
 
 def public_url(location: str) -> str:

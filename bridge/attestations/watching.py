@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bridge.adapters.axelar import GATEWAY, axelar_contracts, axelar_message
-from bridge.adapters.base import decode_answer
 from bridge.adapters.ccip import FAILURE, OFF_RAMP, SUCCESS, CcipMessage, ccip_contracts
-from bridge.ports import Call, Chain, Dispatch, ProofPendingError, RecipientFailedError
+from bridge.ports import Chain, Dispatch, ProofPendingError, RecipientFailedError, read_view
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 
@@ -27,8 +26,7 @@ class _Reader:
     async def _read(
         self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
     ) -> Any:
-        answer = await self._chains[chain.chain_id].call(Call(to=address, data=contract.encode(function, *arguments)))
-        return decode_answer(contract, function, answer, f"{address} on chain {chain.name!r}")
+        return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
 
 class AxelarApprovals(_Reader):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import httpx
 
-from bridge.ports import TransientError
+from bridge.ports import UnansweredError
 
 _LONGEST: Final = 1 << 20  # bytes of an answer
 
@@ -23,7 +23,7 @@ class Web:
         """The document at a URL, or None if there is none yet.
 
         Raises:
-            TransientError: no sensible answer.
+            UnansweredError: no sensible answer.
         """
         try:
             async with (
@@ -36,7 +36,9 @@ class Web:
                 answer.raise_for_status()
                 return httpx.Response(200, content=await _limited(answer)).json()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise TransientError(f"{url} does not answer as it should: {str(error) or type(error).__name__}") from error
+            raise UnansweredError(
+                f"{url} does not answer as it should: {str(error) or type(error).__name__}"
+            ) from error
 
 
 async def _limited(answer: httpx.Response) -> bytes:

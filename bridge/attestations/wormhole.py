@@ -9,7 +9,7 @@ from typing import Any
 
 from bridge.adapters.wormhole import wormhole_contracts
 from bridge.attestations.web import Web
-from bridge.ports import Dispatch, ProofPendingError, TransientError
+from bridge.ports import Dispatch, ProofPendingError, TransientError, UnansweredError
 from bridge.protocol.deployment import Deployment
 
 _HEADER = 6  # version, guardian set, number of signatures
@@ -30,12 +30,12 @@ class WormholeVaas:
         """See `Attester.attest`."""
         chain = wormhole_contracts(self._deployment.chain(dispatch.source_chain)).chain_id
         emitter, sequence = str(dispatch.evidence["emitter"]), int(dispatch.evidence["sequence"])
-        problems = []
+        problems, is_silent = [], True
         for host in self._hosts:
             url = f"{host.rstrip('/')}/v1/signed_vaa/{chain}/{emitter}/{sequence}"
             try:
                 found = await self._web.json(url)
-            except TransientError as error:
+            except UnansweredError as error:
                 problems.append(str(error))
                 continue
             if found is None:
@@ -44,8 +44,9 @@ class WormholeVaas:
             if vaa is not None and _is_of(vaa, chain, bytes.fromhex(emitter), sequence, dispatch.envelope):
                 return vaa
             problems.append(f"{url} is not the VAA of this message")
+            is_silent = False
         if problems:
-            raise TransientError("; ".join(problems))
+            raise UnansweredError("; ".join(problems)) if is_silent else TransientError("; ".join(problems))
         raise ProofPendingError(f"the guardians have not signed {dispatch.transport_id} yet")
 
 

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
 from eth_utils.address import to_checksum_address
 
-from bridge.ports import Block, Log, Receipt, TransientError
+from bridge.ports import Block, Log, Receipt
 
 T = TypeVar("T")
 
 
-def decode(what: str, decoder: Callable[[Any], T], answer: Any) -> T:
-    """Applies a decoder to an answer.
+class UndecodableError(Exception):
+    """An answer does not have the form that every honest node's has."""
 
-    Raises:
-        TransientError: the answer does not have the form that every node's has.
-    """
-    try:
-        return decoder(answer)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TransientError(f"{what} has an unusable form ({type(error).__name__}: {error})") from error
+
+def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A decoder that raises `UndecodableError` for every answer that it can't make a value of; `what` names it."""
+
+    def decode(answer: Any) -> T:
+        try:
+            return decoder(answer)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DecodingError) as error:
+            raise UndecodableError(f"{what} has an unusable form ({type(error).__name__}: {error})") from error
+
+    return decode
 
 
 def to_int(quantity: str) -> int:
     """A JSON-RPC quantity."""
+    if not quantity.startswith("0x"):
+        raise ValueError(f"{quantity[:20]!r} does not start with 0x")
     return int(quantity, 16)
 
 
@@ -35,6 +43,18 @@ def to_bytes(data: str) -> bytes:
     if not data.startswith("0x"):
         raise ValueError(f"{data[:20]!r} does not start with 0x")
     return bytes.fromhex(data[2:])
+
+
+def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
+    """The data of a call's answer; refuses what does not decode as those ABI types. Without types it takes all data."""
+
+    def check(data: str) -> bytes:
+        answer = to_bytes(data)
+        if types:
+            decode(types, answer)
+        return answer
+
+    return check
 
 
 def to_block(block: Mapping[str, Any]) -> Block:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import stamina
 import structlog
 
 from bridge.chains.answers import RpcError, revert_data
+from bridge.chains.decoding import UndecodableError
 from bridge.chains.endpoint import Endpoint, EndpointError, EndpointState, WrongChainIdError
 from bridge.chains.policy import CHANGING, EndpointPolicy
 from bridge.chains.position import Position
 from bridge.chains.transport import Connect, over_http
-from bridge.ports import TransientError
-from bridge.protocol.node_errors import ANOTHER_NODE
+from bridge.ports import UnansweredError
+from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.node_errors import ANOTHER_NODE, Meaning
 
 _log = structlog.get_logger(__name__)
 
@@ -26,6 +28,11 @@ stamina.instrumentation.set_on_retry_hooks([])
 # An endpoint that failed is asked last for so long, so that not every request waits for its time-out again.
 REST_SECONDS = 5.0
 
+Decoder = Callable[[Any], Any]
+"""Makes a value of a result; see `Endpoints.request`."""
+
+_TAGS = frozenset(get_args(FinalityTag))
+
 _FIRST_PAUSE = 0.1  # seconds between the first two tries of a request; the next pauses are stamina's
 
 
@@ -33,8 +40,16 @@ class _UnusableError(Exception):
     """An endpoint was put aside; the text says which, and why."""
 
 
-class _NobodyAnsweredError(TransientError):
+class _NobodyAnsweredError(UnansweredError):
     """No endpoint gave a usable answer; asking again in a moment may help."""
+
+
+class _MisunderstoodError(UnansweredError):
+    """Endpoints answer, and what they say can't be decoded; asking much longer would hold up who waits."""
+
+
+def _as_it_is(answer: Any) -> Any:
+    return answer
 
 
 class Endpoints:
@@ -61,7 +76,7 @@ class Endpoints:
 
         Raises:
             WrongChainIdError: one that answers is another chain.
-            TransientError: none answers, or there are fewer than have to agree.
+            UnansweredError: none answers, or there are fewer than have to agree.
         """
         endpoints = cls(chain_id, urls, policy)
         try:
@@ -91,16 +106,22 @@ class Endpoints:
         now = asyncio.get_running_loop().time()
         return [EndpointState(one.name, one.rests_until <= now, dict(one.requests)) for one in self._endpoints]
 
-    async def request(self, method: str, *params: Any) -> Any:
-        """The result of a request, from the first endpoint that gives one.
+    async def request(self, method: str, *params: Any, decoder: Decoder = _as_it_is) -> Any:
+        """The result of a request, from the first endpoint that gives one which can be decoded.
+
+        Args:
+            method: what is asked.
+            params: its parameters.
+            decoder: makes a value of a result, and raises `UndecodableError` for what no honest node answers: that is the
+                endpoint's fault, and another one is asked.
 
         Raises:
             RpcError: a node answered with an error that another node would give too.
-            TransientError: nobody answered within that time.
+            UnansweredError: no endpoint gave an answer that can be used within that time.
         """
         try:
-            return await self._ask_each(method, params)  # nearly always enough
-        except _NobodyAnsweredError:
+            return await self._ask_each(method, params, decoder)  # nearly always enough
+        except (_NobodyAnsweredError, _MisunderstoodError):
             await asyncio.sleep(_FIRST_PAUSE)
         attempts = stamina.retry_context(
             on=_NobodyAnsweredError,
@@ -112,56 +133,63 @@ class Endpoints:
         )
         async for attempt in attempts:
             with attempt:
-                return await self._ask_each(method, params)
+                return await self._ask_each(method, params, decoder)
         raise AssertionError("stamina gives up only by raising")
 
-    async def agreed(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> Any:
+    async def agreed(
+        self, essence: Callable[[Any], Hashable], method: str, *params: Any, decoder: Decoder = _as_it_is
+    ) -> Any:
         """The result of a request on which as many endpoints agree as the policy asks for; no liar can make it up alone.
 
         Args:
             essence: what of an answer must be equal.
             method: what is asked.
             params: its parameters.
+            decoder: see `request`; an answer that it refuses has no vote.
 
         Raises:
             RpcError: so many nodes answered with an error that means the same.
-            TransientError: too few answered, or they do not agree.
+            UnansweredError: too few answered, or they do not agree.
         """
         needed = self.agreement
         if needed == 1:
-            return await self.request(method, *params)
-        votes = _votes(await self._opinions(essence, method, params), essence)
+            return await self.request(method, *params, decoder=decoder)
+        votes = _votes(await self._opinions(essence, method, params, decoder), essence)
         most = max(votes, key=len, default=[])
         if len(most) < needed:
-            raise TransientError(
+            raise UnansweredError(
                 f"chain {self._chain_id}: {needed} endpoints have to agree on {method}, and {len(most)} of"
                 f" {len(self._endpoints)} do ({len(votes)} different answers)"
             )
         if isinstance(most[0], RpcError):
             raise most[0]
-        return most[0]
+        return decoder(most[0])
 
-    async def opinions(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> list[Any]:
+    async def opinions(
+        self, essence: Callable[[Any], Hashable], method: str, *params: Any, decoder: Decoder = _as_it_is
+    ) -> list[Any]:
         """What each endpoint says, where several have to agree; else one answer. Who is slow is not waited for once they do.
 
         Raises:
             RpcError: fewer than have to agree gave a result, and a node's error says why.
-            TransientError: too few answered.
+            UnansweredError: too few answered.
         """
         if self.agreement == 1:
-            return [await self.request(method, *params)]
-        answers = await self._opinions(essence, method, params)
-        results = [answer for answer in answers if not isinstance(answer, Exception)]
+            return [await self.request(method, *params, decoder=decoder)]
+        answers = await self._opinions(essence, method, params, decoder)
+        results = [decoder(answer) for answer in answers if not isinstance(answer, Exception)]
         if len(results) < self.agreement:
             raise next(
                 (one for one in answers if isinstance(one, RpcError)), self._nobody([str(one) for one in answers])
             )
         return results
 
-    async def _opinions(self, essence: Callable[[Any], Hashable], method: str, params: Sequence[Any]) -> list[Any]:
-        """Answers of endpoints, or the errors that say why there are none, until enough of them agree."""
+    async def _opinions(
+        self, essence: Callable[[Any], Hashable], method: str, params: Sequence[Any], decoder: Decoder
+    ) -> list[Any]:
+        """Answers of endpoints that can be decoded, or the errors that say why there are none, until enough of them agree."""
         loop = asyncio.get_running_loop()
-        asked = [loop.create_task(self._opinion(one, method, params)) for one in self._endpoints]
+        asked = [loop.create_task(self._opinion(one, method, params, decoder)) for one in self._endpoints]
         answers: list[Any] = []
         waiting = list(asked)
         try:
@@ -175,16 +203,18 @@ class Endpoints:
             await asyncio.gather(*asked, return_exceptions=True)
         return answers
 
-    async def _opinion(self, endpoint: Endpoint, method: str, params: Sequence[Any]) -> Any:
-        """One endpoint's answer, or the error that says why it has none."""
+    async def _opinion(self, endpoint: Endpoint, method: str, params: Sequence[Any], decoder: Decoder) -> Any:
+        """One endpoint's answer as it gave it, or the error that says why it has none."""
         try:
-            return await endpoint.ask(method, params)
+            answer = await endpoint.ask(method, params)
+            decoder(answer)
         except RpcError as error:
-            if error.meaning not in ANOTHER_NODE:
+            if _is_about_the_request(error, method, params):
                 return error
-            return TransientError(self._put_aside(endpoint, error))
-        except (EndpointError, WrongChainIdError) as error:
-            return TransientError(self._put_aside(endpoint, error))
+            return UnansweredError(self._put_aside(endpoint, error))
+        except (EndpointError, UndecodableError, WrongChainIdError) as error:
+            return UnansweredError(self._put_aside(endpoint, error))
+        return answer
 
     async def _look_behind_each(self) -> None:
         reasons = []
@@ -196,27 +226,37 @@ class Endpoints:
         if len(reasons) == len(self._endpoints):
             raise self._nobody(reasons)
         if len(self._endpoints) < self._policy.agreement:
-            raise TransientError(
+            raise UnansweredError(
                 f"chain {self._chain_id} has {len(self._endpoints)} endpoints, and {self._policy.agreement} have to agree:"
                 " name more of them, or lower agreement"
             )
 
-    async def _ask_each(self, method: str, params: Sequence[Any]) -> Any:
+    async def _ask_each(self, method: str, params: Sequence[Any], decoder: Decoder) -> Any:
         reasons: list[str] = []
+        is_misunderstood = False
         waiting = deque(self._in_order())
         while waiting:
             hedge = self._policy.hedge_after if len(waiting) > 1 and method not in CHANGING else None
             first = waiting.popleft()
             try:
                 if hedge is None:
-                    return await self._ask(first, method, params)
-                return await self._ask_hedged(first, waiting, hedge, method, params)
+                    return await self._ask(first, method, params, decoder)
+                return await self._ask_hedged(first, waiting, method, params, decoder, hedge=hedge)
             except _UnusableError as error:
                 reasons.append(str(error))
-        raise self._nobody(reasons)
+                is_misunderstood |= isinstance(error.__cause__, UndecodableError)
+        nobody = self._nobody(reasons)
+        raise _MisunderstoodError(str(nobody)) if is_misunderstood else nobody
 
     async def _ask_hedged(
-        self, first: Endpoint, others: deque[Endpoint], hedge: float, method: str, params: Sequence[Any]
+        self,
+        first: Endpoint,
+        others: deque[Endpoint],
+        method: str,
+        params: Sequence[Any],
+        decoder: Decoder,
+        *,
+        hedge: float,
     ) -> Any:
         """One endpoint's answer, or another one's that was asked too because the first took long.
 
@@ -224,12 +264,12 @@ class Endpoints:
             RpcError: an error that another node would give too.
             _UnusableError: neither gave an answer.
         """
-        asked = [asyncio.create_task(self._ask(first, method, params))]
+        asked = [asyncio.create_task(self._ask(first, method, params, decoder))]
         reasons: list[str] = []
         try:
             done, _ = await asyncio.wait(asked, timeout=hedge)
             if not done:
-                asked.append(asyncio.create_task(self._ask(others.popleft(), method, params)))
+                asked.append(asyncio.create_task(self._ask(others.popleft(), method, params, decoder)))
             for answer in asyncio.as_completed(asked):
                 try:
                     return await answer
@@ -241,8 +281,8 @@ class Endpoints:
             await asyncio.gather(*asked, return_exceptions=True)
         raise _UnusableError("; ".join(reasons))
 
-    async def _ask(self, endpoint: Endpoint, method: str, params: Sequence[Any]) -> Any:
-        """One endpoint's answer.
+    async def _ask(self, endpoint: Endpoint, method: str, params: Sequence[Any], decoder: Decoder) -> Any:
+        """What one endpoint's answer decodes as.
 
         Raises:
             RpcError: an error that another node would give too.
@@ -251,10 +291,11 @@ class Endpoints:
         try:
             await self._must_know_our_block(endpoint)
             result = await endpoint.ask(method, params)
-        except (EndpointError, WrongChainIdError) as error:
+            decoded = decoder(result)
+        except (EndpointError, UndecodableError, WrongChainIdError) as error:
             raise _UnusableError(self._put_aside(endpoint, error)) from error
         except RpcError as error:
-            if error.meaning not in ANOTHER_NODE:
+            if _is_about_the_request(error, method, params):
                 raise
             raise _UnusableError(self._put_aside(endpoint, error)) from error
         self._take_back(endpoint)
@@ -262,7 +303,7 @@ class Endpoints:
         self._position.answered()
         if method == "eth_getBlockByNumber" and isinstance(result, dict):
             self._position.remember(result)
-        return result
+        return decoded
 
     async def _must_know_our_block(self, endpoint: Endpoint) -> None:
         """Another endpoint than the last one must be as far as we are, on our branch; see `Position`."""
@@ -294,6 +335,17 @@ class Endpoints:
 
     def _nobody(self, reasons: Sequence[str]) -> _NobodyAnsweredError:
         return _NobodyAnsweredError(f"no RPC endpoint of chain {self._chain_id} answers: {'; '.join(reasons)}")
+
+
+def _is_about_the_request(error: RpcError, method: str, params: Sequence[Any]) -> bool:
+    """Whether another node would answer with that error too.
+
+    What Waybill reads is well-formed: a node that does not understand it is at fault. But it may send what no node takes, and
+    name a tag that its chain does not have.
+    """
+    if error.meaning is Meaning.NOT_UNDERSTOOD:
+        return method in CHANGING or (method == "eth_getBlockByNumber" and params[0] in _TAGS)
+    return error.meaning not in ANOTHER_NODE
 
 
 def _votes(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:

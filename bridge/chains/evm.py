@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from eth_utils import keccak
 
 from bridge.chains.answers import RpcError, revert_data
-from bridge.chains.decoding import decode, to_base_fee, to_block, to_bytes, to_int, to_logs, to_receipt
+from bridge.chains.decoding import decoder_of, to_base_fee, to_block, to_bytes, to_int, to_logs, to_receipt, to_values
 from bridge.chains.endpoint import EndpointState
 from bridge.chains.endpoints import Endpoints
 from bridge.chains.policy import EndpointPolicy
@@ -25,6 +25,7 @@ from bridge.ports import (
     Receipt,
     TerminalError,
     TransientError,
+    UnansweredError,
 )
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.node_errors import Meaning
@@ -98,31 +99,40 @@ class EvmChain:
             return same[0]
         found = await self.block(number)  # some are further, and another one may have made it up
         if found is None:
-            raise TransientError(f"the endpoints of chain {self._chain_id} do not agree on the newest block")
+            raise UnansweredError(f"the endpoints of chain {self._chain_id} do not agree on the newest block")
         return found
 
     async def height_of(self, tag: FinalityTag) -> int:
         """See `Chain.height_of`.
 
         Raises:
-            TransientError: a node does not know the tag, too.
+            UnansweredError: a node does not know the tag, too.
         """
         try:
             blocks = await self._opinions(f"the {tag} block", _to_block_or_none, "eth_getBlockByNumber", tag, False)
         except RpcError as error:
-            raise TransientError(
+            raise UnansweredError(
                 f"chain {self._chain_id} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
                 " tag needs a deployments file without finality, and confirmations"
             ) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
-            raise TransientError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
+            raise UnansweredError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
         return _reached(heights, self._endpoints.agreement)
 
     async def block(self, number: int) -> Block | None:
         """See `Chain.block`."""
-        answer = await self._look_up(_sum_of_block, "eth_getBlockByNumber", hex(number), False)
-        return None if answer is None else decode(f"block {number}", to_block, answer)
+
+        def decoder(answer: Any) -> Block | None:
+            block = _to_block_or_none(answer)
+            if block is not None and block.number != number:
+                raise ValueError(f"it is number {block.number}")
+            return block
+
+        found: Block | None = await self._look_up(
+            f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
+        )
+        return found
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
         """See `Chain.logs`. A range that the node finds too large is asked for in halves."""
@@ -134,33 +144,39 @@ class EvmChain:
             "address": list(addresses),
             "topics": [[_hex(topic) for topic in topics]],
         }
+        wanted, emitters = set(topics), {address.lower() for address in addresses}
+
+        def decoder(answer: Any) -> list[Log]:
+            found = to_logs(answer)
+            for log in found:
+                if not (
+                    first <= log.block_number <= last
+                    and log.address.lower() in emitters
+                    and log.topics
+                    and log.topics[0] in wanted
+                ):
+                    raise ValueError(
+                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not asked for"
+                    )
+            return found
+
+        what = decoder_of(f"an answer with logs of blocks {first} to {last}", decoder)
         try:
-            answer = await self._endpoints.agreed(_sum_of_logs, "eth_getLogs", criteria)
+            logs: list[Log] = await self._endpoints.agreed(_sum_of_logs, "eth_getLogs", criteria, decoder=what)
         except RpcError as error:
             if error.meaning is not Meaning.TOO_MUCH_ASKED or first == last:
                 raise _as_port_error(error) from error
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
             return lower + await self.logs(middle + 1, last, addresses, topics)
-        found = decode(f"logs of blocks {first} to {last}", to_logs, answer)
-        wanted, emitters = set(topics), {address.lower() for address in addresses}
-        for log in found:
-            if not (
-                first <= log.block_number <= last
-                and log.address.lower() in emitters
-                and log.topics
-                and log.topics[0] in wanted
-            ):
-                raise TransientError(
-                    f"the node of chain {self._chain_id} answered with a log that was not asked for: "
-                    f"block {log.block_number}, index {log.log_index}, of {log.address}"
-                )
-        return found
+        return logs
 
     async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
         """See `Chain.call`."""
         at = "latest" if block is None else hex(block)
-        return decode("a call's answer", to_bytes, await self._ask(str, "eth_call", _to_json(call, sender), at))
+        what, asked = f"the answer of {call.to} to a call", _to_json(call, sender)
+        answer: bytes = await self._look_up(what, to_values(call.returns), str, "eth_call", asked, at)
+        return answer
 
     async def estimate_gas(self, call: Call, sender: str) -> int:
         """See `Chain.estimate_gas`."""
@@ -171,7 +187,9 @@ class EvmChain:
         said = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
         bases = [base for base in said if base is not None]
         if len(bases) < self._endpoints.agreement:
-            raise TerminalError(f"chain {self._chain_id} has no base fee; Waybill sends EIP-1559 transactions only")
+            raise UnansweredError(
+                f"the endpoints of chain {self._chain_id} name no base fee; Waybill sends EIP-1559 transactions only"
+            )
         base = _reached(bases, self._endpoints.agreement)
         offer = await self._amount("the priority fee", to_int, "eth_maxPriorityFeePerGas")
         priority = max(offer, _LEAST_PRIORITY_FEE)
@@ -191,12 +209,26 @@ class EvmChain:
             # Sent again after a crash, a transaction that was included meanwhile is refused for its nonce.
             if meaning is Meaning.NONCE_USED and await self._knows(keccak(transaction)):
                 return
+            if meaning is Meaning.MALFORMED:
+                raise TerminalError(str(error)) from error
             raise _as_port_error(error) from error
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
-        answer = await self._look_up(_sum_of_receipt, "eth_getTransactionReceipt", _hex(transaction_hash))
-        return None if answer is None else decode("a receipt", to_receipt, answer)
+
+        def decoder(answer: Any) -> Receipt | None:
+            if answer is None:
+                return None
+            receipt = to_receipt(answer)
+            if receipt.transaction_hash != transaction_hash:
+                raise ValueError(f"it is of transaction 0x{receipt.transaction_hash.hex()}")
+            return receipt
+
+        name = _hex(transaction_hash)
+        found: Receipt | None = await self._look_up(
+            f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
+        )
+        return found
 
     async def transaction_count(self, address: str) -> int:
         """See `Chain.transaction_count`."""
@@ -212,24 +244,22 @@ class EvmChain:
 
     async def code(self, address: str) -> bytes:
         """The contract at an address, or nothing if there is none."""
-        return decode("a contract's code", to_bytes, await self._ask(str, "eth_getCode", address, "latest"))
+        code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
+        return code
 
     async def _knows(self, transaction_hash: bytes) -> bool:
-        return await self._look_up(_is_there, "eth_getTransactionByHash", _hex(transaction_hash)) is not None
+        name = _hex(transaction_hash)
+        answer = await self._look_up("a transaction", lambda one: one, _is_there, "eth_getTransactionByHash", name)
+        return answer is not None
 
-    async def _look_up(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> Any:
-        """What enough endpoints answer; None for what is not there."""
+    async def _look_up(
+        self, what: str, decoder: Callable[[Any], Any], essence: Callable[[Any], Hashable], method: str, *params: Any
+    ) -> Any:
+        """What enough endpoints answer, decoded. `decoder` may raise whatever a wrong form makes it raise."""
         try:
-            return await self._endpoints.agreed(essence, method, *params)
+            return await self._endpoints.agreed(essence, method, *params, decoder=decoder_of(what, decoder))
         except RpcError as error:
             raise _as_port_error(error) from error
-
-    async def _ask(self, essence: Callable[[Any], Hashable], method: str, *params: Any) -> Any:
-        """What enough endpoints answer to what always has an answer."""
-        answer = await self._look_up(essence, method, *params)
-        if answer is None:
-            raise TransientError(f"{method} answered null on chain {self._chain_id}")
-        return answer
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
         """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
@@ -240,16 +270,7 @@ class EvmChain:
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
         """What endpoints say, without what has an unusable form: so many that have to agree, at least."""
-        answers = await self._endpoints.opinions(str, method, *params)
-        found, problems = list[_T](), list[TransientError]()
-        for answer in answers:
-            try:
-                found.append(decode(what, decoder, answer))
-            except TransientError as error:
-                problems.append(error)
-        if len(found) < self._endpoints.agreement:
-            raise problems[0]
-        return found
+        return await self._endpoints.opinions(str, method, *params, decoder=decoder_of(what, decoder))
 
 
 def _reached(numbers: Sequence[int], needed: int) -> int:
@@ -263,8 +284,6 @@ def _as_port_error(error: RpcError) -> Exception:
         return CallRevertedError(revert_data(error))
     if meaning is Meaning.NO_FUNDS:
         return InsufficientFundsError(str(error))
-    if meaning is Meaning.MALFORMED:
-        return TerminalError(str(error))
     # What has used a nonce may be gone in a moment: only blocks tell what became of it, and a message is not to blame.
     # What nobody knows the meaning of may be a node's passing trouble: the caller's policy bounds how often it is tried.
     return TransientError(str(error))

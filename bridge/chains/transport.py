@@ -20,6 +20,8 @@ _log = structlog.get_logger(__name__)
 
 _HEADERS: Final = {"Content-Type": "application/json"}
 
+_TURNS: Final = 5
+
 # How servers say that they take one request at a time, or not so many.
 _NO_BATCHES: Final = frozenset({400, 405, 413, 415, 422, 501})
 
@@ -98,13 +100,17 @@ class Transport:
         request = _Request(method, params, loop.create_future())
         self._waiting.append(request)
         if len(self._waiting) == 1:
-            loop.call_soon(self._send)  # all that is asked at this moment comes before it
+            loop.call_soon(self._send, _TURNS)
         answer = await request.answer
         if not isinstance(answer, dict):
             raise NoAnswerError(f"{method} answered neither a result nor an error")
         return answer
 
-    def _send(self) -> None:
+    def _send(self, turns: int) -> None:
+        """Sends what waits, a few turns of the loop after the first request: tasks of tasks ask at the same moment too."""
+        if turns:
+            asyncio.get_running_loop().call_soon(self._send, turns - 1)
+            return
         waiting = [request for request in self._waiting if not request.answer.done()]
         self._waiting.clear()
         for first in range(0, len(waiting), self._batch):

@@ -1,5 +1,18 @@
 """The `waybill` command: one module per group of commands."""
 
-from bridge.cli.app import main
+from __future__ import annotations
+
+from typing import Never
+
+from bridge.cli.extras import explained
+
+
+def main() -> Never:
+    """Runs the command; what it needs and this installation lacks ends with the name of the extra that brings it."""
+    with explained():
+        from bridge.cli.app import main as run  # the frame itself takes a second to import
+
+        run()
+
 
 __all__ = ["main"]

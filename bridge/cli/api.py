@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
-from bridge.api import listening_at, serving
+import structlog
+
 from bridge.cli import options
+from bridge.cli.api_process import served_apart
 from bridge.cli.output import progress
-from bridge.cli.reading import index_if_any
-from bridge.cli.serving import WorkspaceBackend, api_of, serving_bridge
+from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.connections import connected
+from bridge.http_server import listening_at, serving
 from bridge.logs import configure_logging
-from bridge.metrics import Monitor
-from bridge.protocol.deployment import Deployment
-from bridge.service import SystemClock, open_bridge, run_until_signalled
-from bridge.settings import Settings
-from bridge.store import open_dead_letters, open_store
-from bridge.undertaking import open_desk
+from bridge.service import open_bridge, run_until_signalled
+
+_log = structlog.get_logger(__name__)
 
 _DEFAULT = "127.0.0.1:8787"
 
@@ -40,34 +37,22 @@ def api(
     """
     workspace = Workspace.of(network, config, http=http, store=store)
     deployment = workspace.deployment()
-    workspace.state.mkdir(parents=True, exist_ok=True)
-    settings = workspace.settings()
+    settings = workspace.working_settings()
     settings = settings.model_copy(update={"http": settings.http or _DEFAULT})
     configure_logging(as_json=as_json)
-    work = _with_key if settings.relayer_key else _reading
-    asyncio.run(run_until_signalled(lambda: work(workspace, deployment, settings)))
 
+    async def work() -> None:
+        if settings.relayer_key is None:
+            progress("no WAYBILL_RELAYER_KEY: messages can't be retried over this API")
+            async with opened_backend(workspace) as backend:
+                listener = listening_at(settings.http or _DEFAULT)
+                async with serving(api_of(backend, settings), listener) as url:
+                    _log.info("serving the HTTP API", url=url)
+                    await asyncio.Event().wait()
+        async with (
+            open_bridge(deployment, settings) as bridge,
+            served_apart(workspace, bridge, settings, as_json=as_json),
+        ):
+            await bridge.with_upkeep(asyncio.Event().wait)
 
-async def _with_key(workspace: Workspace, deployment: Deployment, settings: Settings) -> None:
-    async with open_bridge(deployment, settings) as bridge, serving_bridge(workspace, bridge, settings):
-        await bridge.with_upkeep(asyncio.Event().wait)
-
-
-async def _reading(workspace: Workspace, deployment: Deployment, settings: Settings) -> None:
-    progress("no WAYBILL_RELAYER_KEY: messages can't be retried over this API")
-    async with connected(deployment, settings) as chains:
-        opened = open_store(settings.store)
-        letters = open_dead_letters(settings.dlq.url or settings.store)
-        try:
-            index = partial(index_if_any, workspace)
-            monitor = Monitor(deployment, chains, opened, SystemClock(), settings, letters=letters, index=index)
-            desk = open_desk(deployment, chains, opened, log=letters, settings=settings, clock=SystemClock())
-            backend = WorkspaceBackend(
-                workspace, deployment, opened, monitor=monitor, desk=desk, letters=letters, retry=None
-            )
-            assert settings.http is not None
-            async with serving(api_of(backend, settings), listening_at(settings.http)):
-                await asyncio.Event().wait()
-        finally:
-            letters.close()
-            opened.close()
+    asyncio.run(run_until_signalled(work))

@@ -2,62 +2,74 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import sys
+import traceback
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Never
+from typing import Annotated, Any, Final, Never
 
 import typer
 
-from bridge.cli import (
-    api,
-    config,
-    demo,
-    deploy,
-    devnet,
-    dlq,
-    doctor,
-    index,
-    lane,
-    message,
-    relayer,
-    report,
-    send,
-    status,
-    store,
-    sync,
-    web,
-)
-from bridge.cli.errors import as_cli_error
-from bridge.cli.output import ExitCode, fail
 from bridge.logs import configure_logging
+
+_COMMANDS: Final = (
+    "devnet",
+    "deploy",
+    "send",
+    "message",
+    "relayer",
+    "index",
+    "lane",
+    "dlq",
+    "sync",
+    "config",
+    "abi",
+    "decode-error",
+    "api",
+    "store",
+    "doctor",
+    "status",
+    "report",
+    "web",
+    "demo",
+)
+"""Each is a module of this package, with an `app` if it is a group of commands, else with a function of its name."""
+
+
+class _Commands(typer.core.TyperGroup):
+    """Imports a command's module when the command is asked for: together they take two seconds of processor time."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # what the base class is called with
+        """The names in the order of the help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """The command of that name, or None."""
+        if cmd_name not in _COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"bridge.cli.{name}")
+        if group := getattr(module, "app", None):
+            command: Any = typer.main.get_group(group)
+        else:
+            single = typer.Typer(add_completion=False)
+            single.command()(getattr(module, name))
+            command = typer.main.get_command(single)
+        command.name = cmd_name
+        return command
+
 
 app = typer.Typer(
     name="waybill",
+    cls=_Commands,
     help="Send a message over several GMPs, retry it without executing it twice, relay it, and prove what arrived.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-app.add_typer(devnet.app, name="devnet")
-app.command("deploy")(deploy.deploy)
-app.command("send")(send.send)
-app.add_typer(message.app, name="message")
-app.add_typer(relayer.app, name="relayer")
-app.add_typer(index.app, name="index")
-app.add_typer(lane.app, name="lane")
-app.add_typer(dlq.app, name="dlq")
-app.add_typer(sync.app, name="sync")
-app.add_typer(config.app, name="config")
-app.command("api")(api.api)
-app.add_typer(store.app, name="store")
-app.command("doctor")(doctor.doctor)
-app.command("status")(status.status)
-app.command("report")(report.report)
-app.command("web")(web.web)
-app.command("demo")(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it so
@@ -85,8 +97,22 @@ def main() -> Never:
     except KeyboardInterrupt:
         raise SystemExit(128 + signal.SIGINT) from None
     except Exception as error:
-        foreseen = as_cli_error(error)
-        if foreseen is None:
-            raise
+        _end(error, as_json=as_json)
+        raise
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _end(error: Exception, *, as_json: bool) -> None:
+    """End with one line if the error was foreseen. One that was not is a defect: its traceback helps to find it."""
+    from bridge.cli.errors import as_cli_error
+    from bridge.cli.output import ExitCode, fail
+
+    foreseen = as_cli_error(error)
+    if foreseen is not None:
         fail(foreseen, as_json=as_json)
-    raise SystemExit(code if isinstance(code, int) else ExitCode.OK)
+    if not as_json:
+        return
+    message = f"unexpected {type(error).__name__}: {error}"
+    document = {"code": "UNEXPECTED", "message": message, "traceback": traceback.format_exception(error)}
+    sys.stderr.write(json.dumps({"error": {**document, "next": "report it as a defect of Waybill"}}) + "\n")
+    raise SystemExit(ExitCode.FAILED)

@@ -18,7 +18,7 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.keys import require_keys
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.settings import Settings, SettingsError
+from bridge.settings import Settings, SettingsError, check_chains
 from bridge.settings.sources import unknown_variables
 
 app = typer.Typer(help="See and check the relayer's settings.", no_args_is_help=True)
@@ -74,13 +74,15 @@ def check(*, network: options.Network = DEVNET, config: options.Config = None, a
     """
     workspace = Workspace.of(network, config)
     settings = workspace.settings()
-    if workspace.deployments_file.exists():
+    if deployed := workspace.deployments_file.exists():
         _check_network(settings, workspace.deployment())
+    else:
+        progress(f"warning: no {workspace.deployments_file}, so names of chains and keys are not checked")
     unread = unknown_variables(Settings, _OTHER_VARIABLES)
     for name in unread:
         progress(f"warning: nothing reads {name}; is it misspelt?")
     file = workspace.settings_file
-    value = {"valid": True, "file": str(file) if file else None, "unread": unread}
+    value = {"valid": True, "file": str(file) if file else None, "unread": unread, "networkChecked": deployed}
     source = f"with {file}" if file else f"no {workspace.root / 'waybill.toml'}: defaults and environment"
     result(value, as_json=as_json, render=lambda console: console.print(f"the settings can be used ({source})"))
 
@@ -94,34 +96,6 @@ def _check_network(settings: Settings, deployment: Deployment) -> None:
             problems.append(str(error))
     if problems:
         raise SettingsError("\n".join(problems))
-
-
-def check_chains(settings: Settings, deployment: Deployment) -> None:
-    """Makes sure that settings name only chains that the network has.
-
-    Raises:
-        SettingsError: they name others.
-    """
-    known = {chain.name for chain in deployment.chains}
-    named = {
-        "chains": set(settings.chains),
-        "allow_chains": settings.allow_chains,
-        "deny_chains": settings.deny_chains,
-        "signers": {name for signer in settings.signers for name in signer.chains},
-        "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
-        **{
-            name: {end for limit in limits for end in (limit.source, limit.destination) if end}
-            for name, limits in (("spend_limits", settings.spend_limits), ("retry_limits", settings.retry_limits))
-        },
-    }
-    problems = [
-        f"  {setting} ({settings.origin(setting)}): network {deployment.network!r} has no chain {name!r};"
-        f" its chains are {', '.join(sorted(known))}"
-        for setting, names in named.items()
-        for name in sorted(names - known)
-    ]
-    if problems:
-        raise SettingsError("settings can't be used:\n" + "\n".join(problems))
 
 
 def _shown(value: Any) -> Any:

@@ -255,7 +255,8 @@ def export(
 
 
 def _settings(network: str, config: Path | None) -> Settings:
-    return Workspace.of(network, config).settings()
+    workspace = Workspace.of(network, config)
+    return workspace.settings().model_copy(update={"store": workspace.store})
 
 
 @contextmanager
@@ -274,9 +275,7 @@ def _log(settings: Settings) -> Iterator[DeadLetterLog | None]:
 
 @asynccontextmanager
 async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIterator[tuple[Desk, DeadLetterLog]]:
-    workspace = Workspace.of(network, config)
-    settings = workspace.settings()
-    deployment = workspace.deployment()
+    settings, deployment = _settings(network, config), Workspace.of(network).deployment()
     with _log(settings) as log:
         if log is None:
             raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")

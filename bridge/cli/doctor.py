@@ -16,7 +16,6 @@ from rich.console import Console
 
 from bridge.chains import EvmChain
 from bridge.cli import options
-from bridge.cli.config import check_chains
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import DEVNET, Workspace
@@ -26,7 +25,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.errors import StoreError
 from bridge.sending import InvalidKeyError
-from bridge.settings import Settings, SettingsError
+from bridge.settings import Settings, SettingsError, check_chains
 from bridge.store import may_exist, open_dead_letters
 
 _SECONDS: Final = 3.0  # that an endpoint may take

@@ -6,13 +6,13 @@ from typing import Final
 
 from typer.exceptions import TyperException
 
-from bridge.api import ListeningError
 from bridge.chains import WrongChainIdError
 from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
 from bridge.deploying import DeployError, PlanError
 from bridge.devnet import DevnetError, PortTakenError
 from bridge.dlq.decisions import DecisionError
+from bridge.http_server import ListeningError
 from bridge.ports import TerminalError, TransientError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
@@ -60,6 +60,8 @@ def as_cli_error(error: Exception) -> CliError | None:
         return CliError(error.format_message(), code=ExitCode.USAGE, next_step=_READ_HELP)
     if isinstance(error, ExceptionGroup):
         return _first(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return CliError(f"{error.filename}: {error.strerror}", next_step="check the path and who may read and write it")
     for kind, code, next_step in _ENDS:
         if isinstance(error, kind):
             # A text that names a command itself knows better what comes next.

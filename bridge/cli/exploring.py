@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-import uvicorn
-from fastapi import FastAPI
 from sqlalchemy import make_url
 
 from bridge.chains import EvmChain
 from bridge.cli.index_settings import chains_to_ask
-from bridge.cli.output import CliError, UsageError, progress
+from bridge.cli.output import UsageError, progress
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.connections import connected
 from bridge.desk import Desk
 from bridge.dlq.decisions import DecisionError
+from bridge.http_server import listening_at, serving
 from bridge.ports import TransientError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
 from bridge.records.dead_letters import DeadLetterLog
-from bridge.service import SystemClock
+from bridge.service import SystemClock, run_until_signalled
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.undertaking import open_desk
@@ -56,11 +54,11 @@ def serve(
     """Serves the explorer until it is asked to end. The arguments are the options of `waybill web`.
 
     Raises:
-        CliError: an option can't be used, or the port can't be had.
+        UsageError: an option can't be used.
+        ListeningError: the port can't be had.
     """
     deployment = workspace.deployment()
     kept = workspace.settings()
-    host, port = _place(http)
     settings = ExplorerSettings(
         public_rpc=_public_rpc(deployment, public_rpc),
         block_explorers=_by_chain(deployment, "--block-explorer", block_explorers),
@@ -81,45 +79,15 @@ def serve(
         payloads=payloads,
     )
     desks = Desks(sources, kept)
-    server = _server(create_app(sources, settings, desks.open), host, port, trusted_proxy)
-    bound = _bound(server, http)
-    progress(f"the explorer is at http://{host}:{bound.getsockname()[1]}/")
+    listener = listening_at(http)
+    app = create_app(sources, settings, desks.open)
 
     async def run() -> None:
-        async with desks:
-            await server.serve(sockets=[bound])
+        async with desks, serving(app, listener, trusted_proxy=trusted_proxy) as url:
+            progress(f"the explorer is at {url}/")
+            await asyncio.Event().wait()
 
-    asyncio.run(run())
-
-
-def _server(app: FastAPI, host: str, port: int, trusted_proxy: str | None) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=host,
-            port=port,
-            log_level="warning",
-            server_header=False,
-            proxy_headers=trusted_proxy is not None,
-            forwarded_allow_ips=trusted_proxy or "",
-            timeout_graceful_shutdown=2,
-        )
-    )
-
-
-def _bound(server: uvicorn.Server, http: str) -> socket.socket:
-    server.config.load()
-    try:
-        return server.config.bind_socket()
-    except SystemExit as error:  # uvicorn's way to say that it can't
-        raise CliError(f"nothing can be served at {http}: the port is taken, or not ours to take") from error
-
-
-def _place(text: str) -> tuple[str, int]:
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdigit() or int(port) > 65_535:
-        raise UsageError(f"--http {text!r} is not HOST:PORT, such as 127.0.0.1:8080")
-    return host, int(port)
+    asyncio.run(run_until_signalled(run))
 
 
 def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:

@@ -12,18 +12,22 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import CliError, escaped, progress, result, table
+from bridge.cli.output import escaped, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from indexer.jobs.rows import TableCheck
     from indexer.jobs.verify import LaneCheck
     from indexer.sinks.lake import Lake
     from indexer.sinks.store import Store
     from indexer.sources.chain import ChainReader
+
+_NAMED = 20  # rows of a table that are shown
 
 
 def verify(
@@ -31,38 +35,55 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
     ] = False,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Compare the whole index with the routers' own totals, at one final block per chain.
+    """Compare the whole index with the routers' own totals, at one final block per chain, and its rows with one another.
 
     Each router counts the messages of a lane and adds up their ids. Equal means that the index has every one of them and no
-    other. Where they differ, the blocks are narrowed down and read again. Fails unless all lanes are equal.
+    other. Where they differ, the blocks are narrowed down and read again. Then every row of store and lake is compared: events,
+    messages, receipts, attempts. Fails unless all lanes and all rows are equal. Ends with 5 if they are, and the index is behind.
 
     Example: waybill index verify
     """
     from indexer.jobs import verify as job
+    from indexer.jobs.rows import compare_rows
+    from indexer.jobs.watch import compare_with_lake
     from indexer.sinks.history import History
 
     workspace = Workspace.of(network)
     with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
         history = History(store.engine, lake)
         checks = job.verify(opened, history, progress=progress)
+        rows = compare_rows(store.engine, lake, progress)
         ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
-        if repair and ranges:
+        if repair and (ranges or any(check.different for check in rows)):
+            compare_with_lake(store, lake, opened, time.time(), whole=True)
             for found in ranges.values():
                 progress(f"chain {found.chain_id}: correcting blocks {found.first}…{found.last}")
                 job.correct(store, lake, found)
+            store.recompute()
             checks = job.verify(opened, history, progress=progress)
+            rows = compare_rows(store.engine, lake, progress)
         job.keep(store.engine, checks, time.time())
-    value = _value(workspace, checks)
-    result(value, as_json=as_json, render=lambda console: _draw(console, value))
-    if unequal := [check for check in checks if check.verdict is not job.Verdict.EQUAL]:
-        differs = any(check.wrong for check in unequal)
-        raise CliError(
-            f"{len(unequal)} of {len(checks)} totals are not proved equal",
-            next_step="waybill index verify --repair" if differs else None,
-        )
+    with open_index(workspace) as index:
+        fresh = freshness(workspace, index, max_behind)
+    value = {"index": fresh.value(), **_value(workspace, checks, rows)}
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        _draw(console, value)
+
+    result(value, as_json=as_json, render=draw)
+    unequal = [check for check in checks if check.verdict is not job.Verdict.EQUAL]
+    different = sum(len(check.different) for check in rows)
+    wrong = [f"{len(unequal)} of {len(checks)} totals are not proved equal"] if unequal else []
+    wrong += [f"{different} rows differ"] if different else []
+    if (error := fresh.error(*wrong)) is not None:
+        if wrong and (different or any(check.wrong for check in unequal)):
+            error.next_step = "waybill index verify --repair"
+        raise error
 
 
 @contextmanager
@@ -118,10 +139,11 @@ def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]
         ]
 
 
-def _value(workspace: Workspace, checks: list[LaneCheck]) -> dict[str, Any]:
+def _value(workspace: Workspace, checks: list[LaneCheck], rows: list[TableCheck]) -> dict[str, Any]:
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains}
     return {
         "verdicts": dict(Counter(check.verdict.value for check in checks)),
+        "rows": [{"table": check.table, "compared": check.rows, "different": list(check.different)} for check in rows],
         "lanes": [
             {
                 "router": names.get(check.chain_id, str(check.chain_id)),
@@ -159,6 +181,14 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     for lane in value["lanes"]:
         if lane["reason"]:
             console.print(escaped(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}"))
+    for check in value["rows"]:
+        console.print(
+            escaped(f"rows      {check['table']}: {check['compared']} compared, {len(check['different'])} differ")
+        )
+        for text in check["different"][:_NAMED]:
+            console.print(escaped(f"  {text}"))
+        if (more := len(check["different"]) - _NAMED) > 0:
+            console.print(f"  and {more} more: --json names all", markup=False)
     console.print("verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items()))
 
 

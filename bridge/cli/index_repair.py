@@ -44,7 +44,7 @@ def repair(
                 {
                     "chain": violation.chain_id,
                     "fork": violation.fork,
-                    "final_block": violation.position.final_block,
+                    "final_block": violation.final[0],
                     "events": len(violation.events),
                     "messages": [message_id for message_id, _, _ in violation.marks()],
                     "repaired": yes,

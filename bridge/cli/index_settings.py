@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bridge.cli.config import check_chains
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import Deployment
-from bridge.settings import ChainSettings, Settings
+from bridge.settings import ChainSettings, Settings, check_chains
 from indexer.settings import EndpointLimits, IndexSettings, SourceLimits, StallPolicy
 
 if TYPE_CHECKING:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from bridge.chains import EvmChain
 from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
@@ -22,6 +25,7 @@ from bridge.queries import Circumstances, Standing, expiry_of, next_action
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry
 from bridge.records.retries import RetryJob
+from bridge.records.spending import Held
 from bridge.routers import Progress, RouterReader, Verdict, readers_of
 from bridge.store import may_exist, open_dead_letters
 
@@ -39,25 +43,30 @@ class Found:
     divergences: Sequence[DivergenceRecord]  # what contradicts about it, as the index found
 
 
-async def look_up(workspace: Workspace, message_id: bytes) -> Found:
+async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None) -> Found:
     """Asks chains, relayer and index about a message. Relayer and index need not run, nor have run.
+
+    Args:
+        workspace: the network.
+        message_id: of the message.
+        chains: the network's, by id; None connects to them for this answer.
 
     Raises:
         UnknownMessageError: no chain of the network has created it.
     """
     deployment, settings = workspace.deployment(), workspace.settings()
-    relayed, indexed = _from_relayer(workspace, message_id), _from_index(workspace, message_id)
-    async with connected(deployment, settings) as chains:
-        client = Client(deployment, chains)
+    relayed, indexed = await asyncio.to_thread(_from_stores, workspace, message_id)
+    async with _asked(workspace, chains) as asked:
+        client = Client(deployment, asked)
         known = relayed.message
         created = (
             Created(known, unfunded=False, retriable=relayed.retriable) if known else await client.created(message_id)
         )
         message = created.message
-        routers = readers_of(deployment, chains)
+        routers = readers_of(deployment, asked)
         router = await _ask(routers[message.destination_chain], message)
         ends = (message.source_chain, message.destination_chain)
-        heads = {chain_id: await chains[chain_id].head() for chain_id in ends}
+        heads = {chain_id: await asked[chain_id].head() for chain_id in ends}
         circumstances = await _circumstances(
             routers[message.source_chain], created, router, indexed, relayed=relayed, heads=heads
         )
@@ -78,6 +87,7 @@ async def look_up(workspace: Workspace, message_id: bytes) -> Found:
         entries=relayed.entries,
         retries=relayed.retries,
         execution=relayed.execution,
+        held=relayed.held,
         lags=[lag for lag in lags if lag],
         now=time.time(),
     )
@@ -107,25 +117,40 @@ class Unsent:
         return next_action(Standing(status=self.status, kind=Kind.PLAIN), self.message_id)
 
 
-async def look_up_any(workspace: Workspace, message_id: bytes) -> Found | Unsent:
+async def look_up_any(
+    workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None = None
+) -> Found | Unsent:
     """As `look_up`, and what index and routers say of an id that no chain has created.
+
+    Args:
+        workspace: the network.
+        message_id: of the message.
+        chains: the network's, by id; None connects to them for this answer.
 
     Raises:
         UnknownMessageError: nobody has anything to say of it.
     """
     try:
-        return await look_up(workspace, message_id)
+        return await look_up(workspace, message_id, chains)
     except UnknownMessageError:
-        unsent = await _unsent(workspace, message_id)
+        unsent = await _unsent(workspace, message_id, chains)
         if unsent is None:
             raise
         return unsent
 
 
-async def _unsent(workspace: Workspace, message_id: bytes) -> Unsent | None:
-    deployment, indexed = workspace.deployment(), _from_index(workspace, message_id)
-    async with connected(deployment, workspace.settings()) as chains:
-        routers = readers_of(deployment, chains)
+def _asked(
+    workspace: Workspace, chains: Mapping[int, EvmChain] | None
+) -> AbstractAsyncContextManager[Mapping[int, EvmChain]]:
+    """The chains to ask: those given, or connections for one answer."""
+    return connected(workspace.deployment(), workspace.settings()) if chains is None else nullcontext(chains)
+
+
+async def _unsent(workspace: Workspace, message_id: bytes, chains: Mapping[int, EvmChain] | None) -> Unsent | None:
+    deployment = workspace.deployment()
+    indexed = await asyncio.to_thread(_from_index, workspace, message_id)
+    async with _asked(workspace, chains) as asked:
+        routers = readers_of(deployment, asked)
         ended = {chain: (await router.progress(message_id)).outcome for chain, router in routers.items()}
     names = [deployment.chain(chain).name for chain, outcome in ended.items() if outcome is Status.EXECUTED]
     if indexed.record is None and not names:
@@ -208,8 +233,13 @@ class _Relayed:
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
     execution: AwaitedExecution | None = None
+    held: Sequence[Held] = ()
     has_letter: bool = False
     retriable: bool | None = None
+
+
+def _from_stores(workspace: Workspace, message_id: bytes) -> tuple[_Relayed, _Indexed]:
+    return _from_relayer(workspace, message_id), _from_index(workspace, message_id)
 
 
 def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
@@ -224,6 +254,7 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
             store.outbox.entries(message_id),
             store.retries.jobs(message_id),
             store.executions.of_message(message_id),
+            store.spending.held(message_id),
             has_letter,
             next((one.retriable for one in attempts if one.retriable is not None), None),
         )

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from bridge.cli import message_acts, options
+from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.reading import open_index
@@ -19,6 +20,7 @@ from bridge.client import Client, Sent
 from bridge.connections import connected
 from bridge.explanation import GmpProgress, Stage
 from bridge.policies import DeliveryGuarantee
+from bridge.ports import TransientError
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -40,10 +42,11 @@ def list_messages(
     *,
     status: Annotated[str | None, typer.Option(help="Only those in this state, such as STALLED.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 20,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """List messages, the newest first, as the index knows them.
+    """List messages, the newest first, as the index knows them. Ends with 5 if the index is behind.
 
     Example: waybill message list --status STALLED
     """
@@ -51,13 +54,21 @@ def list_messages(
     deployment = workspace.deployment()
     with open_index(workspace) as index:
         found = index.messages(status=_status(status), limit=limit)
+        fresh = freshness(workspace, index, max_behind)
     value = [record_value(record, deployment) for record in found]
     rows = [
         [row["messageId"], row["lane"], row["status"], f"{row['receipts']} of {row['quorum']}", row["sentAt"] or ""]
         for row in value
     ]
     drawn = table(None, ["message", "lane", "state", "received", "sent (UTC)"], rows)
-    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no messages"))
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        console.print(drawn if rows else "no messages, as far as the index has read")
+
+    result({"index": fresh.value(), "messages": value}, as_json=as_json, render=draw)
+    if (error := fresh.error()) is not None:
+        raise error
 
 
 @app.command()
@@ -95,6 +106,9 @@ def retry(
             help="GMPs to retry over. If not given, those that have not tried yet, else those that are silent."
         ),
     ] = None,
+    even_if_ended: Annotated[
+        bool, typer.Option("--even-if-ended", help="Retry though the destination says that the message has ended.")
+    ] = False,
     network: options.Network = DEVNET,
     key: options.Key = None,
     as_json: options.Json = False,
@@ -112,6 +126,8 @@ def retry(
     async def run() -> Sent:
         found = await look_up(workspace, message_id)
         chosen = named or _choose(found, deployment)
+        if not even_if_ended:
+            await _refuse_ended(workspace, deployment, found.message)
         async with connected(deployment, workspace.settings(), [found.message.source_chain]) as chains:
             return await Client(deployment, chains, account).retry(found.message, chosen)
 
@@ -131,6 +147,15 @@ def retry(
         render=lambda console: console.print(f"attempt {sent.attempt} is on its way over {over}"),
     )
     progress(f"next: waybill message explain 0x{message_id.hex()}")
+
+
+async def _refuse_ended(workspace: Workspace, deployment: Deployment, message: Message) -> None:
+    """Refuses a retry that would cost its fee and change nothing. A destination that does not answer is no obstacle."""
+    try:
+        async with connected(deployment, workspace.settings(), [message.destination_chain]) as chains:
+            await Client(deployment, chains).refuse_ended(message)
+    except TransientError:
+        progress(f"{deployment.chain(message.destination_chain).name} does not answer: it may have the message already")
 
 
 @app.command()
@@ -250,6 +275,7 @@ def message_value(found: Found | Unsent) -> dict[str, Any]:
                 "stage": progress.stage.value,
                 "attempts": list(progress.attempts),
                 "tries": progress.tries,
+                "setbacks": progress.setbacks,
                 "lastError": progress.last_error,
                 "nextTryAt": progress.next_try_at,
             }
@@ -293,6 +319,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
     console.print(
         facts(
             {
+                **_index_facts(found),
                 "message": f"0x{message.id.hex()}",
                 "state": explanation.status.value,
                 **_evidence(found.divergences),
@@ -300,7 +327,6 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                 "next": explanation.next_action,
                 "promised": _promised(found.guarantee),
                 **_undercut(found),
-                **_index_facts(found),
             }
         )
     )
@@ -365,7 +391,7 @@ def _index_facts(found: Found) -> dict[str, str]:
     """That the index may know less than the chains, if so: nobody should believe it blindly then."""
     names = {chain.chain_id: chain.name for chain in found.deployment.chains}
     told = [f"{lag.text} on {names.get(lag.chain_id, lag.chain_id)}" for lag in found.explanation.lags]
-    return {"index": f"{'; '.join(told)}: what it knows may be old"} if told else {}
+    return {"index": f"BEHIND: {'; '.join(told)}; what it knows may be old"} if told else {}
 
 
 def _row(progress: GmpProgress) -> list[str]:

@@ -27,22 +27,17 @@ _LOOK_SECONDS = 1.0
 def dispatch(
     message: options.MessageId,
     *,
-    gmps: Annotated[
-        str | None,
-        typer.Option(help="GMPs, separated by commas: those that its sender chose, as if not given, less paused ones."),
-    ] = None,
     network: options.Network = DEVNET,
     key: options.Key = None,
     as_json: options.Json = False,
 ) -> None:
-    """Pay for a message that was created without its fee. Anyone may.
+    """Pay for a message that was created without its fee, over the GMPs that its sender chose. Anyone may.
 
     Example: waybill message dispatch 0x…
     """
-    named = None if gmps is None else options.gmps(gmps)
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        sent = await client.dispatch(found.message, named)
+        sent = await client.dispatch(found.message)
         return {
             "fee": sent.fee,
             "gmps": sorted(gmp.label for gmp in sent.gmps),

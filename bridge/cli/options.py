@@ -112,3 +112,15 @@ def message_id(text: str) -> bytes:
     if len(value) != 32:
         raise UsageError(f"{text!r} is not a message id (0x and 64 hex digits)", next_step="waybill message list")
     return value
+
+
+MaxBehind = Annotated[
+    int | None,
+    typer.Option(
+        "--max-behind",
+        help="Seconds of block time that the index may be behind a chain; further behind ends with 5. "
+        "Else the setting index.max_lag, which is 120.",
+        min=0,
+        show_default=False,
+    ),
+]

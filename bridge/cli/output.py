@@ -23,6 +23,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNKNOWN_ID = 3
     PENDING = 4
+    BEHIND = 5  # the answer is of an index that is too far behind the chains to be a verdict
 
 
 class CliError(Exception):

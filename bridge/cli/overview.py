@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
 
 from bridge.chains import EvmChain
 from bridge.cli.reading import index_if_any, open_bridge_store
@@ -14,13 +14,25 @@ from bridge.ports import TerminalError, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.relay.breaker import breakers
 
+_CHAIN_SECONDS: Final = 3.0
 
-async def overview(workspace: Workspace) -> dict[str, Any]:
-    """Asks the chains, and reads what relayer and index keep. Neither needs to run, nor to have run."""
+
+async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None = None) -> dict[str, Any]:
+    """Asks the chains, and reads what relayer and index keep. Neither needs to run, nor to have run.
+
+    Args:
+        workspace: the network.
+        chains: its chains by id; None connects to them for this answer.
+    """
     deployment = workspace.deployment()
+    heads = await _chains(workspace, deployment, chains)
+    return await asyncio.to_thread(_kept, workspace, deployment, heads)
+
+
+def _kept(workspace: Workspace, deployment: Deployment, heads: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "network": workspace.network,
-        "chains": await _chains(deployment, workspace.settings().rpc_urls(deployment), _indexed(workspace)),
+        "chains": heads,
         "outbox": _outbox(workspace, deployment),
         "lanes": _lanes(workspace, deployment),
         "breakers": _breakers(workspace, deployment),
@@ -35,19 +47,27 @@ def _indexed(workspace: Workspace) -> dict[int, int]:
 
 
 async def _chains(
-    deployment: Deployment, urls: Mapping[int, Sequence[str]], indexed: Mapping[int, int]
+    workspace: Workspace, deployment: Deployment, chains: Mapping[int, EvmChain] | None
 ) -> list[dict[str, Any]]:
-    asked = ((one, urls.get(one.chain_id) or one.rpc_urls) for one in deployment.chains)
-    return list(await asyncio.gather(*(_chain(deployed, at, indexed) for deployed, at in asked)))
+    indexed, urls = await asyncio.to_thread(_indexed, workspace), workspace.settings().rpc_urls(deployment)
+
+    async def head_of(deployed: ChainDeployment) -> int:
+        if chains is not None:
+            async with asyncio.timeout(_CHAIN_SECONDS):
+                return (await chains[deployed.chain_id].head()).number
+        asked = urls.get(deployed.chain_id) or deployed.rpc_urls
+        async with await EvmChain.connect(deployed.chain_id, asked, retry_seconds=2) as chain:
+            return (await chain.head()).number
+
+    return list(await asyncio.gather(*(_chain(one, head_of(one), indexed) for one in deployment.chains)))
 
 
-async def _chain(deployed: ChainDeployment, urls: Sequence[str], indexed: Mapping[int, int]) -> dict[str, Any]:
+async def _chain(deployed: ChainDeployment, asked: Awaitable[int], indexed: Mapping[int, int]) -> dict[str, Any]:
     head, error = None, None
     try:
-        async with await EvmChain.connect(deployed.chain_id, urls, retry_seconds=2) as chain:
-            head = (await chain.head()).number
-    except (TransientError, TerminalError) as reason:
-        error = str(reason)
+        head = await asked
+    except (TransientError, TerminalError, TimeoutError) as reason:
+        error = str(reason) or "no answer in time"
     return {
         "name": deployed.name,
         "chainId": deployed.chain_id,

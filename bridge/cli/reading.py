@@ -52,8 +52,12 @@ def _index_at(url: str) -> IndexReader | None:
 
 @contextmanager
 def open_bridge_store(workspace: Workspace) -> Iterator[Store | None]:
-    """The relayer's store, or None if no relayer has run yet."""
-    url = workspace.settings().store
+    """The relayer's store, or None if no relayer has run yet.
+
+    Raises:
+        CliError: the settings name a store that is not there.
+    """
+    url = workspace.store
     if not may_exist(url):
         yield None
         return

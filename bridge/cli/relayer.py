@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bridge.cli import options
-from bridge.cli.serving import serving_bridge
+from bridge.cli.api_process import served_apart
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
 from bridge.protocol.gmps import Gmp
@@ -65,12 +65,14 @@ def run(
         paused_gmps=_gmps(pause_gmp),
         http=http,
     )
-    deployment, settings = workspace.deployment(), workspace.settings()
-    workspace.state.mkdir(parents=True, exist_ok=True)
+    deployment, settings = workspace.deployment(), workspace.working_settings()
     configure_logging(as_json=as_json)
 
     async def work() -> None:
-        async with open_bridge(deployment, settings) as bridge, serving_bridge(workspace, bridge, settings):
+        async with (
+            open_bridge(deployment, settings) as bridge,
+            served_apart(workspace, bridge, settings, as_json=as_json),
+        ):
             spare_what_is_set_up()
             await bridge.run()
 

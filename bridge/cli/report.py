@@ -14,6 +14,7 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.attested import attested_of
+from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.reading import open_index
@@ -33,29 +34,43 @@ def report(
         bool,
         typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
     ] = False,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
 
+    Ends with 5 if the index is behind.
+
     Example: waybill report --html report.html
     """
     from indexer.jobs.costs import costs_of
-    from indexer.jobs.let_go import let_go
+    from indexer.jobs.let_go import TABLES, let_go
     from indexer.jobs.page import report_page
     from indexer.jobs.report import make_report
+    from indexer.sinks.files import damages
 
     workspace = Workspace.of(network)
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
     with open_index(workspace) as index:
         found = make_report(index, ask, let_go(index, workspace.lake), partial(attested_of, workspace))
+        fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
     if html:
         html.write_text(report_page(found, lambda chain: names.get(chain, str(chain)), time.time()))
         progress(f"written: {html}")
-    value = _value(found, requested)
-    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    value = {"index": fresh.value(), **_value(found, requested)}
+
+    def draw(console: Console) -> None:
+        fresh.draw(console)
+        _draw(console, value)
+
+    result(value, as_json=as_json, render=draw)
+    damaged = [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]
+    failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
+    if (error := fresh.error(*failures)) is not None:
+        raise error
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from bridge.connections import connected
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
+from bridge.protocol.message import MOST_GAS, Kind
 from bridge.routers import Progress
 
 
@@ -33,6 +33,9 @@ def send(
     gas_limit: Annotated[int, typer.Option(help="Least gas for the recipient's call.", min=1)] = 200_000,
     ttl: Annotated[int, typer.Option(help="Seconds until it expires; 0 = never.", min=0)] = 0,
     kind: Annotated[str, typer.Option(help="What it is about, such as plain, state_sync or query.")] = "plain",
+    max_gas: Annotated[
+        int, typer.Option(help="Gas that your relayer gives a transaction at most; what needs more is not sent.", min=1)
+    ] = MOST_GAS,
     retriable: Annotated[bool, typer.Option(help="Whether it may be retried over other GMPs.")] = True,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is executed.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 60.0,
@@ -60,6 +63,7 @@ def send(
         ttl=ttl,
         kind=_kind(kind),
         retriable=retriable,
+        max_gas=max_gas,
     )
     work = _route(workspace, (origin, target), workspace.account(key), request, timeout if wait else None)
     sent, reached = asyncio.run(work)

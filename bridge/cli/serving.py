@@ -6,85 +6,110 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import islice
 from typing import Any
 
+import structlog
 from fastapi import FastAPI
 
-from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app, listening_at, serving
+from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
+from bridge.api.app import DEFAULT_LIMITS
+from bridge.cached import AsyncCached
+from bridge.chains import EvmChain
 from bridge.cli.letters import letter_value, opened_value
 from bridge.cli.lookup import look_up_any
 from bridge.cli.message import message_value, record_value
 from bridge.cli.output import plain
-from bridge.cli.overview import lane_name, overview
+from bridge.cli.overview import chain_name, lane_name, overview
 from bridge.cli.reading import index_if_any
 from bridge.cli.workspace import Workspace
 from bridge.client import UnknownMessageError
+from bridge.connections import connected
 from bridge.desk import Desk
 from bridge.dlq.decisions import DecisionError
-from bridge.metrics import Monitor
+from bridge.metrics import Monitor, RelayerFigures
 from bridge.ports import TransientError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.status import Status
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog, LetterStatus
 from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import ForbiddenTransitionError, Outbox, OutboxEntry
-from bridge.recovery import Retried, RetryFailedError
-from bridge.service import Bridge, SystemClock
+from bridge.service import SystemClock
 from bridge.settings import Settings
+from bridge.store import open_dead_letters, open_store
 from bridge.undertaking import open_desk
 
-Retry = Callable[[bytes, tuple[Gmp, ...] | None], Awaitable[Retried]]
+_log = structlog.get_logger(__name__)
+
+Retry = Callable[[bytes, tuple[Gmp, ...] | None], Awaitable[dict[str, Any]]]
+"""Sends another attempt of a message; raises `BackendError`."""
+
+_STATUS_LASTS = 1.0  # seconds
+
+_AT_ONCE = 4
+"""Messages explained at a time: each asks the chains, of which the relayer asks as well."""
 
 
 @asynccontextmanager
-async def serving_bridge(workspace: Workspace, bridge: Bridge, settings: Settings) -> AsyncIterator[None]:
-    """Serves the HTTP API beside a relayer, if the settings name an address.
+async def opened_backend(
+    workspace: Workspace,
+    *,
+    accounts: Collection[str] = (),
+    relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
+    retry: Retry | None = None,
+) -> AsyncIterator[WorkspaceBackend]:
+    """Opens what the API reads. A chain that is down does not keep it from starting.
+
+    Args:
+        workspace: the network.
+        accounts: whose balances are metrics.
+        relayer: asks the relayer's process for its figures; None where none runs.
+        retry: sends another attempt; None where there is no key to do so.
 
     Raises:
-        ListeningError: it can't be listened at.
+        StoreError: the store can't be opened.
     """
-    if settings.http is None:
-        yield
-        return
-    monitor = Monitor(
-        bridge.deployment,
-        bridge.chains,
-        bridge.store,
-        SystemClock(),
-        settings,
-        letters=bridge.undertaking.letters,
-        accounts=bridge.accounts,
-        commits=lambda: bridge.relay.commits,
-        undercuts=lambda: bridge.relay.undercuts,
-        index=partial(index_if_any, workspace),
-    )
-    letters = bridge.undertaking.letters
-    desk = open_desk(
-        bridge.deployment, bridge.chains, bridge.store, log=letters, settings=settings, clock=SystemClock()
-    )
-    backend = WorkspaceBackend(
-        workspace,
-        bridge.deployment,
-        bridge.store,
-        monitor=monitor,
-        desk=desk,
-        letters=letters,
-        retry=bridge.recovery.retry,
-    )
-    async with serving(api_of(backend, settings), listening_at(settings.http)):
-        yield
+    deployment, settings = workspace.deployment(), workspace.settings()
+    async with connected(deployment, settings, eager=False) as chains:
+        store = open_store(settings.store)
+        letters = open_dead_letters(settings.dlq.url or settings.store)
+        try:
+            monitor = Monitor(
+                deployment,
+                chains,
+                store,
+                SystemClock(),
+                settings,
+                letters=letters,
+                accounts=accounts,
+                relayer=relayer,
+                index=partial(index_if_any, workspace),
+            )
+            desk = open_desk(deployment, chains, store, log=letters, settings=settings, clock=SystemClock())
+            yield WorkspaceBackend(
+                workspace, deployment, chains, store, monitor=monitor, desk=desk, letters=letters, retry=retry
+            )
+        finally:
+            letters.close()
+            store.close()
 
 
 def api_of(backend: WorkspaceBackend, settings: Settings) -> FastAPI:
     """The API as these settings want it."""
-    return create_app(backend, token=settings.api_token, version=version("waybill"))
+    return create_app(
+        backend,
+        token=settings.api_token,
+        version=version("waybill"),
+        limits=replace(DEFAULT_LIMITS, requests_per_minute=settings.http_requests_per_minute),
+    )
 
 
 class WorkspaceBackend:
@@ -94,6 +119,7 @@ class WorkspaceBackend:
         self,
         workspace: Workspace,
         deployment: Deployment,
+        chains: Mapping[int, EvmChain],
         store: Store,
         *,
         monitor: Monitor,
@@ -106,6 +132,7 @@ class WorkspaceBackend:
         Args:
             workspace: its files.
             deployment: its contracts.
+            chains: its chains by id.
             store: the relayer's.
             monitor: reads the metrics.
             desk: reads dead letters.
@@ -114,11 +141,14 @@ class WorkspaceBackend:
         """
         self._workspace = workspace
         self._deployment = deployment
+        self._chains = chains
         self._store = store
         self._monitor = monitor
         self._desk = desk
         self._letters = letters
         self._retry = retry
+        self._status = AsyncCached(self._read_status, lasts=_STATUS_LASTS)
+        self._explaining = asyncio.Semaphore(_AT_ONCE)
 
     async def metrics(self) -> bytes:
         """See `Backend.metrics`."""
@@ -130,29 +160,59 @@ class WorkspaceBackend:
 
     async def status(self) -> dict[str, Any]:
         """See `Backend.status`."""
-        return await overview(self._workspace)
+        found = await self._status.look()
+        return {"asOf": found.at, **found.value}
 
-    async def messages(self, status: Status | None, limit: int) -> list[dict[str, Any]]:
+    async def _read_status(self) -> dict[str, Any]:
+        found = await overview(self._workspace, self._chains)
+        for chain in found["chains"]:
+            is_known = chain["head"] is not None and chain["indexed"] is not None
+            chain["blocksBehind"] = max(0, chain["head"] - chain["indexed"]) if is_known else None
+            if chain["error"] is not None:
+                _log.warning("a chain gives no usable answer", chain=chain["name"], error=chain["error"])
+                chain["error"] = "no usable answer"  # the cause names hosts; callers need no token
+        return found
+
+    async def messages(self, status: Status | None, limit: int) -> dict[str, Any]:
         """See `Backend.messages`."""
 
-        def read() -> list[dict[str, Any]]:
+        def read() -> dict[str, Any]:
+            now = time.time()
             with index_if_any(self._workspace) as index:
                 if index is None:
                     raise BackendError(ErrorCode.UNAVAILABLE, "there is no index yet", "waybill index run")
-                found = index.messages(status=status, limit=limit)
-            return [record_value(record, self._deployment) for record in found]
+                chains, found = index.chains(), index.messages(status=status, limit=limit)
+            return {
+                "asOf": now,
+                "chains": [self._read_to(chain) for chain in chains],
+                "messages": [record_value(record, self._deployment) for record in found],
+            }
 
         return await asyncio.to_thread(read)
+
+    def _read_to(self, chain: ChainRecord) -> dict[str, Any]:
+        """How far the index has read a chain: what is newer is in no answer of the index."""
+        return {
+            "name": chain_name(self._deployment, chain.chain_id),
+            "chainId": chain.chain_id,
+            "block": chain.block,
+            "blocksBehind": max(0, chain.head_block - chain.block),
+            "secondsBehind": chain.lag_seconds,
+            "halted": chain.halted,
+        }
 
     async def explain(self, message_id: bytes) -> dict[str, Any]:
         """See `Backend.explain`."""
         try:
-            found = message_value(await look_up_any(self._workspace, message_id))
+            async with self._explaining:
+                asked = time.time()
+                found = message_value(await look_up_any(self._workspace, message_id, self._chains))
         except UnknownMessageError as error:
             raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
         except TransientError as error:
-            raise BackendError(ErrorCode.UNAVAILABLE, str(error), "waybill doctor") from error
-        return _jsonable(found)
+            _log.warning("a message can't be explained", message=f"0x{message_id.hex()}", error=str(error))
+            raise BackendError(ErrorCode.UNAVAILABLE, "a chain gives no usable answer", "waybill doctor") from error
+        return {"asOf": asked, **_jsonable(found)}
 
     async def retry(self, message_id: bytes, gmps: Sequence[Gmp] | None) -> dict[str, Any]:
         """See `Backend.retry`."""
@@ -160,18 +220,7 @@ class WorkspaceBackend:
             raise BackendError(
                 ErrorCode.FORBIDDEN, "there is no key to retry with here", "waybill relayer run --http HOST:PORT"
             )
-        try:
-            retried = await self._retry(message_id, None if gmps is None else tuple(gmps))
-        except RetryFailedError as error:
-            raise BackendError(ErrorCode.REFUSED, str(error)) from error
-        except TransientError as error:
-            raise BackendError(ErrorCode.UNAVAILABLE, str(error)) from error
-        return {
-            "messageId": f"0x{retried.message_id.hex()}",
-            "attempt": retried.attempt,
-            "gmps": sorted(gmp.label for gmp in retried.gmps),
-            "transaction": f"0x{retried.transaction_hash.hex()}",
-        }
+        return await self._retry(message_id, None if gmps is None else tuple(gmps))
 
     async def deliveries(self, asked: DeliveryFilter) -> list[dict[str, Any]]:
         """See `Backend.deliveries`."""

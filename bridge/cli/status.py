@@ -14,8 +14,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 
 from bridge.cli import options
+from bridge.cli.freshness import freshness
 from bridge.cli.output import CliError, result, table
 from bridge.cli.overview import overview
+from bridge.cli.reading import index_if_any
 from bridge.cli.workspace import DEVNET, Workspace
 
 _LOOK_SECONDS = 1.0
@@ -24,10 +26,11 @@ _LOOK_SECONDS = 1.0
 def status(
     *,
     watch: Annotated[bool, typer.Option("--watch", help="Show it again every second, until Ctrl-C.")] = False,
+    max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Say how chains, relayer and index do. Fails if a chain can't be reached.
+    """Say how chains, relayer and index do. Fails if a chain can't be reached; ends with 5 if the index is behind.
 
     Example: waybill status --watch
     """
@@ -35,11 +38,21 @@ def status(
     if watch:
         asyncio.run(_watch(workspace, as_json=as_json))
         return
-    value = asyncio.run(overview(workspace))
-    result(value, as_json=as_json, render=lambda console: console.print(_drawn(value)))
+    with index_if_any(workspace) as index:
+        fresh = freshness(workspace, index, max_behind) if index else None
+    value = asyncio.run(overview(workspace)) | {"index": fresh and fresh.value()}
+
+    def draw(console: Console) -> None:
+        if fresh is not None:
+            fresh.draw(console)
+        console.print(_drawn(value))
+
+    result(value, as_json=as_json, render=draw)
     silent = [f"{chain['name']}: {chain['error']}" for chain in value["chains"] if chain["error"]]
     if silent:
         raise CliError("; ".join(silent))
+    if fresh is not None and (error := fresh.error()) is not None:
+        raise error
 
 
 async def _watch(workspace: Workspace, *, as_json: bool) -> None:

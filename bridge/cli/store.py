@@ -7,17 +7,39 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from sqlalchemy import make_url
 
 from bridge.cli import options
-from bridge.cli.output import result
+from bridge.cli.output import CliError, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.connections import connected
 from bridge.sending import reconcile_nonces
 from bridge.service import SystemClock
-from bridge.store import Copied, back_up, open_store
+from bridge.store import Copied, back_up, may_exist, open_store
 from bridge.store import restore as restore_store
 
-app = typer.Typer(help="Copy what the relayer remembers, and put a copy back.", no_args_is_help=True)
+app = typer.Typer(help="Make, copy and restore what the relayer remembers.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    *,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    store: options.StoreUrl = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make the store that the settings name. A relayer makes only one in the usual place, since a path may be mistyped.
+
+    Example: waybill store create --store sqlite:////var/lib/waybill/bridge.db
+    """
+    url = Workspace.of(network, config, store=store).settings().store
+    shown = make_url(url).render_as_string(hide_password=True)
+    if make_url(url).get_backend_name() == "sqlite" and may_exist(url):
+        raise CliError(f"there is a store {shown} already", next_step="waybill relayer run")
+    open_store(url).close()
+    text = f"{shown} is ready\nnext: waybill relayer run"
+    result({"store": shown}, as_json=as_json, render=lambda console: console.print(text, markup=False))
 
 
 @app.command()

@@ -71,7 +71,7 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
     message_id = options.message_id(message)
 
     async def work() -> dict[str, Any]:
-        async with open_bridge(workspace.deployment(), workspace.settings()) as bridge:
+        async with open_bridge(workspace.deployment(), workspace.working_settings()) as bridge:
             one = await bridge.propagation.reconcile(message_id)
             return {**one.record.document, "state": one.state.value, "problem": one.problem}
 

@@ -10,17 +10,26 @@ from typing import Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
-from bridge.settings import FILE_NAME, Settings
+from bridge.settings import ANY, FILE_NAME, Settings, check_chains
+from bridge.store import may_exist
 from indexer.place import Place
 from indexer.settings import IndexFolder
 
 DEVNET = "devnet"
 
-_DEVNET_SETTINGS = {"relayer_key": RELAYER_KEY, "poll": 0.25}  # its chains are on this machine, its keys are public
+# Its chains are on this machine, its keys are public, and its money is free: only a storm comes near these bounds.
+_DEVNET_SETTINGS = {
+    "relayer_key": RELAYER_KEY,
+    "poll": 0.25,
+    "index": {"poll_interval": 0.1},
+    "retry_for": [ANY],
+    "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +50,15 @@ class Workspace:
 
     @classmethod
     def of(cls, network: str, config: Path | None = None, **arguments: Any) -> Workspace:
-        """The network's files below the current folder, or below ``WAYBILL_HOME``."""
-        return cls(network, Path(os.environ.get("WAYBILL_HOME", ".")), config, arguments)
+        """The network's files below the current folder, or below ``WAYBILL_HOME``.
+
+        Raises:
+            UsageError: ``WAYBILL_HOME`` is a file.
+        """
+        root = Path(os.environ.get("WAYBILL_HOME", "."))
+        if root.exists() and not root.is_dir():
+            raise UsageError(f"WAYBILL_HOME {root} is not a folder")
+        return cls(network, root, config, arguments)
 
     @property
     def deployments_file(self) -> Path:
@@ -115,6 +131,37 @@ class Workspace:
             **(_DEVNET_SETTINGS if self.network == DEVNET else {}),
         }
         return Settings.load(self.settings_file, defaults, **self.arguments)
+
+    @property
+    def store(self) -> str:
+        """The URL of the relayer's store. One that is named has to be there.
+
+        The store in the usual place is made when it is first needed. A name is more likely mistyped: a relayer with an empty
+        store would start to deliver what another one has delivered, and a list would say that there is nothing.
+
+        Raises:
+            CliError: the settings name a store that is not there.
+            SettingsError: the settings can't be used.
+        """
+        url = self.settings().store
+        if url != f"sqlite:///{self.bridge_store}" and not may_exist(url):
+            raise CliError(
+                f"there is no store {make_url(url).database}: check the path",
+                next_step=f"for a new store: waybill store create --store {url}",
+            )
+        return url
+
+    def working_settings(self) -> Settings:
+        """The settings for a command that works on the store; makes the folder of the usual one.
+
+        Raises:
+            CliError: see `store`.
+            SettingsError: the settings can't be used, or name chains that the network does not have.
+        """
+        settings = self.settings().model_copy(update={"store": self.store})
+        check_chains(settings, self.deployment())
+        self.state.mkdir(parents=True, exist_ok=True)
+        return settings
 
     def account(self, key: str | None) -> LocalAccount:
         """The account to sign with: the key given, or on the devnet the public one of its example dApp.

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 
 from bridge.client.requests import RouteRequest, Sent
 from bridge.client.routing import Client
@@ -33,7 +33,7 @@ class BlockingClient:
         self,
         deployment: Deployment,
         open_chains: OpenChains,
-        account: LocalAccount | None = None,
+        account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
         """Connects to nothing yet; without an account it only reads."""
@@ -76,17 +76,25 @@ class BlockingClient:
         """See `Client.route`."""
         return self._runner.run(self._client.route(source, request))
 
-    def retry(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1, max_fee: int | None = None) -> Sent:
+    def retry(
+        self,
+        message: Message,
+        gmps: Sequence[Gmp],
+        min_dispatched: int = 1,
+        max_fee: int | None = None,
+        *,
+        even_if_ended: bool = False,
+    ) -> Sent:
         """See `Client.retry`."""
-        return self._runner.run(self._client.retry(message, gmps, min_dispatched, max_fee))
+        return self._runner.run(self._client.retry(message, gmps, min_dispatched, max_fee, even_if_ended=even_if_ended))
 
     def execute(self, message: Message) -> Receipt:
         """See `Client.execute`."""
         return self._runner.run(self._client.execute(message))
 
-    def dispatch(self, message: Message, gmps: Sequence[Gmp] | None = None) -> Sent:
+    def dispatch(self, message: Message) -> Sent:
         """See `Client.dispatch`."""
-        return self._runner.run(self._client.dispatch(message, gmps))
+        return self._runner.run(self._client.dispatch(message))
 
     def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
         """See `Client.cancel`."""

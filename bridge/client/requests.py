@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from bridge.ports import Receipt
+from bridge.protocol.contracts import Revert, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import MOST_GAS, Kind, Message
 
 
 class RefusedError(Exception):
-    """A contract refused what was asked; the text says which rule."""
+    """A contract refused what was asked; the text says which rule, and what to do where that is known.
+
+    Attributes:
+        revert: the decoded refusal, or None if there was no reason or it is unknown.
+    """
+
+    revert: Revert | None = None
+
+    @classmethod
+    def of(cls, what: str, data: bytes) -> Self:
+        """What was refused, by the revert data."""
+        revert = decode_revert(data)
+        advice = f"; {revert.advice}" if revert and revert.advice else ""
+        error = cls(f"{what}: {explain_revert(data)}{advice}")
+        error.revert = revert
+        return error
 
 
 class FeeCapError(RefusedError):
     """Its fee is above the cap that was set, and nothing was sent."""
+
+
+class NothingToRetryError(RefusedError):
+    """The message has ended on its destination, so that a retry would cost its fee and change nothing; nothing was sent."""
+
+    def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
+        how = "was executed" if executed else "expired or was cancelled"
+        super().__init__(
+            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost its fee and change nothing"
+        )
 
 
 class TtlTooShortError(RefusedError):
@@ -24,6 +51,16 @@ class TtlTooShortError(RefusedError):
         super().__init__(
             f"a TTL of {ttl} s is less than it takes to arrive: {finality:g} s until {source} is final, and {gmp_time:g} s that"
             " a GMP usually takes; give more, or 0 for ever"
+        )
+
+
+class TooMuchGasError(RefusedError):
+    """Relayers would not give its execution so much gas, and nothing was sent."""
+
+    def __init__(self, needed: int, most: int, *, length: int, by: str) -> None:
+        super().__init__(
+            f"its execution needs about {needed} gas ({by}, a payload of {length} bytes), and relayers give a transaction at most"
+            f" {most}: it would arrive and never be executed; send less, or raise max_gas if your relayer gives more"
         )
 
 
@@ -48,9 +85,10 @@ class RouteRequest:
     ttl: int = 0  # seconds; 0 = never expires
     kind: Kind = Kind.PLAIN
     retriable: bool = True
-    min_dispatched: int = 0  # 0: the quorum
+    min_dispatched: int = 0  # 0: all of them
     replaces: bytes = bytes(32)
     max_fee: int | None = None  # wei; None: whatever the GMPs ask for
+    max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,24 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 
-from bridge.client.arrival import refuse_short_ttl
-from bridge.client.requests import Created, FeeCapError, RefusedError, RouteRequest, Sent, UnknownMessageError
+from bridge.client.arrival import refuse_much_gas, refuse_short_ttl
+from bridge.client.requests import (
+    Created,
+    FeeCapError,
+    NothingToRetryError,
+    RefusedError,
+    RouteRequest,
+    Sent,
+    UnknownMessageError,
+)
 from bridge.client.transactions import transact
 from bridge.policies.asset_classes import AssetClass, class_of
 from bridge.policies.guarantee import resolve_ttl
-from bridge.ports import Call, CallRevertedError, Chain, Receipt
+from bridge.ports import Call, CallRevertedError, Chain, Receipt, TransientError
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import ROUTER, explain_revert, message_tuple
+from bridge.protocol.contracts import ROUTER, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
@@ -34,7 +42,7 @@ class Client:
         self,
         deployment: Deployment,
         chains: Mapping[int, Chain],
-        account: LocalAccount | None = None,
+        account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
         """Takes chains that are open already; without an account it only reads.
@@ -60,7 +68,23 @@ class Client:
             try:
                 fees[gmp] = await router.quote(message, gmp)
             except CallRevertedError as error:
-                raise RefusedError(f"{gmp.label} gives no quote: {explain_revert(error.data)}") from error
+                raise RefusedError.of(f"{gmp.label} gives no quote", error.data) from error
+        return fees
+
+    async def _priced(
+        self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp], min_dispatched: int
+    ) -> dict[Gmp, int]:
+        """What each GMP gets: its quote, or nothing if it gives none and enough others do."""
+        fees: dict[Gmp, int] = {}
+        refusals: list[RefusedError] = []
+        for gmp in gmps:
+            try:
+                fees |= await self.quote(source, message, [gmp])
+            except RefusedError as refusal:
+                fees[gmp] = 0
+                refusals.append(refusal)
+        if refusals and len(gmps) - len(refusals) < (min_dispatched or len(gmps)):
+            raise refusals[0]
         return fees
 
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
@@ -79,6 +103,7 @@ class Client:
 
         Raises:
             TtlTooShortError: it would expire before it could arrive; nothing was sent.
+            TooMuchGasError: relayers would not give its execution so much gas; nothing was sent.
             FeeCapError: the GMPs ask for more than `request.max_fee`; nothing was sent.
             RefusedError: the router refused.
             DeploymentError: a chain or adapter that the network does not have.
@@ -90,7 +115,9 @@ class Client:
         if demanded is not None:
             request = replace(request, ttl=resolve_ttl(request.ttl, demanded.min_ttl))
         await refuse_short_ttl(self._chains[origin.chain_id], origin, request)
-        fees = await self.quote(origin, draft, request.gmps)
+        if destination.chain_id in self._chains:
+            await refuse_much_gas(self._chains[destination.chain_id], destination.router, draft, request.max_gas)
+        fees = await self._priced(origin, draft, request.gmps, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
             "route",
@@ -113,7 +140,13 @@ class Client:
         return _sent(receipt, origin.router, frozenset(request.gmps), sum(fees.values()), None)
 
     async def retry(
-        self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1, max_fee: int | None = None
+        self,
+        message: Message,
+        gmps: Sequence[Gmp],
+        min_dispatched: int = 1,
+        max_fee: int | None = None,
+        *,
+        even_if_ended: bool = False,
     ) -> Sent:
         """Sends a message again over those GMPs.
 
@@ -122,13 +155,17 @@ class Client:
             gmps: any; receipts that it has already still count.
             min_dispatched: how many GMPs must take it for the call to succeed.
             max_fee: the most that it may cost, in wei; None is whatever the GMPs ask for.
+            even_if_ended: send it though the destination says that it has ended.
 
         Raises:
+            NothingToRetryError: it has ended on its destination; nothing was sent. A destination that does not answer is no obstacle.
             FeeCapError: the GMPs ask for more than `max_fee`; nothing was sent.
             RefusedError: the router refused: not the sender, not retriable, or the message differs from the original.
         """
         origin = self._deployment.chain(message.source_chain)
-        fees = await self.quote(origin, message, gmps)
+        if not even_if_ended:
+            await self.refuse_ended(message)
+        fees = await self._priced(origin, message, gmps, min_dispatched)
         _check_cap(fees, max_fee)
         account = self._require_account().address
         call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
@@ -144,23 +181,18 @@ class Client:
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
 
-    async def dispatch(self, message: Message, gmps: Sequence[Gmp] | None = None) -> Sent:
-        """Pays for a message that was created without its fee.
-
-        Args:
-            message: which one.
-            gmps: those that its sender chose, less those that are paused or gone; if not given, all that the sender chose.
+    async def dispatch(self, message: Message) -> Sent:
+        """Pays for a message that was created without its fee, over the GMPs that its sender chose.
 
         Raises:
-            RefusedError: the router refused: it was paid for when it was created or since, or other GMPs were chosen.
-            UnknownMessageError: no GMPs are given, and its source has not created it.
+            RefusedError: the router refused: it was paid for when it was created or since, or too few GMPs would take it.
+            UnknownMessageError: its source has not created it.
         """
         origin = self._deployment.chain(message.source_chain)
-        if gmps is None:
-            gmps = await self._chosen(origin, message.id)
-        fees = await self.quote(origin, message, gmps)
-        request = (message.id, message_tuple(message), message.quorum, _named(fees), self._require_account().address)
-        receipt = await self._transact(origin, ROUTER.encode("dispatch", request), sum(fees.values()))
+        gmps = await self._chosen(origin, message.id)
+        fees = await self._priced(origin, message, gmps, message.quorum)
+        call = ROUTER.encode("dispatch", message_tuple(message), self._require_account().address)
+        receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
     async def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
@@ -191,6 +223,22 @@ class Client:
     async def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
         """Lets another account retry all messages of this one on a chain; the zero address takes that back."""
         return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
+
+    async def refuse_ended(self, message: Message) -> None:
+        """Makes sure that a retry can still change something, as far as the destination answers.
+
+        Raises:
+            NothingToRetryError: the message has ended there.
+        """
+        if message.destination_chain not in self._chains:
+            return
+        try:
+            progress = await self.progress(message)
+        except TransientError:
+            return
+        if progress.ended:
+            name = self._deployment.chain(message.destination_chain).name
+            raise NothingToRetryError(message.id, name, executed=progress.executed)
 
     async def progress(self, message: Message) -> Progress:
         """What the destination's router says about the message now."""
@@ -282,7 +330,7 @@ class Client:
             payload=request.payload,
         )
 
-    def _require_account(self) -> LocalAccount:
+    def _require_account(self) -> BaseAccount:
         if self._account is None:
             raise RefusedError("this needs a key to sign with, and none was given")
         return self._account

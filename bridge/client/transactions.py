@@ -5,32 +5,35 @@ from __future__ import annotations
 import asyncio
 import time
 
-from eth_account.signers.local import LocalAccount
+from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_canonical_address
 
 from bridge.client.requests import NotIncludedError, RefusedError
-from bridge.ports import Call, CallRevertedError, Chain, Receipt
-from bridge.protocol.contracts import explain_revert
+from bridge.ports import Call, CallRevertedError, Chain, InsufficientFundsError, Receipt
 
 _POLL_SECONDS = 0.2
 _GAS_MARGIN = 1.2
 _INCLUSION_SECONDS = 180
 
 
-async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
+async def transact(chain: Chain, account: BaseAccount, call: Call) -> Receipt:
     """Sends one transaction and waits until a block includes it.
 
     For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.sending`).
 
     Raises:
-        RefusedError: the contract refuses.
+        RefusedError: the contract refuses, or the account can't pay.
         NotIncludedError: no block includes it in time.
     """
     try:
         gas = int(await chain.estimate_gas(call, account.address) * _GAS_MARGIN)
     except CallRevertedError as error:
-        raise RefusedError(f"{call.to} on chain {chain.chain_id} refuses: {explain_revert(error.data)}") from error
+        raise RefusedError.of(f"{call.to} on chain {chain.chain_id} refuses", error.data) from error
+    except InsufficientFundsError as error:
+        raise RefusedError(await _lacking(chain, account.address, call.value)) from error
     fees = await chain.fees()
+    if await chain.balance(account.address) < (needed := call.value + gas * fees.max_fee):
+        raise RefusedError(await _lacking(chain, account.address, needed))
     signed = account.sign_transaction(
         {
             "type": 2,
@@ -52,6 +55,11 @@ async def transact(chain: Chain, account: LocalAccount, call: Call) -> Receipt:
             " not: the state changed in between; try again"
         )
     return receipt
+
+
+async def _lacking(chain: Chain, account: str, needed: int) -> str:
+    balance = await chain.balance(account)
+    return f"account {account} holds {balance} wei on chain {chain.chain_id}, and needs at least {needed}: send it some"
 
 
 async def _included(chain: Chain, transaction_hash: bytes) -> Receipt:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,11 @@ Progress = Callable[[str], None]
 
 # The account that creates contracts at addresses their code determines; it is on nearly every chain, at this address.
 _CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
+
+_ANOTHER_NETWORK: Final = (
+    "the deployments file names a router that is deployed, and this checkout and plan would make another one beside it;"
+    " deploy with the version and the owner that made it, or give the new network a name of its own\n"
+)
 
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
 
@@ -82,8 +87,8 @@ async def deploy(plan: NetworkPlan, key: str, target: Path, progress: Progress =
         for planned, chain in zip(plan.chains, chains, strict=True):
             await _check(planned, chain, plan.owner)
         urls = [chain.answering_url for chain in chains]
-        results = await _run_scripts(plan, urls, key, progress)
         previous = _previous(target)
+        results = await _run_scripts(plan, urls, key, await _deployed(plan, chains, previous), progress)
         deployed = [
             await _describe(planned, chain, result, previous)
             for planned, chain, result in zip(plan.chains, chains, results, strict=True)
@@ -128,11 +133,26 @@ def _is_address(value: object) -> bool:
     return isinstance(value, str) and value.startswith("0x") and len(value) == 42
 
 
-async def _run_scripts(plan: NetworkPlan, urls: list[str], key: str, progress: Progress) -> list[ScriptResult]:
+async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Deployment | None) -> list[str]:
+    """The routers that the deployments file names and that are there; none on a devnet that was started again."""
+    known = {chain.chain_id: chain.router for chain in previous.chains} if previous else {}
+    named = [
+        (chain, known[planned.chain_id])
+        for planned, chain in zip(plan.chains, chains, strict=True)
+        if planned.chain_id in known
+    ]
+    codes = await asyncio.gather(*(chain.code(router) for chain, router in named))
+    return sorted({router for (_, router), code in zip(named, codes, strict=True) if code})
+
+
+async def _run_scripts(
+    plan: NetworkPlan, urls: list[str], key: str, deployed: list[str], progress: Progress
+) -> list[ScriptResult]:
     # Inside the checkout, which is all that a Foundry script may read and write.
     folder = CHECKOUT / "build" / "deploy" / f"{plan.network}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
-    document = plan.model_dump(mode="json", by_alias=True, exclude_none=True) | {"count": len(plan.chains)}
+    document = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
+    document |= {"count": len(plan.chains), "deployed": deployed}
     plan_file = folder / "plan.json"
     plan_file.write_text(json.dumps(document))
     progress("compiling the contracts")
@@ -148,7 +168,8 @@ async def _run_scripts(plan: NetworkPlan, urls: list[str], key: str, progress: P
             if isinstance(failure, BaseException):
                 raise failure
     except ForgeError as error:
-        raise DeployError(str(error)) from error
+        hint = _ANOTHER_NETWORK if "AnotherNetworkDeployed" in str(error) else ""
+        raise DeployError(f"{hint}{error}") from error
     finally:
         shutil.rmtree(folder)
     return [result for result in results if isinstance(result, ScriptResult)]
@@ -200,8 +221,11 @@ async def _start_block(
 def _previous(target: Path) -> Deployment | None:
     try:
         return Deployment.from_json(target.read_text(), str(target))
-    except (FileNotFoundError, DeploymentError):
-        return None  # it is written anew
+    except FileNotFoundError:
+        return None
+    except DeploymentError as error:
+        # What it names may be deployed: a second network over it would hide the first.
+        raise DeployError(f"{error}\nrepair the file, or delete it if nothing that it names is in use") from error
 
 
 def _write(deployment: Deployment, target: Path) -> bool:

@@ -21,6 +21,16 @@ ROUTER: Final = "router"  # what the script calls it among the things done
 _TAIL = 12  # lines of output that an error shows
 
 
+def how_to_get() -> str:
+    """What brings the contracts and the tools that deploy them: set-up, which only a clone of the repository has."""
+    if (CHECKOUT / "foundry.toml").exists():
+        return "run `make setup`"
+    return (
+        "the installed package has neither contracts nor chains: clone the repository, run `make setup` in it, and use its"
+        " .venv/bin/waybill"
+    )
+
+
 class ForgeError(Exception):
     """forge is missing or failed; the text carries the end of what it said."""
 
@@ -86,7 +96,7 @@ async def run_script(*, plan: Path, result: Path, rpc_url: str, key: str) -> Scr
 
 async def _forge(what: str, arguments: list[str], environment: Mapping[str, str]) -> None:
     if not FORGE.exists():
-        raise ForgeError(f"forge is missing ({FORGE}); run `make setup`")
+        raise ForgeError(f"forge is missing ({FORGE}); {how_to_get()}")
     process = await asyncio.create_subprocess_exec(
         str(FORGE),
         *arguments,

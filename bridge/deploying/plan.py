@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -37,6 +38,9 @@ class NetworkPlan(_Section):
     version: Literal[1]
     network: str = Field(pattern=r"^[a-z0-9-]+$")
     owner: Address
+    floor: int = Field(
+        default=2, ge=1, le=16
+    )  # least quorum, on every lane, for recipients without a policy of their own
     examples: bool = True  # whether the example dApps are deployed too
     chains: tuple[PlannedChain, ...] = Field(min_length=2)
 
@@ -54,6 +58,18 @@ class NetworkPlan(_Section):
         for chain in self.chains:
             if not chain.gmps.model_dump(exclude_none=True):
                 raise ValueError(f"chain {chain.name!r} has no GMP: nothing could reach or leave it")
+        return self
+
+    @model_validator(mode="after")
+    def _each_floor_can_be_reached(self) -> Self:
+        for here, there in itertools.combinations(self.chains, 2):
+            shared = here.gmps.model_dump(exclude_none=True).keys() & there.gmps.model_dump(exclude_none=True).keys()
+            if shared and len(shared) < self.floor:
+                raise ValueError(
+                    f"chains {here.name!r} and {there.name!r} share {len(shared)} of the {self.floor} GMPs that the floor"
+                    f" asks for ({', '.join(sorted(shared))}): recipients without a policy could never be reached; add"
+                    " a GMP, or lower `floor`"
+                )
         return self
 
     def to_json(self) -> str:

@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 
 from eth_account.signers.local import LocalAccount
 
-from bridge.adapters.base import decode_answer
 from bridge.devnet.chain_facts import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
-from bridge.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError
+from bridge.ports import Chain, Dispatch, Log, TerminalError, TransientError, read_view
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 
@@ -42,7 +41,6 @@ class Committee(ABC):
 
         Raises:
             CallRevertedError: the GMP's contracts refuse what the nodes signed.
-            TerminalError: likewise.
             TransientError: the dispatch's block is not on its chain any more, or nothing could be written.
         """
         await confirm(self._chains[dispatch.source_chain], dispatch)
@@ -68,8 +66,7 @@ class Committee(ABC):
     async def _read(
         self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
     ) -> Any:
-        answer = await self._chains[chain.chain_id].call(Call(to=address, data=contract.encode(function, *arguments)))
-        return decode_answer(contract, function, answer, f"{address} on chain {chain.name!r}")
+        return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
 
 async def _send(deployer: Deployer) -> None:

@@ -9,14 +9,13 @@ from typing import Final
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
-from bridge.adapters.base import decode_answer
 from bridge.adapters.hyperlane import hyperlane_contracts, hyperlane_message
 from bridge.adapters.signatures import contract
 from bridge.devnet.accounts import sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.chain_facts import confirm
 from bridge.devnet.deployer import Deployer
-from bridge.ports import Call, Chain, Dispatch, TerminalError
+from bridge.ports import Call, Chain, Dispatch, TerminalError, read_view
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment, HyperlaneContracts
 
@@ -90,14 +89,11 @@ class HyperlaneValidators:
                 f"{contracts.merkle_tree_hook} did not insert Hyperlane message {dispatch.transport_id}"
             )
         chain = self._chains[source.chain_id]
-        _, answer = await asyncio.gather(
+        root: bytes
+        _, root = await asyncio.gather(
             confirm(chain, dispatch),
-            chain.call(
-                Call(to=contracts.merkle_tree_hook, data=_HOOK.encode("root")),
-                block=dispatch.block_number,
-            ),
+            read_view(chain, _HOOK, contracts.merkle_tree_hook, "root", block=dispatch.block_number),
         )
-        root: bytes = decode_answer(_HOOK, "root", answer, f"{contracts.merkle_tree_hook} on chain {source.name!r}")
         hook, checkpoint = to_bytes32(contracts.merkle_tree_hook), root + int(leaf).to_bytes(4, "big")
         domain = keccak(contracts.domain.to_bytes(4, "big") + hook + b"HYPERLANE")
         digest = keccak(

@@ -15,7 +15,7 @@ from bridge.devnet.accounts import sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
-from bridge.ports import Chain, Dispatch, TerminalError
+from bridge.ports import Chain, Dispatch, TransientError
 from bridge.protocol.deployment import Deployment, LayerZeroContracts
 
 # The DVN wants signatures in ascending order of address.
@@ -156,7 +156,7 @@ class LayerZeroVerifiers(Committee):
             signatures = b"".join(sign_digest(account, digest) for account in self._signers)
             accepted, _ = await self._read(destination, dvn, _DVN, "verifySignatures", instruction, signatures)
             if not accepted:  # the transaction would succeed all the same, and verify nothing
-                raise TerminalError(f"the DVN {dvn} on chain {destination.name!r} does not accept its signatures")
+                raise TransientError(f"the DVN {dvn} on chain {destination.name!r} does not accept its signatures")
             parameters: tuple[Any, ...] = (vid, library, call_data, expiration, signatures)
             deployer.call(_load("DVN"), dvn, "execute", [parameters])
             deployer.call(_load("ReceiveUln302"), library, "commitVerification", packet.header, packet.payload_hash)

@@ -30,6 +30,7 @@ _FIRST_WORMHOLE_ID: Final = 10_001
 _FIRST_EID: Final = 31_001
 _FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
 _CONFIRMATIONS: Final = 1
+_FLOOR: Final = 1  # for a devnet only: one GMP is believed alone, so that messages over a single one can be tried
 
 Progress = Callable[[str], None]
 
@@ -237,6 +238,7 @@ async def _deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
         version=1,
         network=NETWORK,
         owner=account(DEPLOYER_KEY).address,
+        floor=_FLOOR,
         chains=tuple(
             PlannedChain(
                 chain_id=process.chain_id,

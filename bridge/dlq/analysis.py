@@ -19,7 +19,10 @@ from bridge.records.retries import RETRY_ROUTE
 
 _SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
 _HOUR: Final = 3600  # seconds
-_PAUSED: Final = re.compile(r"\b(?P<error>GmpPaused|LanePaused)\((?:gmp|chain)=(?P<number>\d+), until=(?P<until>\d+)\)")
+_PAUSED: Final = re.compile(
+    r"\b(?:GmpPaused\(gmp=(?:GMP )?(?P<gmp>\w+)|LanePaused\(chain=(?P<chain>\d+)), until=(?P<until>\d+)\)"
+)
+_GMPS: Final = {gmp.label: gmp.value for gmp in Gmp}
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _LATEST: Final = 1 << 40  # Unix seconds; what is later can't be told as a date
 _GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
@@ -95,6 +98,10 @@ def analyse(
     )
 
 
+_SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureKind.UNDONE)
+"""Failures that say nothing about the message."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedPause:
     """A timed pause that refused the last try."""
@@ -128,13 +135,20 @@ class NamedPause:
 
 
 def named_pause(document: Mapping[str, Any]) -> NamedPause | None:
-    """The pause that the last error names in the router's own words; what stands in quotes is a stranger's."""
+    """The pause that the last error names in the router's own words; what stands in quotes is a stranger's.
+
+    Errors nest, so one can name several pauses: the one that ends last is the one to wait for.
+    """
     said = _QUOTED.sub("", _tries(document)[-1]["errorMessage"]) if _tries(document) else ""
-    found = _PAUSED.search(said)
-    if found is None or int(found["until"]) > _LATEST:
-        return None
-    thing = PausedThing.LANE if found["error"] == "LanePaused" else PausedThing.GMP
-    return NamedPause(thing, int(found["number"]), int(found["until"]))
+    named = [_pause(found) for found in _PAUSED.finditer(said) if int(found["until"]) <= _LATEST]
+    return max((pause for pause in named if pause), key=lambda pause: pause.until, default=None)
+
+
+def _pause(found: re.Match[str]) -> NamedPause | None:
+    if found["chain"]:
+        return NamedPause(PausedThing.LANE, int(found["chain"]), int(found["until"]))
+    number = _GMPS.get(found["gmp"]) or (int(found["gmp"]) if found["gmp"].isdecimal() else None)
+    return None if number is None else NamedPause(PausedThing.GMP, number, int(found["until"]))
 
 
 def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -149,10 +163,10 @@ def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
         return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
     last = history[-1]
     why = shortened(last["errorMessage"], MOST_QUOTED)
-    texts = {failure["errorMessage"] for failure in history if failure["kind"] != FailureKind.INTERRUPTED}
+    texts = {failure["errorMessage"] for failure in history if failure["kind"] not in _SAY_NOTHING}
     if last["kind"] == FailureKind.TERMINAL:
         return True, f"permanent: {last['errorCode']} says that no try can succeed ({why})"
-    if last["kind"] == FailureKind.TRANSIENT:
+    if last["kind"] in (FailureKind.TRANSIENT, FailureKind.UNANSWERED, FailureKind.UNDONE):
         return False, f"transient: the last error is {last['errorCode']} ({why})"
     if len(texts) == 1 and len(history) > 1:
         return True, f"likely permanent: all {len(history)} tries ended with the same refusal ({why})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_checksum_address
 
 from bridge.dlq.letters import iso
 from bridge.dlq.signing import decision_signer, sign_decision
@@ -41,13 +42,21 @@ def open_letter(log: DeadLetterLog, event_id: str) -> tuple[DeadLetter, LogRecor
 
 
 def decision_document(
-    record: LogRecord, decision: Decision, *, maker: str, rationale: str, now: float, **further: Any
+    record: LogRecord,
+    decision: Decision,
+    *,
+    place: tuple[int, str],
+    maker: str,
+    rationale: str,
+    now: float,
+    **further: Any,
 ) -> dict[str, Any]:
     """What the maker signs.
 
     Args:
         record: the letter's first record.
         decision: what is decided.
+        place: the chain and the contract that say who may decide.
         maker: the account that decides.
         rationale: why; required, since it is all that an auditor will have.
         now: Unix seconds.
@@ -57,7 +66,10 @@ def decision_document(
         DecisionError: no rationale.
     """
     require_rationale(rationale)
+    chain_id, contract = place
     return {
+        "chainId": chain_id,
+        "verifyingContract": to_checksum_address(contract),
         "dlqEntryId": record.event_id,
         "letterHash": f"0x{record.hash.hex()}",
         "decisionAt": iso(now),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bridge.policies import classify
-from bridge.ports import CallRevertedError, TerminalError, TransientError
+from bridge.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
 from bridge.protocol.message import EnvelopeError
 from bridge.records.errors import StoreBusyError
 from bridge.records.failures import FailureKind
@@ -50,10 +50,10 @@ ERRORS: Final = (
     ),
     MappedError(
         "KafkaProducer{recoverable: false}",
-        "`TerminalError` of a chain: it will never take the transaction",
-        TerminalError,
-        Disposition.DEAD_LETTER,
-        "no further try could succeed",
+        "`TransientError` of a chain: a node calls the transaction malformed",
+        TransientError,
+        Disposition.RETRY,
+        "one node's word is not final: the call is tried again with another nonce",
     ),
     MappedError(
         "KafkaConsumer{recoverable: true}",
@@ -76,7 +76,13 @@ ERRORS: Final = (
         Disposition.RETRY,
         "",
     ),
-    MappedError("Io", "`TransientError` of an endpoint or a GMP's service", TransientError, Disposition.RETRY, ""),
+    MappedError(
+        "Io",
+        "`UnansweredError`: no endpoint or service gave an answer that can be used",
+        UnansweredError,
+        Disposition.RETRY,
+        "costs no try, since it says nothing about the message; an entry that is set back again and again raises an alert",
+    ),
     MappedError(
         "MessageDeserialization",
         "`EnvelopeError`",

@@ -1,6 +1,6 @@
 """What governance has set on chain: when to raise an alarm, and who may decide about dead letters.
 
-Both are values of the `Parameters` contract, which only the timelock or a governance message changes. An account is an operator
+Both are values of the `Parameters` contract, which only its owner or a governance message changes. An account is an operator
 if the parameter `operator_parameter(account)` is not zero. Where a network has no such contract, the router's owner and guardian
 are its operators, and the thresholds are the defaults here.
 """
@@ -47,6 +47,16 @@ class OnChainParameters:
         self._router = router
         self._contract = contract
 
+    @property
+    def chain_id(self) -> int:
+        """The chain that it reads from."""
+        return self._chain.chain_id
+
+    @property
+    def authority(self) -> str:
+        """The contract that says who is an operator."""
+        return self._contract or self._router
+
     async def thresholds(self) -> Thresholds:
         """The thresholds in force.
 
@@ -72,11 +82,12 @@ class OnChainParameters:
         if self._contract is None:
             return None
         try:
-            answer = await self._chain.call(Call(to=self._contract, data=_VALUE_OF + encode(["bytes32"], [name])))
+            data = _VALUE_OF + encode(["bytes32"], [name])
+            answer = await self._chain.call(Call(to=self._contract, data=data, returns=("uint256",)))
         except CallRevertedError:
             return None  # never set
         return int(decode(["uint256"], answer)[0])
 
     async def _holder(self, selector: bytes) -> str:
-        answer = await self._chain.call(Call(to=self._router, data=selector))
+        answer = await self._chain.call(Call(to=self._router, data=selector, returns=("address",)))
         return str(decode(["address"], answer)[0]).lower()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from eth_account import Account
@@ -13,6 +14,15 @@ from eth_typing import Hash32
 from bridge.records.dead_letters import LogRecord
 
 _DOMAIN: Final = {"name": "Waybill dead letters", "version": "1"}
+_DOMAIN_TYPES: Final = {
+    "name": "string",
+    "version": "string",
+    "chainId": "uint256",
+    "verifyingContract": "address",
+}
+_NOWHERE: Final[Mapping[str, Any]] = MappingProxyType({})
+"""A log holds letters of all chains, so the seal of a record names none: the hash of the record before it says which log."""
+
 _RECORD: Final = {
     "DeadLetterRecord": [
         {"name": "sequence", "type": "uint64"},
@@ -87,7 +97,7 @@ class WalletSealer:
 
 def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
     """The operator's signature over a decision's document, 65 bytes."""
-    return _sign(account, _DECISION, decision_message(decision))
+    return _sign(account, _DECISION, decision_message(decision), _place_of(decision))
 
 
 def record_signer(record: LogRecord) -> str | None:
@@ -98,20 +108,21 @@ def record_signer(record: LogRecord) -> str | None:
 def decision_signer(decision: Mapping[str, Any]) -> str | None:
     """The account that signed a decision's document, or None if the signature is none."""
     try:
-        return _recover(_DECISION, decision_message(decision), bytes.fromhex(decision["signature"].removeprefix("0x")))
+        signature = bytes.fromhex(decision["signature"].removeprefix("0x"))
+        return _recover(_DECISION, decision_message(decision), signature, _place_of(decision))
     except (KeyError, ValueError):
         return None
 
 
 def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:
     """The whole document that a wallet is given to sign (``eth_signTypedData_v4``)."""
-    return _typed_data(_DECISION, decision_message(decision))
+    return _typed_data(_DECISION, decision_message(decision), _place_of(decision))
 
 
 def record_typed_data(record: LogRecord) -> dict[str, Any]:
     """What a wallet is given to sign for a record's place in the log (``eth_signTypedData_v4``)."""
     words = {name: f"0x{value.hex()}" for name, value in _record(record).items() if name != "sequence"}
-    return _typed_data(_RECORD, {"sequence": record.sequence, **words})
+    return _typed_data(_RECORD, {"sequence": record.sequence, **words}, _NOWHERE)
 
 
 def decision_message(decision: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,26 +135,35 @@ def _record(record: LogRecord) -> dict[str, Any]:
     return {"sequence": record.sequence, "previous": record.previous, "hash": record.hash}
 
 
-def _typed_data(types: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any]:
-    domain_type = [{"name": name, "type": "string"} for name in _DOMAIN]
+def _place_of(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a decision holds: the chain and the contract that say who may decide. A wallet shows both."""
+    return {name: decision[name] for name in ("chainId", "verifyingContract")}
+
+
+def _typed_data(types: Mapping[str, Any], message: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    domain = {**_DOMAIN, **place}
     (primary,) = types
     return {
-        "types": {"EIP712Domain": domain_type, **types},
+        "types": {"EIP712Domain": [{"name": name, "type": _DOMAIN_TYPES[name]} for name in domain], **types},
         "primaryType": primary,
-        "domain": dict(_DOMAIN),
+        "domain": domain,
         "message": dict(message),
     }
 
 
-def _sign(account: LocalAccount, types: Mapping[str, Any], message: Mapping[str, Any]) -> bytes:
-    signed = account.sign_message(encode_typed_data(full_message=_typed_data(types, message)))
+def _sign(
+    account: LocalAccount, types: Mapping[str, Any], message: Mapping[str, Any], place: Mapping[str, Any] = _NOWHERE
+) -> bytes:
+    signed = account.sign_message(encode_typed_data(full_message=_typed_data(types, message, place)))
     return bytes(signed.signature)
 
 
-def _recover(types: Mapping[str, Any], message: Mapping[str, Any], signature: bytes) -> str | None:
+def _recover(
+    types: Mapping[str, Any], message: Mapping[str, Any], signature: bytes, place: Mapping[str, Any] = _NOWHERE
+) -> str | None:
     try:
         recovered = Account.recover_message(
-            encode_typed_data(full_message=_typed_data(types, message)), signature=signature
+            encode_typed_data(full_message=_typed_data(types, message, place)), signature=signature
         )
     except Exception:  # noqa: BLE001  # eth_account raises many kinds for bytes that are no signature
         return None

@@ -67,6 +67,13 @@ METRICS: Final = (
         "Entries PENDING or CLAIMED that have failed at least once.",
     ),
     Metric(
+        "waybill_outbox_stuck_entries",
+        _GAUGE,
+        _QUEUE,
+        "Which deliveries go back and forth without progress?",
+        "Entries that were set back at least 20 times by what says nothing about the message, and are not final.",
+    ),
+    Metric(
         "waybill_outbox_oldest_seconds",
         _GAUGE,
         _QUEUE,
@@ -168,16 +175,25 @@ METRICS: Final = (
     Metric(
         "waybill_spend_committed_wei",
         _GAUGE,
-        _LANE,
+        (*_LANE, "chain"),
         "What does a lane cost today?",
-        "Gas limit times highest fee signed for, and value, of deliveries and executions since midnight UTC; an upper bound, in wei.",
+        "Wei of its transactions since midnight UTC, on the chain that they are paid on: gas limit times highest fee signed for, "
+        "and value; once included, the gas used times that fee. An upper bound.",
     ),
     Metric(
         "waybill_spend_limit_wei",
         _GAUGE,
-        _LANE,
+        (*_LANE, "chain"),
         "What may a lane cost a day?",
-        "The limit set, in wei; absent without.",
+        "`spending.lane_per_day` or its `spend_limits`, in wei; absent as long as it has cost nothing today.",
+    ),
+    Metric(
+        "waybill_spend_held",
+        _GAUGE,
+        (*_LANE, "bound"),
+        "What waits since it would cost too much?",
+        "Deliveries and executions for which a bound on what is spent has no room, by its setting; retries are in "
+        "`waybill_retries_held`. `waybill message explain` says the figures.",
     ),
     # chains
     Metric("waybill_chain_up", _GAUGE, ("chain",), "Does the chain answer?", "1 if an endpoint gave its head, else 0."),
@@ -294,7 +310,7 @@ METRICS: Final = (
         (*_LANE, "budget"),
         "Which retries wait for money?",
         "Retry requests OPEN that a budget puts off: `lane` until midnight UTC (`retry_limits`); `message` while a delivery "
-        "goes on, or for a critical action, which is never dead.",
+        "goes on, or for a critical action, which is never dead; `spending` by the bounds and filters of all spending.",
     ),
     Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),
     Metric(

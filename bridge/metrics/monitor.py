@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from bridge.cached import AsyncCached, Cached
 from bridge.chains import EvmChain
-from bridge.metrics.rarely import Rarely
+from bridge.chains.endpoint import EndpointState
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.ports import Block, Clock, TransientError
@@ -26,7 +28,8 @@ _log = structlog.get_logger(__name__)
 _Result = TypeVar("_Result")
 
 _FRESH: Final = 1.0  # seconds for which an exposition is given out again: scrapers that come together cost one reading
-_CHAIN_SECONDS: Final = 5.0  # that a chain may take to answer before it counts as down
+_CHAIN_SECONDS: Final = 5.0  # that a chain or the relayer may take to answer before it counts as down
+COUNTED: Final = 60.0  # seconds for which a count of rows is given out again: a million rows take a quarter of a second
 
 
 class IndexFigures(Protocol):
@@ -42,6 +45,28 @@ class IndexFigures(Protocol):
         """Facts that contradict each other."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayerFigures:
+    """What only the relayer's process knows, since it started."""
+
+    commits: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """By destination's chain id and by result, how many commits it made."""
+
+    undercuts: Mapping[str, int] = field(default_factory=dict)
+    """By class of assets, messages observed that live shorter than the class demands."""
+
+    endpoints: Mapping[int, Sequence[EndpointState]] = field(default_factory=dict)
+    """By chain id, how its endpoints do."""
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexSums:
+    """What of the index takes as long to read as there are messages."""
+
+    messages: Mapping[Status, int]
+    divergences: int
+
+
 class Monitor:
     """Reads everything anew for each scrape; nothing is remembered in between, so that a restart loses nothing."""
 
@@ -55,8 +80,7 @@ class Monitor:
         *,
         letters: DeadLetterLog,
         accounts: Collection[str] = (),
-        commits: Callable[[], Mapping[int, Mapping[str, int]]] = dict,
-        undercuts: Callable[[], Mapping[str, int]] = dict,
+        relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
     ) -> None:
         """Watches one network.
@@ -69,8 +93,7 @@ class Monitor:
             settings: the relayer's.
             letters: the log of dead letters, which may be in another database.
             accounts: whose balances are read, beside those of accounts that have sent before.
-            commits: how many commits this process made towards each destination, by its id and by result.
-            undercuts: how many messages this process observed that live shorter than their class of assets demands, by class.
+            relayer: asks the relayer's process; None where there is none.
             index: opens the index's figures, or None while there is no index.
         """
         self._deployment = deployment
@@ -80,20 +103,21 @@ class Monitor:
         self._settings = settings
         self._letters = letters
         self._accounts = frozenset(accounts)
-        self._commits = commits
-        self._undercuts = undercuts
-        self._seen = Rarely(store.outbox.seen, clock)
+        self._relayer = relayer
+        self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
         self._index = index
-        self._lock = asyncio.Lock()
-        self._last: tuple[float, bytes] | None = None
+        self._sums = Cached(
+            self._sum_up, lasts=_FRESH, clock=clock.now
+        )  # rests: they take as long as there are messages
+        self._exposition = AsyncCached(self._expose, lasts=_FRESH, clock=clock.now)
+        self._problems = AsyncCached(self._find_problems, lasts=_FRESH, clock=clock.now)
 
     async def exposition(self) -> bytes:
         """Everything, in Prometheus' text format."""
-        async with self._lock:
-            now = self._clock.now()
-            if self._last is None or not 0 <= now - self._last[0] < _FRESH:
-                self._last = (now, (await self.samples()).exposition())
-            return self._last[1]
+        return (await self._exposition.look()).value
+
+    async def _expose(self) -> bytes:
+        return (await self.samples()).exposition()
 
     async def samples(self) -> Samples:
         """Everything. A part that can't be read is named in ``waybill_scrape_problem``; the others are there."""
@@ -102,11 +126,12 @@ class Monitor:
         for gmp in sorted(self._settings.paused_gmps):
             samples.add("waybill_gmp_paused", 1, gmp=gmp.label)
         names = {chain.chain_id: chain.name for chain in self._deployment.chains}
-        for chain_id, results in self._commits().items():
+        relayer = await self._part(samples, "relayer", self._ask_relayer()) or RelayerFigures()
+        for chain_id, results in relayer.commits.items():
             for result in ("success", "failure"):
                 count = results.get(result, 0)
                 samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
-        for asset_class, count in self._undercuts().items():
+        for asset_class, count in relayer.undercuts.items():
             samples.add("waybill_undercut_messages_total", count, asset_class=asset_class)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
@@ -117,20 +142,42 @@ class Monitor:
                 for deployed in self._deployment.chains
             )
         )
+        for deployed in self._deployment.chains:
+            states = relayer.endpoints.get(deployed.chain_id, self._chains[deployed.chain_id].endpoint_states)
+            _add_endpoints(samples, deployed.name, states)
         return samples
 
     async def problems(self) -> list[str]:
-        """Why the relayer can't work now: chains that do not answer, a store that can't be read. Empty if it can."""
+        """Why the relayer can't work now: it or a chain does not answer, a store can't be read. Empty if it can.
+
+        The texts name no cause: those who ask need no token, and causes name hosts. The log has the causes.
+        """
+        return (await self._problems.look()).value
+
+    async def _find_problems(self) -> list[str]:
         found = []
+        try:
+            await self._ask_relayer()
+        except (TransientError, TimeoutError) as error:
+            _log.warning("not ready", part="relayer", error=str(error) or type(error).__name__)
+            found.append("relayer: no answer")
         try:
             await asyncio.to_thread(self._store.lanes.held)
         except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
-            found.append(f"store: {error}")
+            _log.warning("not ready", part="store", error=str(error))
+            found.append("store: it can't be read")
         heads = await asyncio.gather(*map(self._head, self._deployment.chains), return_exceptions=True)
         for deployed, head in zip(self._deployment.chains, heads, strict=True):
             if isinstance(head, BaseException):
-                found.append(f"chain {deployed.name}: {str(head) or 'no answer in time'}")
+                _log.warning("not ready", part=deployed.name, error=str(head) or type(head).__name__)
+                found.append(f"chain {deployed.name}: no usable answer")
         return found
+
+    async def _ask_relayer(self) -> RelayerFigures:
+        if self._relayer is None:
+            return RelayerFigures()
+        async with asyncio.timeout(_CHAIN_SECONDS):
+            return await self._relayer()
 
     async def _part(self, samples: Samples, part: str, reading: Awaitable[_Result]) -> _Result | None:
         try:
@@ -148,8 +195,21 @@ class Monitor:
 
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:
-            if index is not None:
-                _add_index(samples, self._deployment, index)
+            if index is None:
+                return
+            _add_chains(samples, self._deployment, index.chains())
+        sums = self._sums.look()
+        if sums is not None and sums.value is not None:
+            for status, count in sums.value.messages.items():
+                samples.add("waybill_messages", count, status=status.value)
+            samples.add("waybill_divergences", sums.value.divergences)
+
+    def _sum_up(self) -> _IndexSums | None:
+        with self._index() as index:
+            if index is None:
+                return None
+            divergences = index.divergences()
+            return _IndexSums(index.counts_by_status(divergences), len(divergences))
 
     async def _head(self, deployed: ChainDeployment) -> Block:
         async with asyncio.timeout(_CHAIN_SECONDS):
@@ -164,8 +224,6 @@ class Monitor:
         except (TransientError, TimeoutError):
             samples.add("waybill_chain_up", 0, chain=name)
             raise
-        finally:
-            _add_endpoints(samples, name, chain)
         samples.add("waybill_chain_up", 1, chain=name)
         samples.add("waybill_chain_head_block", head.number, chain=name)
         samples.add("waybill_chain_head_age_seconds", max(0.0, self._clock.now() - head.timestamp), chain=name)
@@ -178,22 +236,18 @@ class Monitor:
             samples.add("waybill_account_balance_wei", balance, chain=name, account=account)
 
 
-def _add_index(samples: Samples, deployment: Deployment, index: IndexFigures) -> None:
+def _add_chains(samples: Samples, deployment: Deployment, chains: Sequence[ChainRecord]) -> None:
     names = {chain.chain_id: chain.name for chain in deployment.chains}
-    for chain in index.chains():
+    for chain in chains:
         name = names.get(chain.chain_id, str(chain.chain_id))
         samples.add("waybill_index_block", chain.block, chain=name)
         samples.add("waybill_index_lag_seconds", chain.lag_seconds, chain=name)
         if chain.halted is not None:
             samples.add("waybill_index_halted", 1, chain=name)
-    divergences = index.divergences()
-    for status, count in index.counts_by_status(divergences).items():
-        samples.add("waybill_messages", count, status=status.value)
-    samples.add("waybill_divergences", len(divergences))
 
 
-def _add_endpoints(samples: Samples, name: str, chain: EvmChain) -> None:
-    for endpoint in chain.endpoint_states:
+def _add_endpoints(samples: Samples, name: str, states: Sequence[EndpointState]) -> None:
+    for endpoint in states:
         samples.add("waybill_endpoint_up", float(endpoint.is_up), chain=name, endpoint=endpoint.name)
         for result, count in endpoint.requests.items():
             labels = {"chain": name, "endpoint": endpoint.name, "result": result}

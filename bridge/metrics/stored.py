@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bridge.metrics.rarely import Rarely
+from bridge.cached import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
 from bridge.records import Store
@@ -16,12 +16,13 @@ from bridge.records.figures import LATENCY_BOUNDS, Figures, SlotSum
 from bridge.records.outbox import OutboxState, QueueCount
 from bridge.records.pending_sync import UNRESOLVED, PendingSyncs
 from bridge.records.retries import HeldRetries
+from bridge.records.spending import SpendBounds, Spending
 from bridge.records.transactions import OPEN_STATES
 from bridge.relay.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
 
 _UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
-_DAY: Final = 86_400
+_HELD_SECONDS: Final = 900.0  # what waits is looked at more often than that, and what has ended is not
 _OPENNESS: Final = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}
 
 
@@ -39,7 +40,7 @@ class _Names:
 
 
 def add_stored(
-    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float, *, seen: Rarely
+    samples: Samples, store: Store, deployment: Deployment, settings: Settings, now: float, *, seen: Cached[int]
 ) -> Mapping[int, frozenset[str]]:
     """Adds all that the store says; returns the accounts that have sent on each chain, by its id.
 
@@ -53,19 +54,14 @@ def add_stored(
     """
     names, figures = _Names(deployment), store.figures
     _add_outbox(samples, names, store.outbox.counts(), now)
-    samples.add("waybill_dedup_messages", seen.value())
+    counted = seen.look()
+    assert counted is not None  # waited for
+    samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
     slots = figures.slots()
     _add_nonces(samples, names, slots, figures, now)
-    for committed in figures.committed(now - now % _DAY):
-        samples.add(
-            "waybill_spend_committed_wei",
-            committed.wei,
-            **names.lane(committed.source_chain, committed.destination_chain),
-        )
-    for ends, wei in settings.lane_limits(deployment).items():
-        samples.add("waybill_spend_limit_wei", wei, **names.lane(*ends))
+    _add_spending(samples, names, store.spending, settings.bounds(deployment), now)
     _add_breakers(samples, names, figures, settings.relay().breaker, now)
     for change in store.lanes.held():
         lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
@@ -87,6 +83,19 @@ def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) ->
     for waiting in log.waiting():
         lane = names.lane(waiting.source_chain, waiting.destination_chain)
         samples.add("waybill_dead_letters", waiting.count, **lane, gmp=waiting.gmp)
+
+
+def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: SpendBounds, now: float) -> None:
+    for spent in spending.lanes(now):
+        lane = names.lane(spent.lane.source_chain, spent.lane.destination_chain)
+        samples.add("waybill_spend_committed_wei", spent.wei, chain=names.chain(spent.chain_id), **lane)
+        limit = bounds.of_lane(spent.lane)
+        if limit is not None:
+            samples.add("waybill_spend_limit_wei", limit, chain=names.chain(spent.chain_id), **lane)
+    waiting = Counter((held.lane, held.bound) for held in spending.held(since=now - _HELD_SECONDS))
+    for (held_lane, bound), count in sorted(waiting.items()):
+        lane = names.lane(held_lane.source_chain, held_lane.destination_chain)
+        samples.add("waybill_spend_held", count, **lane, bound=bound.value)
 
 
 def _add_state_changes(samples: Samples, names: _Names, queue: PendingSyncs, now: float) -> None:
@@ -130,6 +139,8 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
         waiting = [count for count in found if count.state in _UNACKNOWLEDGED]
         samples.add("waybill_lag_messages", sum(count.count for count in waiting), **labels)
         samples.add("waybill_outbox_failing_entries", sum(count.failing for count in waiting), **labels)
+        alive = (count.stuck for count in found if count.state is not OutboxState.DEAD)
+        samples.add("waybill_outbox_stuck_entries", sum(alive), **labels)
         samples.add("waybill_observed_total", sum(count.count for count in found), **labels)
         if waiting:
             oldest = min(count.oldest for count in waiting)

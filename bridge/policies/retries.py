@@ -12,13 +12,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from bridge.ports import TerminalError, TransientError
+from bridge.ports import TerminalError, TransientError, UnansweredError
 from bridge.protocol.message import EnvelopeError, Kind
 from bridge.records.failures import FailureKind
 
 JITTER: Final = 0.1
 """Share by which a wait is made longer or shorter, unless a row says otherwise."""
 
+_LEAST_SETBACK = 1.0  # seconds: rows without retries have no pause of their own
 _LARGEST_EXPONENT = 64  # beyond it, doubling is past any cap, and floats overflow in the end
 
 
@@ -125,6 +126,8 @@ def classify(error: BaseException) -> FailureKind:
 
     A revert is UNKNOWN: what a contract refuses now (a pause, a missing peer) it may take later.
     """
+    if isinstance(error, UnansweredError):
+        return FailureKind.UNANSWERED
     if isinstance(error, TransientError):
         return FailureKind.TRANSIENT
     if isinstance(error, TerminalError | EnvelopeError):
@@ -145,27 +148,35 @@ def retry_delay(
 
     Args:
         policy: the row of the message's kind.
-        attempt: the try that just failed; 1 is the first.
+        attempt: the try that just failed, or the setback if the failure costs none; 1 is the first.
         failure: how it failed.
         now: Unix seconds.
         expires_at: Unix seconds after which the message is worth nothing, None if it never expires.
         random: gives a number in [0, 1).
     """
-    if policy.max_attempts is not None and (failure is FailureKind.TERMINAL or attempt >= policy.max_attempts):
+    if _is_spent(policy, attempt, failure):
         return None
     doubled = policy.base * 2.0 ** min(attempt - 1, _LARGEST_EXPONENT)
     delay = min(doubled, policy.cap / (1 + policy.jitter)) * (1 + policy.jitter * (2 * random() - 1))
     delay = min(delay, policy.cap)  # floating point may have exceeded it by a hair
+    if not failure.costs_a_try:
+        delay = max(delay, _LEAST_SETBACK)
     if expires_at is not None and now + delay > expires_at:
         return None
     return delay
+
+
+def _is_spent(policy: RetryPolicy, attempt: int, failure: FailureKind) -> bool:
+    if policy.max_attempts is None or not failure.costs_a_try:
+        return False
+    return failure is FailureKind.TERMINAL or attempt >= policy.max_attempts
 
 
 def why_spent(policy: RetryPolicy, attempt: int, failure: FailureKind) -> Spent:
     """Why `retry_delay` gave None to the same arguments."""
     if failure is FailureKind.TERMINAL:
         return Spent.PERMANENT_FAILURE
-    if policy.max_attempts is not None and attempt >= policy.max_attempts:
+    if _is_spent(policy, attempt, failure):
         return Spent.MAX_RETRIES_EXCEEDED
     return Spent.MESSAGE_TTL_EXPIRED
 

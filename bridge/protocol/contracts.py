@@ -6,6 +6,8 @@ For code that talks through a port and must not know web3: `ROUTER.encode("execu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from eth_abi.abi import decode, encode
@@ -15,9 +17,9 @@ from eth_utils.abi import (
     collapse_if_tuple,
     function_signature_to_4byte_selector,
 )
-from eth_utils.address import is_address
 
 from bridge.protocol.events import Abi, load_abi
+from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.text import quoted, shortened
 
@@ -63,6 +65,10 @@ class Contract:
         values = decode(self._functions[function][2], answer)
         return values[0] if len(values) == 1 else values
 
+    def outputs(self, function: str) -> tuple[str, ...]:
+        """The ABI types of what a function returns."""
+        return tuple(self._functions[function][2])
+
     def selector(self, function: str) -> bytes:
         """The first four bytes of a call."""
         return self._functions[function][0]
@@ -75,7 +81,7 @@ class Contract:
         name, names, types = known
         try:
             return name, dict(zip(names, decode(types, data[4:]), strict=True))
-        except DecodingError:
+        except (DecodingError, UnicodeDecodeError):
             return None
 
 
@@ -87,13 +93,6 @@ ROUTER: Final = Contract(load_abi("Router"))
 INBOX: Final = Contract(load_abi("Inbox"))
 ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
-
-_STANDARD_ERRORS: Final = Contract(
-    [
-        {"type": "error", "name": "Error", "inputs": [{"name": "message", "type": "string"}]},
-        {"type": "error", "name": "Panic", "inputs": [{"name": "code", "type": "uint256"}]},
-    ]
-)
 
 
 _MOST_SHOWN: Final = 520
@@ -120,6 +119,81 @@ def message_tuple(message: Message) -> tuple[Any, ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """A custom error that Waybill's contracts or the GMPs' know, with its values.
+
+    Attributes:
+        name: such as ``NotRetriable``.
+        values: by parameter; none if they can't be decoded: events and ``TooFewDispatched`` cut errors off after 256 bytes.
+        text: name and values, for people: ``NotRetriable(messageId=0x…)``.
+        by: whose contracts have it: ``waybill``, or names of GMPs.
+        meaning: what the contracts' documentation says of it, or nothing.
+        advice: what to do, where that is known.
+        inner: the errors that it carries, such as each GMP's own in ``TooFewDispatched``.
+    """
+
+    name: str
+    values: Mapping[str, Any]
+    text: str
+    by: tuple[str, ...]
+    meaning: str
+    advice: str
+    inner: tuple[Revert, ...]
+
+
+@cache
+def _known_errors() -> Mapping[bytes, Mapping[str, Any]]:
+    """Every error that can be decoded, by its first four bytes."""
+    errors: list[dict[str, Any]] = [*load_abi("Errors"), *_STANDARD_ERRORS]
+    return {function_signature_to_4byte_selector(abi_to_signature(error)): error for error in errors}  # type: ignore[arg-type]  # as above
+
+
+_STANDARD_ERRORS: Final = (
+    {
+        "type": "error",
+        "name": "Error",
+        "inputs": [{"name": "message", "type": "string"}],
+        "by": ["solidity"],
+        "meaning": "The contract gives its reason as text.",
+    },
+    {
+        "type": "error",
+        "name": "Panic",
+        "inputs": [{"name": "code", "type": "uint256"}],
+        "by": ["solidity"],
+        "meaning": "A check of the compiler's failed: 0x01 assert, 0x11 overflow, 0x12 division by zero, 0x21 no such enum value,"
+        " 0x32 index out of bounds, 0x41 out of memory.",
+    },
+)
+
+
+def decode_revert(data: bytes) -> Revert | None:
+    """The custom error in revert data, or None if it is none that Waybill or its GMPs have."""
+    known = _known_errors().get(data[:4])
+    if known is None:
+        return None
+    name, inputs = known["name"], known["inputs"]
+    inner: list[Revert] = []
+    try:
+        values = dict(zip([field["name"] for field in inputs], decode(_types(inputs), data[4:]), strict=True))
+    except (DecodingError, UnicodeDecodeError) as error:
+        why = "cut off" if isinstance(error, DecodingError) else "not UTF-8"  # a stranger's text may be any bytes
+        values, text = {}, f"{name}, {why}: 0x{shortened(data.hex(), _MOST_SHOWN)}"
+    else:
+        fields = [f"{field['name']}={_readable(field, values[field['name']], inner)}" for field in inputs]
+        text = f"{name}({', '.join(fields)})"
+    return Revert(
+        name=name,
+        values=values,
+        text=text,
+        by=tuple(known["by"]),
+        meaning=known.get("meaning", ""),
+        advice=known.get("advice", ""),
+        inner=tuple(inner),
+    )
+
+
 def explain_revert(data: bytes) -> str:
     """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them.
 
@@ -127,18 +201,35 @@ def explain_revert(data: bytes) -> str:
     """
     if not data:
         return "reverted without a reason"
-    for contract in (ROUTER, INBOX, ADAPTER, _STANDARD_ERRORS):
-        found = contract.error(data)
-        if found is not None:
-            name, arguments = found
-            return f"{name}({', '.join(f'{key}={_readable(value)}' for key, value in arguments.items())})"
-    return f"reverted with 0x{shortened(data.hex(), _MOST_SHOWN)}"
+    revert = decode_revert(data)
+    return revert.text if revert else f"reverted with 0x{shortened(data.hex(), _MOST_SHOWN)}"
 
 
-def _readable(value: Any) -> str:
-    if isinstance(value, str):
-        return value if is_address(value) else quoted(value)
-    if not isinstance(value, bytes):
-        return str(value)
-    # Reasons nest: `ExecutionReverted` carries what the recipient reverted with. A word is an id or an address.
-    return f"0x{value.hex()}" if len(value) == 32 else explain_revert(value)
+def explain_refusal(reason: bytes) -> str:
+    """Why a recipient did not take a message, of the bytes that it reverted with. None can mean three things."""
+    if reason:
+        return explain_revert(reason)
+    return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"
+
+
+def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert]) -> str:
+    """A value for people; errors that it carries are added to `inner`, since reasons nest."""
+    kind: str = field["type"]
+    if kind.endswith("]"):
+        member = {**field, "type": kind[: kind.rindex("[")]}
+        return f"[{', '.join(_readable(member, one, inner) for one in value)}]"
+    if kind == "tuple":
+        parts = [
+            f"{part['name']}={_readable(part, one, inner)}"
+            for part, one in zip(field["components"], value, strict=True)
+        ]
+        return f"{{{', '.join(parts)}}}"
+    if kind == "string":
+        return quoted(value)
+    if kind == "bytes":
+        revert = decode_revert(value)
+        inner.extend([revert] if revert else [])
+        return revert.text if revert else explain_revert(value)
+    if field["name"] == "gmp" and kind == "uint8":
+        return Gmp(value).label if value in tuple(Gmp) else f"GMP {value}"
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from eth_utils import keccak
 
@@ -25,6 +26,10 @@ HEADER_LENGTH = _HEADER.size
 
 class EnvelopeError(ValueError):
     """Bytes that are no envelope of a version this code reads."""
+
+
+MOST_GAS: Final = 16_000_000
+"""Gas that a relayer gives a transaction at most, unless its operator says otherwise. EIP-7825 allows 2^24."""
 
 
 class Kind(IntEnum):

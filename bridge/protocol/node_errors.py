@@ -17,6 +17,7 @@ class Meaning(Enum):
     UNDERPRICED = auto()  # another fee, or a calmer chain, is needed
     NO_FUNDS = auto()
     MALFORMED = auto()  # no node will ever take it
+    NOT_UNDERSTOOD = auto()  # by this node: its code says that the request or its method is none
     NO_SUCH_BLOCK = auto()  # this node does not have that block, or not any more
     NO_STATE = auto()  # this node knows the block, and has pruned its state
     RATE_LIMITED = auto()  # asked more slowly, it would be answered
@@ -187,10 +188,10 @@ _CODES: Final[Mapping[int, Meaning]] = {
     429: Meaning.RATE_LIMITED,
     -32005: Meaning.LIMITED,
     -32603: Meaning.UNAVAILABLE,
-    -32600: Meaning.MALFORMED,
-    -32601: Meaning.MALFORMED,
-    -32602: Meaning.MALFORMED,
-    -32700: Meaning.MALFORMED,
+    -32600: Meaning.NOT_UNDERSTOOD,
+    -32601: Meaning.NOT_UNDERSTOOD,
+    -32602: Meaning.NOT_UNDERSTOOD,
+    -32700: Meaning.NOT_UNDERSTOOD,
 }
 
 _REVERT_CODE: Final = 3  # geth's, taken over by most

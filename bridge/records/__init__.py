@@ -16,6 +16,7 @@ from bridge.records.observations import Observations
 from bridge.records.outbox import Outbox
 from bridge.records.pending_sync import PendingSyncs
 from bridge.records.retries import RetryJobs
+from bridge.records.spending import Spending
 from bridge.records.transactions import TransactionLedger
 
 
@@ -53,6 +54,10 @@ class Store(Protocol):
     @property
     def pending_sync(self) -> PendingSyncs:
         """What is final on its source and not yet applied."""
+
+    @property
+    def spending(self) -> Spending:
+        """What was spent, for whom, and what waits since a bound has no room for it."""
 
     @property
     def letter_head(self) -> HeadMemory:

@@ -94,13 +94,6 @@ def purpose_prefix(message_id: bytes) -> str:
     return f"{PURPOSE}0x{message_id.hex()}/"
 
 
-def executed_message(purpose: str) -> bytes | None:
-    """The message that a purpose of the nonce ledger is to execute, None if it is for something else."""
-    if not purpose.startswith(PURPOSE):
-        return None
-    return bytes.fromhex(purpose.removeprefix(f"{PURPOSE}0x").partition("/")[0])
-
-
 class Executions(Protocol):
     """Where they are kept. Every method is one transaction. `Outbox.finish` adds to them, and ends them."""
 

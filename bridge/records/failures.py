@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from bridge.protocol.text import shortened, visible
 from bridge.records.slips import Slip
 
 _LONGEST_ERROR = 1_000  # characters
 _SAYS_HOW_MUCH = 40  # of them, kept for saying how much was cut
+
+CONFIRMATION: Final = "confirmation"
+"""Named as the worker where no worker failed: a delivery was not there when it became final."""
 
 
 class FailureKind(StrEnum):
@@ -19,6 +23,13 @@ class FailureKind(StrEnum):
     TERMINAL = "TERMINAL"
     UNKNOWN = "UNKNOWN"
     INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
+    UNANSWERED = "UNANSWERED"  # no endpoint or service gave an answer that can be used
+    UNDONE = "UNDONE"  # a reorg of the destination took the delivery back
+
+    @property
+    def costs_a_try(self) -> bool:
+        """Whether it uses up one of the delivery's tries: what says nothing about the message does not."""
+        return self not in (FailureKind.UNANSWERED, FailureKind.UNDONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

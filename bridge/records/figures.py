@@ -89,15 +89,6 @@ class Tried:
     code: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What the deliveries and executions of one lane may cost at most: gas limit times highest fee signed for, and value; in wei."""
-
-    source_chain: int
-    destination_chain: int
-    wei: int
-
-
 class Figures(Protocol):
     """Where they come from. Every method is one transaction that only reads."""
 
@@ -115,9 +106,6 @@ class Figures(Protocol):
 
     def recent(self, since: float) -> Sequence[Tried]:
         """Every try that ended after that moment (Unix seconds), the oldest first."""
-
-    def committed(self, since: float) -> list[Committed]:
-        """What nonces reserved for deliveries and executions after that moment (Unix seconds) may cost, by lane."""
 
     def attested(self, message_ids: Collection[bytes]) -> Mapping[tuple[bytes, Gmp], float]:
         """When the GMP's parties had attested, by message and GMP: the first moment (Unix seconds) at which its proof was here.

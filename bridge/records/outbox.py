@@ -43,6 +43,15 @@ TRANSITIONS: Final = frozenset(
 """The only ways between states."""
 
 
+STUCK_AFTER: Final = 20
+"""Setbacks of an entry after which it is stuck: somebody is alerted, and it is seldom looked at again."""
+
+STUCK_PAUSE: Final = 600.0
+"""Seconds between two looks at what is stuck."""
+
+_LONGEST_PAUSE: Final = 60.0  # seconds before a delivery that was taken back is made again
+
+
 class ForbiddenTransitionError(Exception):
     """A change of state that the outbox does not know."""
 
@@ -79,6 +88,8 @@ class OutboxEntry:
     """A dispatch, and how far its delivery is.
 
     Attributes:
+        attempts: tries that ended without a delivery.
+        setbacks: how often it went back to PENDING for what says nothing about the message, which costs no try.
         lease_until: Unix seconds; after it another worker may claim the entry.
         orphaned_at: when the source's block fell to a reorg; such an entry is not claimed, and comes back when its
             dispatch does.
@@ -95,7 +106,8 @@ class OutboxEntry:
 
     state: OutboxState
     available_at: float
-    attempts: int = 0  # tries that ended without a delivery
+    attempts: int = 0
+    setbacks: int = 0
     last_error: str | None = None
     fence: int = 0
     claimed_at: float | None = None
@@ -131,6 +143,11 @@ class OutboxEntry:
         if self.claimed_by is None:
             raise ValueError(f"outbox entry {self.event_id} is {self.state}: nobody holds it")
         return Claim(self.event_id, self.claimed_by, self.fence)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it went back and forth so often that somebody has to look."""
+        return self.setbacks >= STUCK_AFTER and self.confirmed_at is None
 
     @property
     def was_acted_on(self) -> bool:
@@ -181,6 +198,15 @@ class OutboxEntry:
         self._require_claim(claim, OutboxState.PENDING)
         return replace(self._failed(failure), state=OutboxState.PENDING, available_at=available_at)
 
+    def postponed(self, claim: Claim, why: str, available_at: float) -> OutboxEntry:
+        """CLAIMED → PENDING: nothing was tried, so its tries are as they were.
+
+        Raises:
+            StaleClaimError: the claim is no longer good.
+        """
+        self._require_claim(claim, OutboxState.PENDING)
+        return replace(self._released(), state=OutboxState.PENDING, last_error=why, available_at=available_at)
+
     def buried(self, claim: Claim, failure: Failure) -> OutboxEntry:
         """CLAIMED → DEAD: never tried again by itself.
 
@@ -200,7 +226,25 @@ class OutboxEntry:
             state=OutboxState.PENDING,
             available_at=now,
             attempts=0,
+            setbacks=0,
             last_error=reason,
+            delivered_at=None,
+            delivery=None,
+            confirmed_at=None,
+        )
+
+    def reopened(self, failure: Failure, now: float) -> OutboxEntry:
+        """DELIVERED → PENDING: the delivery is not there after all. Its tries stay as they are, and each time it waits longer."""
+        if self.state is not OutboxState.DELIVERED:
+            raise ForbiddenTransitionError(self.event_id, self.state, OutboxState.PENDING)
+        pause = 0.0 if self.setbacks == 0 else min(2.0 ** min(self.setbacks, 60), _LONGEST_PAUSE)
+        return replace(
+            self,
+            state=OutboxState.PENDING,
+            available_at=now + (STUCK_PAUSE if self.setbacks + 1 >= STUCK_AFTER else pause),
+            attempts=self.attempts + failure.kind.costs_a_try,
+            setbacks=self.setbacks + 1,
+            last_error=failure.message,
             delivered_at=None,
             delivery=None,
             confirmed_at=None,
@@ -214,7 +258,13 @@ class OutboxEntry:
         return replace(self, claimed_at=None, claimed_by=None, lease_until=None)
 
     def _failed(self, failure: Failure) -> OutboxEntry:
-        return replace(self._released(), attempts=self.attempts + 1, last_error=failure.message)
+        counts = failure.kind.costs_a_try
+        return replace(
+            self._released(),
+            attempts=self.attempts + counts,
+            setbacks=self.setbacks + (not counts),
+            last_error=failure.message,
+        )
 
     def _require(self, after: OutboxState) -> None:
         if (self.state, after) not in TRANSITIONS:
@@ -268,7 +318,16 @@ class Dead:
     failure: Failure
 
 
-Outcome = Delivered | Retry | Dead
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A claim ends: nothing was tried, and it is looked at again at `available_at` (Unix seconds). No try is used up."""
+
+    claim: Claim
+    why: str
+    available_at: float
+
+
+Outcome = Delivered | Retry | Dead | Postponed
 
 
 def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEntry:
@@ -284,6 +343,8 @@ def apply_outcome(entry: OutboxEntry, outcome: Outcome, now: float) -> OutboxEnt
             return entry.retried(claim, failure, available_at)
         case Dead(claim, failure):
             return entry.buried(claim, failure)
+        case Postponed(claim, why, available_at):
+            return entry.postponed(claim, why, available_at)
 
 
 def lease_expired(entry: OutboxEntry, now: float) -> Retry:
@@ -303,6 +364,7 @@ class QueueCount:
     state: OutboxState
     count: int
     failing: int  # of those, how many failed at least once
+    stuck: int  # of those, how many are (`OutboxEntry.is_stuck`)
     oldest: float  # Unix seconds: the smallest created_at
 
 
@@ -328,7 +390,8 @@ class Outbox(Protocol):
 
         Entries on lanes that are held (`bridge.records.lanes`) stay where they are.
         Leases of that destination that ran out end first (`lease_expired`), so a dead worker's entries are among them.
-        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD.
+        `in_order` gives out an entry only after all that came before it with its ordering key are DELIVERED or DEAD, or wait
+        for a bound on what is spent (`bridge.records.spending`): nobody may block a lane by being too expensive.
         """
 
     def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
@@ -348,11 +411,16 @@ class Outbox(Protocol):
             ForbiddenTransitionError: it is neither delivered nor dead.
         """
 
+    def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
+        """Opens a delivered entry again whose delivery is not there after all, and keeps the failure in its history.
+
+        Raises:
+            KeyError: there is no such entry.
+            ForbiddenTransitionError: it is not delivered.
+        """
+
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
         """The ids of delivered entries whose delivery is known and not final yet, by its block, lowest block first."""
-
-    def without_transaction(self, event_ids: Collection[str]) -> set[str]:
-        """Of those entries, the ones that count as delivered without a transaction of ours that shows it."""
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         """Notes that deliveries are final."""

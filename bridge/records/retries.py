@@ -32,6 +32,7 @@ class RetryBudget(StrEnum):
 
     MESSAGE = "message"  # all retries of its message: spent for good, unless somebody decides otherwise
     LANE = "lane"  # all retries of its lane today: there is room again tomorrow
+    SPENDING = "spending"  # the gate that all spending passes: its filters, consent or bounds
 
 
 _TRANSITIONS: Final = frozenset(

@@ -6,14 +6,28 @@ ends used: by its call, by a no-op in its place, or by a transaction that was si
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
 from bridge.ports import Call, Fees
+from bridge.records.executions import PURPOSE
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
+from bridge.records.spending import (
+    GWEI,
+    NOTHING,
+    UNBOUNDED,
+    Refusal,
+    SpendBounds,
+    SpendHeldError,
+    SpentFor,
+    Total,
+    TotalKey,
+    TotalKeys,
+    gwei_of,
+)
 
 
 class SlotState(StrEnum):
@@ -68,6 +82,7 @@ class Inclusion:
     transaction_hash: bytes
     block: BlockRef
     succeeded: bool
+    gas_used: int | None = field(default=None, compare=False)  # known to whoever notes it, and not read back
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,7 @@ class SlotRequest:
     call: Call
     claim: Claim | None = None
     may_share: bool = False  # whether the call may be one of several in a transaction
+    spent_for: SpentFor | None = None  # whose bounds it counts for, besides those of the chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +116,11 @@ class Parcel:
         """One call in a transaction of its own."""
         return cls(request.call, (Part(request.purpose, request.call.gas or 0),))
 
+    @classmethod
+    def closing(cls, nonce: int) -> Parcel:
+        """Nothing: a no-op closes that nonce."""
+        return cls(Call(to="", data=b""), (Part(f"fill nonce {nonce}", 0),))
+
 
 Packing = Callable[[Sequence[SlotRequest]], Sequence[Parcel]]
 """Which requests share a transaction: each of them is in exactly one parcel."""
@@ -109,6 +130,9 @@ def one_by_one(requests: Sequence[SlotRequest]) -> list[Parcel]:
     """None of them does."""
     return [Parcel.of(request) for request in requests]
 
+
+NOOP_GAS: Final = 21_000
+"""What a transaction that does nothing uses."""
 
 _MOST_NAMED: Final = 20  # purposes in one line of a log
 
@@ -136,7 +160,7 @@ class Slot:
     @classmethod
     def reserved(cls, chain_id: int, account: str, nonce: int, parcel: Parcel | None, now: float) -> Slot:
         """A slot that no store has given an id yet; without a parcel it will be closed by a no-op."""
-        parts = parcel.parts if parcel else (Part(f"fill nonce {nonce}", 0),)
+        parts = (parcel or Parcel.closing(nonce)).parts
         is_shared = len(parts) > 1
         return cls(
             slot_id=0,
@@ -208,6 +232,131 @@ class Slot:
         return replace(self.became(SlotState.BROADCAST), included=None)
 
 
+def costs_of(slot: Slot) -> list[int] | None:
+    """What each of a slot's purposes costs, in wei: at most, until it is known what its transaction used.
+
+    A version may be included as long as none is, so the dearest counts. Purposes that share a transaction are charged by
+    their parts of its gas. None: nothing is signed yet, and what was reserved for it stands.
+    """
+    if not slot.versions:
+        return None
+    landed = slot.included
+    total = max(_cost_of(slot, version) for version in slot.versions)
+    if landed is not None:
+        version = next((one for one in slot.versions if one.hash == landed.transaction_hash), slot.versions[-1])
+        total = _cost_of(slot, version)
+        if landed.gas_used is not None:
+            value = slot.call.value if slot.call is not None and landed.succeeded and not version.is_noop else 0
+            total = landed.gas_used * version.fees.max_fee + value
+    whole = sum(part.gas for part in slot.parts)
+    return [total * part.gas // whole + 1 for part in slot.parts] if whole else [total]
+
+
+def failures_of(slot: Slot) -> int:
+    """1 if the slot's transaction was to execute a message and has not done so: it reverted, or may still revert.
+
+    What is under way counts too: else a sender could have any number of executions fail at the same moment.
+    """
+    if not slot.purpose.startswith(PURPOSE) or slot.state is SlotState.TAKEN:
+        return 0
+    return int(slot.included is None or not (slot.included.succeeded or slot.ended_as_noop))
+
+
+def _cost_of(slot: Slot, version: SignedVersion) -> int:
+    if version.is_noop or slot.call is None:
+        return NOOP_GAS * version.fees.max_fee
+    return (slot.call.gas or 0) * version.fees.max_fee + slot.call.value
+
+
+def require_room(
+    slot: Slot,
+    bounds: SpendBounds,
+    charged: Sequence[tuple[SpentFor | None, int]],
+    totals: Callable[[Sequence[TotalKey]], Mapping[TotalKey, Total]],
+) -> None:
+    """Refuses a slot's latest version if it costs more than those before and the bounds have no room for that.
+
+    A no-op always has room: it closes a nonce that holds up all behind it.
+
+    Args:
+        slot: with the version.
+        bounds: what has to have room.
+        charged: for whom each of its purposes is paid, and what it was charged by now, in gwei.
+        totals: reads what totals have come to.
+
+    Raises:
+        SpendHeldError: they have none.
+    """
+    costs = costs_of(slot)
+    if costs is None or slot.latest is None or slot.latest.is_noop:
+        return
+    for (who, gwei), cost in zip(charged, costs, strict=True):
+        keys, wei = TotalKeys.of(slot.chain_id, who, slot.reserved_at), cost - gwei * GWEI
+        if wei > 0:
+            known = totals(keys.all)
+            refusal = bounds.refusal(who, keys, known, wei=wei, now=slot.reserved_at, executes=False)
+            if refusal is not None:
+                raise SpendHeldError(refusal)
+
+
+@dataclass(slots=True)
+class SpendCheck:
+    """Lets a transaction of the store reserve nonces for what the bounds have room for, and nothing else.
+
+    Attributes:
+        price: wei per gas that will be signed for.
+        bounds: what has to have room.
+        refusals: by purpose, what was refused; filled by `admitted`.
+    """
+
+    price: int = 0
+    bounds: SpendBounds = UNBOUNDED
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+
+    def admitted(
+        self,
+        requests: Sequence[SlotRequest],
+        pack: Packing,
+        totals: Mapping[TotalKey, Total],
+        *,
+        chain_id: int,
+        now: float,
+    ) -> Sequence[Parcel]:
+        """The transactions for all requests that there is room for, in order; the others are refused.
+
+        What shares a transaction costs a part of it, so what remains is packed again until all that is packed has room.
+
+        Args:
+            requests: what is asked for.
+            pack: which of them share a transaction.
+            totals: of all that they count for.
+            chain_id: where they are paid.
+            now: Unix seconds.
+        """
+        wanted = {one.purpose: one for one in requests}
+        while True:
+            parcels, spent, refused = pack(list(wanted.values())), dict(totals), len(self.refusals)
+            for parcel in parcels:
+                for part in parcel.parts:
+                    who = wanted[part.purpose].spent_for if part.purpose in wanted else None
+                    keys = TotalKeys.of(chain_id, who, now)
+                    wei = self.cost(parcel, part)
+                    executes = part.purpose.startswith(PURPOSE)
+                    refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now, executes=executes)
+                    if refusal is not None:
+                        self.refusals[part.purpose] = refusal
+                        continue
+                    for key in keys.all:
+                        spent[key] = spent.get(key, NOTHING).plus(gwei_of(wei), int(executes))
+            if len(self.refusals) == refused:
+                return parcels
+            wanted = {purpose: one for purpose, one in wanted.items() if purpose not in self.refusals}
+
+    def cost(self, parcel: Parcel, part: Part) -> int:
+        """What one part of a transaction may cost, in wei; what is shared has no value."""
+        return part.gas * self.price + parcel.call.value
+
+
 class ForbiddenSlotTransitionError(Exception):
     """A change of state that the ledger does not know."""
 
@@ -227,18 +376,26 @@ class TransactionLedger(Protocol):
         first_nonce: int,
         now: float,
         pack: Packing = one_by_one,
+        check: SpendCheck | None = None,
     ) -> list[Slot | None]:
         """The slot of each request, with nonces that follow the last one, none below `first_nonce`.
 
         A purpose that has an open slot gets that one; a claim that is lost, or whose dispatch is orphaned, gets None; `pack`
-        says which of the others share one.
+        says which of the others share one. What they may cost is noted with them; for what the bounds of `check` have no
+        room there is None, and the check knows why.
         """
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         """The slot of a nonce that nothing of ours is going to use, to be closed by a no-op."""
 
-    def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
-        """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now."""
+    def sign(
+        self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
+    ) -> bool:
+        """Stores a signed version, unless another than `replaces` (a hash; None: nothing) is the latest by now.
+
+        Raises:
+            SpendHeldError: it costs more than the versions before, and the bounds have no room for that.
+        """
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
         """Stores first versions of many slots; returns the ids of those that took theirs."""

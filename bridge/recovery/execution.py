@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -13,12 +13,12 @@ from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.records import Store
-from bridge.records.acceptance import EVERYTHING, Acceptance
 from bridge.records.dead_letters import DeadLetterLog, LetterStatus
-from bridge.records.executions import AwaitedExecution, ExecutionState
+from bridge.records.executions import PURPOSE, AwaitedExecution, ExecutionState
 from bridge.records.observations import BlockRef
+from bridge.records.spending import Refusal, SpendHeldError, SpentFor
 from bridge.records.transactions import Slot
-from bridge.relay.spending import SpendBudget
+from bridge.relay.spending import SpendGate
 from bridge.routers import Verdict, readers_of
 from bridge.sending import Sending
 from bridge.supervision import keep_doing
@@ -33,18 +33,21 @@ class ExecutionSettings:
     poll: float = 1.0  # between two looks at what is due, and at a block that is not final yet
     look: float = 5.0  # the shortest time between two looks at one message
     longest_look: float = 60.0
-    refused_look: float = 60.0  # the shortest, if its recipient refuses it
+    refused_look: float = (
+        60.0  # the shortest, if its recipient refuses it; twice as long after each that failed in a block
+    )
     longest_refused_look: float = 600.0
+    longest_failed_look: float = 86_400.0  # after executions that failed in a block
     lock: float = 60.0  # for which a message is left alone after its transaction was asked for
     in_flight: int = 200  # messages looked at at once
-    acceptance: Acceptance = EVERYTHING  # whose messages to execute
-    spend_limits: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
 
 
 class Execution:
     """Looks at what waits for its execution, and executes it once a call without a transaction shows that it would succeed.
 
     For each time that a message comes to that there is one transaction at most, whatever becomes of it: the nonce ledger knows.
+    A recipient may accept every call and refuse every transaction. So those that failed in a block count, for their message and
+    for its sender; looks get rarer with each, and at the bounds of the gate the message waits.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Execution:
         store: Store,
         letters: DeadLetterLog,
         senders: Mapping[int, Sending],
+        gate: SpendGate,
         clock: Clock,
         settings: ExecutionSettings | None = None,
     ) -> None:
@@ -66,8 +70,9 @@ class Execution:
             store: what was delivered, and what was done about it.
             letters: what was abandoned is not executed.
             senders: those who pay, by chain; messages to other chains are left to others.
+            gate: asked before each transaction.
             clock: time.
-            settings: how often, and for whom.
+            settings: how often.
         """
         self._settings = settings or ExecutionSettings()
         self._routers = readers_of(deployment, chains)
@@ -76,9 +81,7 @@ class Execution:
         self._executions = store.executions
         self._letters = letters
         self._senders = senders
-        self._budgets = {
-            chain_id: SpendBudget(chain_id, self._settings.spend_limits, store.figures, clock) for chain_id in senders
-        }
+        self._gate = gate
         self._clock = clock
         self._active: dict[bytes, asyncio.Task[None]] = {}
 
@@ -175,14 +178,15 @@ class Execution:
         spent = self._spent(one)
         if spent:
             return self._put_off(one, *_told_by(spent[-1]))
+        refusal = self._gate.refusal(message, one.destination_chain, executes=True)
+        if refusal is not None:
+            return self._held(one, message, refusal)
         sender = self._senders.get(one.destination_chain)
-        if sender is None:
-            return self._put_off(one, ExecutionState.HELD, f"no key pays on chain {one.destination_chain}")
-        obstacle = self._obstacle(one, message)
-        if obstacle is None and not await sender.can_pay():
+        obstacle = f"no key pays on chain {one.destination_chain}" if sender is None else self._obstacle(one, message)
+        if sender is not None and obstacle is None and not await sender.can_pay():
             obstacle = "the relayer's accounts can't pay for it now"
-        if obstacle is not None:
-            return self._put_off(one, ExecutionState.HELD, obstacle)
+        if sender is None or obstacle is not None:
+            return self._put_off(one, ExecutionState.HELD, obstacle or "")
         held = one.locked(self._clock.now() + self._settings.lock)
         if not self._executions.save(held, fence=one.fence):
             return (
@@ -193,12 +197,15 @@ class Execution:
     async def _send(self, held: AwaitedExecution, message: Message, sender: Sending) -> AwaitedExecution:
         call = self._routers[held.destination_chain].execute_call(message)
         try:
-            receipt = await sender.send(held.purpose, call)
+            receipt = await sender.send(held.purpose, call, spent_for=SpentFor.of(message))
+        except SpendHeldError as error:
+            return self._held(held, message, error.refusal)
         except CallRevertedError as error:  # something changed since the trial; nothing was sent
             return self._put_off(held, ExecutionState.WAITING, explain_revert(error.data))
         except Exception as error:  # noqa: BLE001  # what was sent is in the ledger, and is waited for
             is_told = not isinstance(error, TransientError)
             return self._put_off(held, ExecutionState.HELD, str(error) or repr(error), is_told=is_told)
+        self._gate.release(_subject(message))
         name, soon = f"0x{receipt.transaction_hash.hex()}", self._clock.now() + self._settings.poll
         if receipt.succeeded:
             _log.info("message executed", message=f"0x{message.id.hex()}", transaction=name)
@@ -213,11 +220,6 @@ class Execution:
             return f"its lane is {held.state}: {held.reason}"
         if self._letters.letters(statuses=frozenset({LetterStatus.ABANDONED}), message_id=message.id):
             return "it was abandoned by decision"
-        accepts = self._settings.acceptance
-        if not accepts.takes_message(message):
-            return "the settings have this relayer leave messages of its sender or lane alone"
-        if not self._budgets[one.destination_chain].affordable(accepts).takes_message(message):
-            return "the spend limit of its lane is reached: it goes on after midnight UTC"
         return None
 
     def _slots(self, one: AwaitedExecution) -> list[Slot]:
@@ -239,17 +241,33 @@ class Execution:
     ) -> AwaitedExecution:
         """Looks at it again after about as long as it has waited by now. What may pass by itself need not be told of."""
         settings, now = self._settings, self._clock.now()
-        refused = state is ExecutionState.REFUSED
-        shortest = settings.refused_look if refused else settings.look
-        longest = settings.longest_refused_look if refused else settings.longest_look
-        is_new = (state, why) != (one.state, one.outcome)
+        shortest, longest = settings.look, settings.longest_look
+        if state is ExecutionState.REFUSED:
+            failures = self._failures(one)
+            shortest = min(settings.refused_look * 2.0 ** min(failures, 32), settings.longest_failed_look)
+            longest = max(settings.longest_refused_look, shortest)
+        is_new = why != one.outcome
         if is_told and is_new and state in (ExecutionState.REFUSED, ExecutionState.HELD):
             _log.warning("message not executed", message=f"0x{one.message_id.hex()}", state=state.value, reason=why)
         return self._save(one, one.found(state, why, now + min(max(now - one.since, shortest), longest)))
 
+    def _failures(self, one: AwaitedExecution) -> int:
+        observed = self._store.observations.message(one.message_id)
+        return 0 if observed is None else self._gate.failures(observed.message)
+
+    def _held(self, one: AwaitedExecution, message: Message, refusal: Refusal) -> AwaitedExecution:
+        """The gate has no room for it: it waits, and uses up nothing."""
+        look_at = self._gate.hold(_subject(message), message, refusal)
+        return self._save(one, one.found(ExecutionState.HELD, refusal.why, look_at))
+
     def _save(self, one: AwaitedExecution, changed: AwaitedExecution) -> AwaitedExecution:
         self._executions.save(changed, fence=one.fence)
         return changed
+
+
+def _subject(message: Message) -> str:
+    """What waits, if the execution of a message does."""
+    return f"{PURPOSE}0x{message.id.hex()}"
 
 
 def _told_by(slot: Slot) -> tuple[ExecutionState, str]:

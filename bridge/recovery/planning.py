@@ -12,8 +12,10 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.records import Store
 from bridge.records.retries import Exceeded, RetryPayment
+from bridge.records.spending import Bound, Refusal, SpendHeldError
 from bridge.recovery.choice import Situation, failing_on, given_up_on, ranked
 from bridge.recovery.lookup import find_message
+from bridge.relay.spending import SpendGate
 from bridge.routers import Progress, RouterReader, SentMessage
 from bridge.sending import Sender
 
@@ -93,6 +95,8 @@ class Planner:
         store: Store,
         usable: frozenset[Gmp],
         max_fee: int | None,
+        gate: SpendGate,
+        retry_for: frozenset[bytes] | None = None,
     ) -> None:
         """Knows the accounts that may retry.
 
@@ -103,6 +107,9 @@ class Planner:
             store: what was observed.
             usable: GMPs to retry over, as far as the routers enable them.
             max_fee: wei that one retry may cost at most, without gas; None is no limit.
+            gate: asked before each plan.
+            retry_for: senders (32 bytes) whose appointment is accepted: anybody can appoint an account of ours as retrier, and
+                that spends our money. None is every one.
         """
         self._deployment = deployment
         self._chains = chains
@@ -110,6 +117,8 @@ class Planner:
         self._store = store
         self._usable = usable
         self._max_fee = max_fee
+        self._gate = gate
+        self._retry_for = retry_for
 
     async def find(self, message_id: bytes, source_chain: int | None = None, hint: int | None = None) -> Message:
         """The message with that id, on its source chain or, if that is not known, on any.
@@ -148,6 +157,7 @@ class Planner:
             UnneededError: it has ended, its quorum has delivered, or that attempt was made.
             ImpossibleError: it is not retriable.
             NotNowError: no key, no GMP, or too expensive.
+            SpendHeldError: its sender has appointed us without our consent, or the gate refuses it.
         """
         source, destination = self._routers(message)
         progress, missing = await _open_quorum(message, destination)
@@ -156,6 +166,7 @@ class Planner:
             raise ImpossibleError("it was not routed as retriable")
         if attempt is not None and sent.attempts >= attempt:
             raise UnneededError(f"it was retried meanwhile: {sent.attempts} times by now")
+        self._gate.admit(message, message.source_chain)
         sender = await self._sender(message, source, sent)
         if gmps is not None:
             order, needed = list(gmps), len(gmps)
@@ -190,11 +201,19 @@ class Planner:
             owner = from_bytes32(message.sender).lower()
         except AddressError as error:
             raise ImpossibleError(f"its sender is no account of an EVM chain: {error}") from error
+        own = self._senders.get((message.source_chain, owner))
+        if own is not None:
+            return own
         retrier = await source.retrier_of(sent.sender)
-        for account in (owner, retrier):
-            sender = self._senders.get((message.source_chain, account)) if account else None
-            if sender is not None:
-                return sender
+        appointed = self._senders.get((message.source_chain, retrier)) if retrier else None
+        if appointed is not None:
+            if self._retry_for is not None and message.sender not in self._retry_for:
+                setting = Bound.CONSENT.value
+                why = (
+                    f"its sender {owner} has appointed {retrier}, which pays for no retries of it: add it to {setting}"
+                )
+                raise SpendHeldError(Refusal(Bound.CONSENT, why))
+            return appointed
         others = f" nor for its retrier {retrier}" if retrier else ", and it has appointed no retrier"
         raise NotNowError(f"there is no key for its sender {owner}{others}")
 

@@ -22,7 +22,7 @@ from bridge.records.observations import BlockRef
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, PendingSync, PrimaryRecord, Segment, SyncState
 from bridge.recovery.execution import Execution
 from bridge.recovery.recovery import Recovery, RetryFailedError
-from bridge.routers import RouterReader, readers_of
+from bridge.routers import Progress, RouterReader, Verdict, readers_of
 from bridge.supervision import keep_doing
 
 _log = structlog.get_logger(__name__)
@@ -198,13 +198,24 @@ class Propagation:
         if router is None:
             self._put_off(one, now, f"chain {record.destination_chain} is not relayed to")
             return
-        progress = await router.progress(record.message_id)
+        progress = await self._progress(record)
         if progress.ended:
             await self._ended(one, SyncState.APPLIED if progress.executed else SyncState.ENDED, now)
         elif min(self._lag(record.lane, now), now - record.final_at) > self._settings.threshold:
             await self._propagate(replace(one, seen=None), now)
         else:
             self._put_off(replace(one, seen=None), now, "")
+
+    async def _progress(self, record: PrimaryRecord, *, block: int | None = None) -> Progress:
+        """How far it is, at the head or at the end of a block. Past its time it has ended, though nobody has marked that yet."""
+        router = self._routers[record.destination_chain]
+        progress = await router.progress(record.message_id, block=block)
+        seen = self._store.observations.message(record.message_id)
+        expires_at = None if seen is None else seen.message.expires_at
+        if progress.ended or seen is None or expires_at is None or expires_at > self._clock.now():
+            return progress
+        trial = await router.try_execution(seen.message, block=block)
+        return replace(progress, ended=trial.verdict is Verdict.OVER)
 
     def _recorded_anew(self, one: PendingSync, now: float) -> PendingSync:
         """With the record of where it is now, if its source took back what was final and it is in another block."""
@@ -234,7 +245,7 @@ class Propagation:
         """The newest block, if the message has ended at its very end."""
         chain = self._chains[record.destination_chain]
         head = await chain.head()
-        progress = await self._routers[chain.chain_id].progress(record.message_id, block=head.number)
+        progress = await self._progress(record, block=head.number)
         return BlockRef.of(head) if progress.ended and await chain.block(head.number) == head else None
 
     async def _propagate(self, one: PendingSync, now: float) -> None:

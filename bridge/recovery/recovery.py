@@ -23,6 +23,7 @@ from bridge.records.retries import (
     RetryRequestSource,
     RetryState,
 )
+from bridge.records.spending import SpendHeldError, SpentFor
 from bridge.recovery.burial import Burial
 from bridge.recovery.planning import (
     BudgetSpentError,
@@ -153,6 +154,8 @@ class Recovery:
         except (UnneededError, ImpossibleError, NotNowError) as error:
             self._have_executed(message_id, error)
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
+        except SpendHeldError as error:
+            raise RetryFailedError(f"message 0x{message_id.hex()} is not retried now: {error}") from error
         except CallRevertedError as error:
             raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
 
@@ -179,6 +182,8 @@ class Recovery:
             self._refused(job, error)
         except BudgetSpentError as error:
             await self._held(job, error)
+        except SpendHeldError as error:
+            self._put_off(job, str(error), RetryBudget.SPENDING, until=error.refusal.until or math.inf)
         except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
             self._put_off(job, str(error) or repr(error))
         finally:
@@ -240,8 +245,8 @@ class Recovery:
 
     async def _send(self, plan: Plan) -> Retried:
         try:
-            receipt = await plan.sender.send(plan.purpose, plan.call)
-        except (CallRevertedError, FeesTooHighError):
+            receipt = await plan.sender.send(plan.purpose, plan.call, spent_for=SpentFor.of(plan.message))
+        except (CallRevertedError, FeesTooHighError, SpendHeldError):
             self._withdraw(plan)
             raise
         if not receipt.succeeded:
@@ -281,7 +286,7 @@ class Recovery:
     def _put_off(self, job: RetryJob, why: str, held_by: RetryBudget | None = None, *, until: float = math.inf) -> None:
         """Looks at it again after a pause, at the latest at `until`."""
         now, pause = self._clock.now(), self._settings.put_off * 2.0 ** min(job.tries, 20)
-        pause = min(pause, self._settings.put_off_cap, until - now)
+        pause = max(0.0, min(pause, self._settings.put_off_cap, until - now))
         self._retries.save(job.put_off(why, now + pause, held_by), expected=job.state)
         if why != job.outcome:
             _log.warning("retry put off", message=f"0x{job.request.message_id.hex()}", reason=why, again_in=pause)

@@ -10,9 +10,10 @@ from bridge.ports import (
     ProofPendingError,
     RecipientFailedError,
     TransientError,
+    UnansweredError,
 )
 from bridge.protocol.contracts import ROUTER
-from bridge.relay.failing import NotAttestedError
+from bridge.relay.failing import AttestationUnansweredError, NotAttestedError
 
 
 async def attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
@@ -20,6 +21,7 @@ async def attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
 
     Raises:
         NotAttestedError: the GMP gives none, which speaks against it.
+        AttestationUnansweredError: the same, for want of an answer.
         ProofPendingError: its own parties take their time.
         RecipientFailedError: somebody has to execute it by hand.
     """
@@ -27,6 +29,8 @@ async def attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
         return await adapter.attest(dispatch)
     except (ProofPendingError, RecipientFailedError):
         raise  # it is tried again later, and does not speak against the GMP
+    except UnansweredError as error:
+        raise AttestationUnansweredError(str(error)) from error
     except TransientError as error:
         raise NotAttestedError(str(error)) from error
 

@@ -14,7 +14,9 @@ from typing import Final
 from bridge.protocol.gmps import Gmp
 from bridge.records.figures import Tried
 
-BLAMED: Final = frozenset({"NotAttestedError", "CallRevertedError", "DeliveryRevertedError"})
+BLAMED: Final = frozenset(
+    {"NotAttestedError", "AttestationUnansweredError", "CallRevertedError", "DeliveryRevertedError"}
+)
 """Failures that speak against the GMP. The rest is the destination's endpoints, its fees, or this process."""
 
 _LEAST_MESSAGES: Final = 3  # one message that can't be delivered says nothing about its GMP

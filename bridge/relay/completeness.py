@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import structlog
 
-from bridge.ports import Call, CallRevertedError, Chain, Clock, TerminalError
+from bridge.ports import CallRevertedError, Chain, Clock, TransientError, read_view
 from bridge.protocol.contracts import ROUTER
 from bridge.records.observations import BlockRef, Observations
 
@@ -60,7 +61,8 @@ class Completeness:
         now = self._clock.now()
         if now < self._due:
             return False
-        lacking = [lane for destination in self._destinations if (lane := await self._lacking(destination, position))]
+        lanes = await asyncio.gather(*(self._lacking(destination, position) for destination in self._destinations))
+        lacking = [lane for lane in lanes if lane is not None]
         self._due = now + self._wait
         self._wait = min(2 * self._wait, _LONGEST_WAIT * self._every) if lacking else self._every
         for text in lacking:
@@ -70,15 +72,15 @@ class Completeness:
         return bool(lacking)
 
     async def _lacking(self, destination: int, position: BlockRef) -> str | None:
-        call = Call(to=self._router, data=ROUTER.encode("sentTo", destination))
         try:
-            answer = await self._chain.call(call, block=position.number)
-        except (CallRevertedError, TerminalError) as error:
+            (counted, _), block = await asyncio.gather(
+                read_view(self._chain, ROUTER, self._router, "sentTo", destination, block=position.number),
+                self._chain.block(position.number),
+            )
+        except (CallRevertedError, TransientError) as error:  # nodes have no state of that block any more, as a rule
             _log.debug("lane not compared", chain=self._chain.chain_id, to=destination, reason=str(error))
-            return None  # the node has no state of that block any more
-        counted, _ = ROUTER.decode("sentTo", answer)
+            return None
         found = self._observations.created_on(self._chain.chain_id, destination)
-        block = await self._chain.block(position.number)
         if found >= counted or block is None or block.hash != position.hash:
             return None
         return f"to {destination}: {counted} created, {found} found"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from bridge.ports import Block, Chain, Clock
 from bridge.records.executions import Executions
+from bridge.records.failures import Failure, FailureKind
 from bridge.records.finality import Finality
 from bridge.records.observations import BlockRef
-from bridge.records.outbox import Delivery, Outbox, OutboxState, delivery_of
+from bridge.records.outbox import STUCK_AFTER, Delivery, Outbox, OutboxState, delivery_of
 from bridge.routers import RouterReader
 
 _log = structlog.get_logger(__name__)
@@ -32,6 +33,7 @@ class Confirmation:
         clock: Clock,
         *,
         finality: Finality,
+        head: Callable[[], Awaitable[Block]] | None = None,
     ) -> None:
         """Looks after deliveries to one router.
 
@@ -42,6 +44,7 @@ class Confirmation:
             executions: what is to be executed; in another block a delivery may not do that any more.
             clock: time.
             finality: says up to which block the chain is final.
+            head: gives the newest block that somebody has asked for; the chain itself without it.
         """
         self._chain = chain
         self._router = RouterReader(chain, router)
@@ -49,11 +52,12 @@ class Confirmation:
         self._executions = executions
         self._clock = clock
         self._finality = finality
+        self._head = head or chain.head
         self._seen: tuple[bytes, int] | None = None
 
     async def step(self) -> bool:
         """Confirms deliveries in blocks that are deep enough, and looks again for those whose block fell."""
-        head = await self._chain.head()
+        head = await self._head()
         seen = (head.hash, self._finality.height())
         if seen == self._seen:
             return False
@@ -81,12 +85,11 @@ class Confirmation:
         return [reference for reference in references if reference not in standing]
 
     async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
-        """Notes as final what the router still shows. What one node said it had received may be nowhere: that is delivered."""
-        doubtful = self._outbox.without_transaction(event_ids)
-        shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in doubtful))
+        """Notes as final what the router has a receipt of. What one node said, of a transaction too, may be nowhere."""
+        shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in event_ids))
         if not self._finality.holds(block):
             return  # a reorg has taken finality back meanwhile; the next look sees what is left
-        refuted = {one for one, is_there in zip(doubtful, shown, strict=True) if not is_there}
+        refuted = {one for one, is_there in zip(event_ids, shown, strict=True) if not is_there}
         final = [one for one in event_ids if one not in refuted]
         if final:
             self._outbox.confirm(final, self._clock.now())
@@ -94,7 +97,7 @@ class Confirmation:
             entry = self._outbox.entry(one)
             if entry is None or entry.state is not OutboxState.DELIVERED:
                 continue  # another worker did it meanwhile
-            self._outbox.replay(one, "its block is final, and the router has not received it", self._clock.now())
+            self._reopen(one, FailureKind.TRANSIENT, "its block is final, and the router has no receipt of it")
             _log.error("delivery is not there, opened again", entry=one, chain=self._chain.chain_id)
 
     async def _look_again(self, event_id: str, head: Block) -> None:
@@ -111,10 +114,17 @@ class Confirmation:
             else:
                 self._outbox.repin(entry.event_id, Delivery(BlockRef.of(head), None))
             return
-        self._outbox.replay(entry.event_id, "the block of its delivery was reorged away", self._clock.now())
+        self._reopen(entry.event_id, FailureKind.UNDONE, "the block of its delivery was reorged away")
         _log.warning(
             "delivery reorged away, opened again",
             message=f"0x{dispatch.message_id.hex()}",
             gmp=dispatch.gmp.label,
             block=delivery.block.number,
         )
+
+    def _reopen(self, event_id: str, kind: FailureKind, why: str) -> None:
+        now = self._clock.now()
+        failure = Failure(at=now, kind=kind, code="DeliveryNotThere", message=why)
+        entry = self._outbox.reopen(event_id, failure, now)
+        if entry.setbacks == STUCK_AFTER:
+            _log.error("delivery makes no progress", entry=event_id, setbacks=entry.setbacks, error=why)

@@ -24,7 +24,7 @@ from bridge.ports import (
     TransientError,
 )
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, decode_envelope
+from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.records.acceptance import Acceptance
 from bridge.records.errors import StoreBusyError
 from bridge.records.failures import FailureKind
@@ -32,6 +32,8 @@ from bridge.records.figures import Tried
 from bridge.records.fresh_share import FreshShare
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
+    STUCK_AFTER,
+    STUCK_PAUSE,
     Claim,
     Dead,
     Delivered,
@@ -39,19 +41,21 @@ from bridge.records.outbox import (
     Outbox,
     OutboxEntry,
     Outcome,
+    Postponed,
     Retry,
     StaleClaimError,
 )
 from bridge.records.slips import Slip, slip_of
+from bridge.records.spending import SpendHeldError, SpentFor
 from bridge.relay.acknowledgements import Acknowledgements
 from bridge.relay.asking import attested, is_received, next_call
 from bridge.relay.breaker import BreakerState
-from bridge.relay.failing import DeliveryRevertedError, failure_of, interrupted
+from bridge.relay.failing import DeliveryRevertedError, code_of, failure_of, interrupted
 from bridge.relay.health import GmpHealth
 from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
 from bridge.relay.shares import Shares
-from bridge.relay.spending import SpendBudget
+from bridge.relay.spending import SpendGate
 from bridge.routers import shows_delivery, shows_execution
 from bridge.sending import NonceLostError, Sending
 from bridge.supervision import Wakeup
@@ -74,7 +78,7 @@ class Deliveries:
         outbox: Outbox,
         dead_letters: DeadLetterOffice,
         sender: Sending,
-        budget: SpendBudget,
+        gate: SpendGate,
         health: GmpHealth,
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
@@ -88,7 +92,7 @@ class Deliveries:
         self._outbox = outbox
         self._dead_letters = dead_letters
         self._sender = sender
-        self._budget = budget
+        self._gate = gate
         self._health = health
         self._policies = policies
         self._clock = clock
@@ -150,7 +154,7 @@ class Deliveries:
             worker=self._worker,
             destination_chain=self._chain.chain_id,
             gmps=gmps,
-            accepts=self._budget.affordable(accepts or self._settings.acceptance),
+            accepts=accepts or self._settings.acceptance,
             limit=limit,
             now=self._clock.now(),
             lease=self._settings.lease,
@@ -213,13 +217,16 @@ class Deliveries:
             delivered = await self._deliver(entry, claim)
         except StaleClaimError as error:
             log.info("delivery given up", reason=str(error))
+        except SpendHeldError as error:
+            look_at = self._gate.hold(entry.event_id, _message_of(entry), error.refusal)
+            self._acknowledgements.add(Postponed(claim, str(error), look_at))
         except asyncio.CancelledError:
             now = self._clock.now()
             self._acknowledgements.add(Retry(claim, interrupted(now, "the worker stopped"), now))
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError):
-                self._tell_health(entry, type(error).__name__)
+                self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._acknowledgements.add(outcome)
             if isinstance(outcome, Retry):
@@ -228,6 +235,8 @@ class Deliveries:
                 asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
         else:
             _log_delivered(log, delivered, self._clock.now() - entry.created_at)
+            if entry.fence > 1:  # it may have waited for a bound before
+                self._gate.release(entry.event_id)
             self._tell_health(entry, None)
             self._acknowledgements.add(delivered)
         finally:
@@ -255,6 +264,7 @@ class Deliveries:
 
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
+        self._gate.admit(_message_of(entry), self._chain.chain_id)
         atomicity = self._settings.atomicity[entry.kind]
         async with timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
             attestation = await attested(adapter, dispatch)
@@ -309,14 +319,14 @@ class Deliveries:
         self._acknowledgements.commit_before_sending(claim)
         fence = None if self._acknowledgements.is_committed(claim) else claim
         # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
-        may_share = call.by_anyone and entry.attempts == 0
+        may_share, spent_for = call.by_anyone and entry.attempts == 0, SpentFor.of(_message_of(entry))
         try:
-            return await self._sender.send(entry.event_id, call, fence, may_share=may_share)
+            return await self._sender.send(entry.event_id, call, fence, may_share=may_share, spent_for=spent_for)
         except StaleClaimError:
             if not self._acknowledgements.is_committed(claim):
                 raise
             # A timer committed it meanwhile.
-            return await self._sender.send(entry.event_id, call, may_share=may_share)
+            return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
     async def _proof(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
         """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
@@ -328,7 +338,7 @@ class Deliveries:
     async def _failed(
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
-        now, message = self._clock.now(), decode_envelope(entry.dispatch.envelope).message
+        now, message = self._clock.now(), _message_of(entry)
         policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to bury it
             log.warning("delivery interrupted", error=str(error))
@@ -336,16 +346,20 @@ class Deliveries:
         failure = replace(failure_of(error, now), slip=self._slip(entry))
         if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
             log.error("delivery failed unexpectedly", exc_info=error)
-        tries = entry.attempts + 1
+        tries = entry.attempts + failure.kind.costs_a_try
         delay = retry_delay(
             policy,
-            tries,
+            tries if failure.kind.costs_a_try else entry.setbacks + 1,
             failure.kind,
             now=now if message.expires_at is None else await self._chain_time(),
             expires_at=message.expires_at,
             random=self._random,
         )
         if delay is not None:
+            if not failure.kind.costs_a_try and entry.setbacks + 1 >= STUCK_AFTER:
+                delay = _pause_if_stuck(policy, delay)
+                if entry.setbacks + 1 == STUCK_AFTER:
+                    log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=delay, error=failure.message)
             log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
             return Retry(claim, failure, now + delay)
         reason = why_spent(policy, tries, failure.kind)
@@ -367,6 +381,16 @@ class Deliveries:
             return slip_of(self._outbox.entries(entry.dispatch.message_id))
         except StoreBusyError:
             return ()
+
+
+def _pause_if_stuck(policy: RetryPolicy, delay: float) -> float:
+    """What is stuck is seldom looked at, unless it is of a kind that is tried without end, at the pace of its row."""
+    return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
+
+
+def _message_of(entry: OutboxEntry) -> Message:
+    """The message that an entry delivers."""
+    return decode_envelope(entry.dispatch.envelope).message
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:

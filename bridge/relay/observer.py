@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -24,10 +25,18 @@ from bridge.relay.capacity import SeenCapacity
 from bridge.relay.completeness import Completeness
 from bridge.relay.reading import Findings, contradiction, interpret
 from bridge.relay.undercuts import Undercuts
-from bridge.relay.watching import Depth, Watching
+from bridge.relay.watching import BlockTime, Depth, Watching
 from bridge.supervision import Wakeup
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """What was asked of a range of blocks."""
+
+    last: Block
+    logs: Sequence[Log]
 
 
 class Observer:
@@ -78,7 +87,10 @@ class Observer:
         self.undercuts = undercuts
         self._found = found
         self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
+        self._head: Block | None = None
         self._head_seen: bytes | None = None
+        self._block_time = BlockTime()
+        self._is_caught_up = False
         self._doubted: BlockRef | None = None  # the end of a range that did not fit together
         self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
         self._told: Sequence[str] = ()  # contradictions that were logged last
@@ -94,49 +106,100 @@ class Observer:
         if genesis is not None:
             self._observations.identify(self._chain.chain_id, genesis.hash)
 
+    def pause(self, poll: float) -> float:
+        """Seconds until the next look: as long as a block takes, and at least `poll`."""
+        return self._block_time.pause(poll)
+
+    async def head(self) -> Block:
+        """The newest block when the chain was looked at last, for others that need no newer one."""
+        return self._head or await self._chain.head()
+
     async def step(self) -> bool:
-        """Reads one range, or takes one reorg back; says whether there is more to do at once."""
-        has_more = await self._read_on()
-        return await self._read_again(caught_up=not has_more) or has_more
+        """Reads one range, or takes one reorg back; says whether there is more to do at once.
+
+        All that a look at a chain on which nothing happens asks is asked at the same moment, so that it is one HTTP request.
+        """
+        has_more, is_missing_any = await asyncio.gather(self._read_on(), self._is_missing_any(), return_exceptions=True)
+        if is_missing_any is True:
+            self._again_from = self._start_block
+        for outcome in (has_more, is_missing_any):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._is_caught_up = not has_more
+        return await self._read_again() or bool(has_more)
+
+    async def _is_missing_any(self) -> bool:
+        cursor = self._observations.cursor(self._chain.chain_id)
+        if cursor is None or not self._is_caught_up or self._again_from is not None:
+            return False
+        return await self._completeness.is_missing_any(cursor.position)
 
     async def _read_on(self) -> bool:
-        head = await self._chain.head()
         cursor = self._observations.cursor(self._chain.chain_id)
         if cursor is not None and cursor.watched != self._watching.fingerprint:
             _log.info("reading again from the start: other contracts are watched now", chain=self._chain.chain_id)
             self._observations.reread(self._chain.chain_id)
             cursor = None
+        first = cursor.position.number + 1 if cursor is not None else self._start_block
+        head, tagged, stands, early = await asyncio.gather(
+            self._chain.head(),
+            self._depth.tagged(self._chain),
+            self._stands(cursor.position if cursor is not None else None),
+            self._read_early(cursor),
+        )
+        self._head = head
+        self._block_time.saw(head)
         if cursor is not None and head.hash == self._head_seen:
             return False
-        if cursor is not None and not await self._stands(cursor.position):
+        if cursor is not None and not stands:
             await self._rewind(cursor)
             return True
-        first = cursor.position.number + 1 if cursor is not None else self._start_block
-        final = await self._depth.last(self._chain, head)
+        final = self._depth.last(head, tagged)
         last = min(final, first + self._block_range - 1)
-        if last >= first and not await self._read(cursor, first, last):
+        if early is not None and first <= last <= first + 1:
+            last = first  # a second new block is read with the next look
+        else:
+            early = None
+        if last >= first and not await self._read(cursor, first, last, early=early):
             return False
         if last < final:
-            return True
+            return early is None
         self._head_seen = head.hash
         return False
 
-    async def _read_again(self, *, caught_up: bool) -> bool:
+    async def _read_early(self, cursor: Cursor | None) -> _Fetched | None:
+        """The next block, if it should be deep enough by now, was there before, and follows the cursor's; else None."""
+        if cursor is None or self._head is None or self._depth.tag is not None:
+            return None
+        number = cursor.position.number + 1
+        if number > self._head.number or number + self._depth.confirmations > self._head.number + 1:
+            return None
+        fetched = await self._fetched(number, number)
+        return fetched if fetched is not None and fetched.last.parent_hash == cursor.position.hash else None
+
+    async def _fetched(self, first: int, last: int) -> _Fetched | None:
+        """A range's logs, between two looks at its last block; None if that is not there, or changed."""
+        before, logs, after = await asyncio.gather(
+            self._chain.block(last),
+            self._chain.logs(first, last, self._watching.addresses, self._watching.topics),
+            self._chain.block(last),
+        )
+        return None if before is None or after != before else _Fetched(before, logs)
+
+    async def _read_again(self) -> bool:
         """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
         cursor = self._observations.cursor(self._chain.chain_id)
-        if cursor is None:
+        if cursor is None or self._again_from is None:
             return False
-        if self._again_from is None:
-            if not caught_up or not await self._completeness.is_missing_any(cursor.position):
-                return False
-            self._again_from = self._start_block
         last = min(self._again_from + self._block_range - 1, cursor.position.number)
         if not await self._read(cursor, self._again_from, last, position=cursor.position):
             return False
         self._again_from = last + 1 if last < cursor.position.number else None
         return self._again_from is not None
 
-    async def _stands(self, reference: BlockRef) -> bool:
+    async def _stands(self, reference: BlockRef | None) -> bool:
+        if reference is None:
+            return True
         block = await self._chain.block(reference.number)
         return block is not None and block.hash == reference.hash
 
@@ -146,6 +209,8 @@ class Observer:
             if await self._stands(candidate):
                 ancestor = candidate
                 break
+        if ancestor is None:
+            await self.identify()  # a chain that was made again with the same id looks like a reorg of all of it
         rewound = self._observations.rewind(cursor.chain_id, ancestor, self._clock.now())
         self._head_seen = None
         _log.warning(
@@ -158,16 +223,25 @@ class Observer:
             deliveries_not_final=rewound.unconfirmed,
         )
 
-    async def _read(self, cursor: Cursor | None, first: int, last: int, *, position: BlockRef | None = None) -> bool:
-        """Reads a range and records it; False if the chain or its node were not of one mind about it.
+    async def _read(
+        self,
+        cursor: Cursor | None,
+        first: int,
+        last: int,
+        *,
+        position: BlockRef | None = None,
+        early: _Fetched | None = None,
+    ) -> bool:
+        """Reads a range and records it; False if the node's answers were inconsistent.
 
-        The cursor goes to `position`, by default the end of the range.
+        The cursor goes to `position`, by default the end of the range. `early` is a block that follows the cursor's and was asked
+        for already: without logs there is nothing to compare, and whether it stands is the next look's question.
         """
-        before = await self._chain.block(last)
-        if before is None:
+        fetched = early or await self._fetched(first, last)
+        if fetched is None:
             return False
-        logs = await self._chain.logs(first, last, self._watching.addresses, self._watching.topics)
-        if not await self._agrees(logs, before) or (cursor is not None and not await self._stands(cursor.position)):
+        before, logs = fetched.last, fetched.logs
+        if (logs or early is None) and not await self._agrees(logs, before, cursor):
             return False
         findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters)
         contradictions = await self._contradictions(logs, findings.transactions)
@@ -228,13 +302,15 @@ class Observer:
             for text in contradictions:
                 _log.error("logs and receipts contradict each other", chain=self._chain.chain_id, reason=text)
 
-    async def _agrees(self, logs: Sequence[Log], last: Block) -> bool:
-        """Whether the logs are of the chain as it is, and it did not change while they were read."""
+    async def _agrees(self, logs: Sequence[Log], last: Block, cursor: Cursor | None) -> bool:
+        """Whether the logs are of the chain as it is, and it did not change below them or while they were read."""
         hashes = {log.block_number: log.block_hash for log in logs}
         hashes[last.number] = last.hash
         if any(log.block_hash != hashes[log.block_number] for log in logs):
             return False
         references = [BlockRef(number, block_hash) for number, block_hash in hashes.items()]
+        if cursor is not None:
+            references.append(cursor.position)
         return all(await asyncio.gather(*(self._stands(reference) for reference in references)))
 
     def _record(self, cursor: Cursor | None, position: BlockRef, findings: Findings) -> None:

@@ -36,7 +36,8 @@ class Findings:
         created: by message id, the block with the router's event that holds the whole message.
         attempts: the router's own account.
         dispatches: the GMPs' account.
-        transactions: those that it comes from.
+        transactions: those that it comes from, and those of logs that can't be read or matched: only a receipt tells whether a
+            node has altered them.
         unmatched: where the two do not fit, in words: logs are missing, or a GMP's contract is not the one expected.
     """
 
@@ -75,6 +76,7 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
         following[routing.log.transaction_hash, routing.event.message_id].append(routing)
 
     numbered, unmatched, found = [], [], defaultdict(set)
+    transactions = {log.transaction_hash for log in logs if log.address.lower() == router.lower()}
     served = set()
     for adapter, watch in adapters:
         served.add(adapter.gmp)
@@ -84,6 +86,7 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
                 unmatched.append(
                     f"{dispatch.gmp.label} took message 0x{dispatch.message_id.hex()}, but no router sent it"
                 )
+                transactions.add(dispatch.transaction_hash)
                 continue
             envelopes.setdefault(dispatch.message_id, dispatch.envelope)
             numbered.append(NumberedDispatch(dispatch, sent_by.attempt))
@@ -94,7 +97,7 @@ def interpret(chain_id: int, router: str, logs: Sequence[Log], adapters: Iterabl
         created=created,
         attempts=tuple(_attempt(chain_id, routing) for routing in routings),
         dispatches=tuple(numbered),
-        transactions=frozenset(event.log.transaction_hash for event in events),
+        transactions=frozenset(transactions),
         unmatched=tuple(unmatched),
     )
 

@@ -24,7 +24,7 @@ from bridge.relay.delivery import Deliveries
 from bridge.relay.health import GmpHealth
 from bridge.relay.observer import Observer
 from bridge.relay.settings import RelaySettings
-from bridge.relay.spending import SpendBudget
+from bridge.relay.spending import SpendGate
 from bridge.relay.undercuts import Undercuts
 from bridge.relay.watching import Depth
 from bridge.sending import Sending
@@ -53,6 +53,7 @@ class Relay:
         clock: Clock,
         random: Callable[[], float],
         settings: RelaySettings,
+        gate: SpendGate,
     ) -> None:
         """Puts the parts together; `run` starts them.
 
@@ -80,7 +81,7 @@ class Relay:
                 outbox=store.outbox,
                 dead_letters=dead_letters,
                 sender=sender,
-                budget=SpendBudget(chain_id, settings.spend_limits, store.figures, clock),
+                gate=gate,
                 health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
                 policies=policies,
                 clock=clock,
@@ -130,6 +131,7 @@ class Relay:
             store.executions,
             self._clock,
             finality=ObservedFinality(store.observations, deployed.chain_id),
+            head=self.observers[deployed.chain_id].head,
         )
 
     @property
@@ -174,7 +176,10 @@ class Relay:
         observer = self.observers[chain_id]
         await insist(f"identify {chain_id}", observer.identify, every=poll)
         async with asyncio.TaskGroup() as group:
-            group.create_task(keep_doing(f"observe {chain_id}", observer.step, every=poll, wakeup=observer.wakeup))
+            look = keep_doing(
+                f"observe {chain_id}", observer.step, every=lambda: observer.pause(poll), wakeup=observer.wakeup
+            )
+            group.create_task(look)
             if chain_id in self.deliveries:
                 deliveries, confirmation = self.deliveries[chain_id], self.confirmations[chain_id]
                 name = f"deliver to {chain_id}"

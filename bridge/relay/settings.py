@@ -42,7 +42,6 @@ class RelaySettings:
     block_range: int = 2_000  # blocks asked for at once when catching up
     compare: float = 60.0  # between two comparisons of what was found with what the routers have counted
     acceptance: Acceptance = EVERYTHING  # whose messages to deliver; the others are observed and wait
-    spend_limits: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
     breaker: BreakerSettings = field(default_factory=BreakerSettings)
 
     @property

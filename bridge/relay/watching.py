@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from bridge.ports import Adapter, Block, Chain, Watch
 from bridge.protocol.deployment import FinalityTag
 from bridge.relay.reading import ROUTER_TOPICS
+
+_REMEMBERED: Final = 16  # looks
+_LONGEST_PAUSE: Final = 15.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +28,37 @@ class Depth:
     confirmations: int
     tag: FinalityTag | None = None
 
-    async def last(self, chain: Chain, head: Block) -> int:
+    async def tagged(self, chain: Chain) -> int | None:
+        """The height that the chain's tag is at; None without a tag."""
+        return None if self.tag is None else await chain.height_of(self.tag)
+
+    def last(self, head: Block, tagged: int | None) -> int:
         """The last block that is acted on; what counts as final anywhere in the relayer follows the cursor, which goes so far."""
         deep = head.number - self.confirmations
-        return deep if self.tag is None else min(deep, await chain.height_of(self.tag))
+        return deep if tagged is None else min(deep, tagged)
+
+
+class BlockTime:
+    """How long a chain's blocks take, by their timestamps: as often as they come, a chain is looked at."""
+
+    def __init__(self) -> None:
+        self._head: Block | None = None
+        self._seconds = deque[float](maxlen=_REMEMBERED)  # per block, between looks that found new ones
+
+    def saw(self, head: Block) -> None:
+        """Takes a newest block into account."""
+        before, self._head = self._head, head
+        if before is not None and head.number > before.number:
+            self._seconds.append((head.timestamp - before.timestamp) / (head.number - before.number))
+
+    def pause(self, poll: float) -> float:
+        """Seconds until a look may find another block.
+
+        The shortest that was seen counts, since chains skip blocks, and a devnet may make none for long. Timestamps are in whole
+        seconds, so that blocks of a second or less can't be told apart.
+        """
+        shortest = min(self._seconds, default=0.0)
+        return poll if shortest <= 1 else max(poll, min(shortest, _LONGEST_PAUSE))
 
 
 class Watching:

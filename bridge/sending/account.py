@@ -18,6 +18,7 @@ from bridge.ports import (
     TerminalError,
     TransientError,
 )
+from bridge.records.spending import SpendHeldError
 from bridge.records.transactions import SignedVersion, Slot, TransactionLedger
 from bridge.sending.settings import SendingSettings
 from bridge.sending.signing import Signer, UnsignedTransaction, noop_of
@@ -143,8 +144,18 @@ class Account:
             return False
         version = await self.signed(slot, fees, is_noop=is_noop)
         replaced = slot.latest.hash if slot.latest is not None else None
-        if not self.ledger.sign(slot.slot_id, version, replaces=replaced):
-            return False
+        try:
+            if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.settings.bounds):
+                return False
+        except SpendHeldError as error:
+            _log.warning(
+                "no room for a higher fee: the nonce is closed",
+                chain=slot.chain_id,
+                purpose=slot.named_purposes,
+                nonce=slot.nonce,
+                reason=str(error),
+            )
+            return await self.replace(slot, is_noop=True)  # what it was for is asked for again, and waits
         await self.broadcast([self.ledger.slot(slot.slot_id)])
         return True
 
@@ -188,7 +199,10 @@ class Account:
         return True
 
     async def _refused(self, slot: Slot, error: TerminalError) -> None:
-        """The chain will never take these bytes: is the nonce used, or is the call at fault?"""
+        """A node calls these bytes malformed: is the nonce used, or is the call at fault?
+
+        That is a node's word, and may be a lie: the call may be tried again, with another nonce.
+        """
         self._problems[slot.slot_id] = str(error)
         try:
             if await self.chain.transaction_count(self.address) > slot.nonce:
@@ -202,8 +216,8 @@ class Account:
             "transaction refused", chain=slot.chain_id, purpose=slot.named_purposes, nonce=slot.nonce, error=str(error)
         )
         # Of calls that share a transaction nobody knows which is at fault: each has to be tried by itself.
-        refusal = TransientError(f"the transaction that it shared was refused: {error}")
-        self.settle(slot, refusal if slot.parts else TerminalError(str(error)))
+        what = "the transaction that it shared" if slot.parts else "its transaction"
+        self.settle(slot, TransientError(f"{what} was refused: {error}"))
         await self.close(slot)
 
     async def close(self, slot: Slot) -> None:

@@ -6,10 +6,11 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, replace
 
-from bridge.ports import Call, Chain, Clock, Receipt, TerminalError, TransientError
+from bridge.ports import Call, Chain, Clock, Receipt, TransientError
 from bridge.records.finality import Finality
 from bridge.records.outbox import Claim, StaleClaimError
-from bridge.records.transactions import Slot, SlotRequest, SlotState, TransactionLedger
+from bridge.records.spending import Bound, Refusal, SpendHeldError, SpentFor
+from bridge.records.transactions import Slot, SlotRequest, SlotState, SpendCheck, TransactionLedger
 from bridge.sending.account import Account
 from bridge.sending.settings import SendingSettings
 from bridge.sending.sharing import Sharing, receipt_of
@@ -66,7 +67,15 @@ class Sender:
         """The account that sends."""
         return self._account.address
 
-    async def send(self, purpose: str, call: Call, claim: Claim | None = None, *, may_share: bool = False) -> Receipt:
+    async def send(
+        self,
+        purpose: str,
+        call: Call,
+        claim: Claim | None = None,
+        *,
+        may_share: bool = False,
+        spent_for: SpentFor | None = None,
+    ) -> Receipt:
         """Sends a call, and waits until a block includes it; a purpose that is under way already is not sent twice.
 
         Args:
@@ -74,6 +83,7 @@ class Sender:
             call: without its own gas limit, it is estimated.
             claim: with one, nothing is sent unless it is still good; and what was sent waits while the account can't pay.
             may_share: whether the call may be made by a contract, in one transaction with others that are sent at this moment.
+            spent_for: the message that it is paid for; without one it counts for the bound of its chain alone.
 
         Returns:
             The receipt of the purpose's transaction: of this call, or of the one that was under way. It may have reverted;
@@ -84,13 +94,13 @@ class Sender:
             StaleClaimError: the claim is lost.
             NonceLostError: its nonce was used by something else, and the call was not sent.
             FeesTooHighError: the chain wants more than the limit; the call was not sent.
-            TransientError: no block included it in time.
-            TerminalError: the chain will never take it.
+            SpendHeldError: a bound has no room for it; the call was not sent.
+            TransientError: no block included it in time, or a node calls it malformed.
         """
         # A call that says its gas needs no estimate, which could fail while the purpose is under way: reserving finds that.
         slot = self._account.ledger.open_slot(*self._account.key, purpose) if call.gas is None else None
         if slot is None:
-            request = SlotRequest(purpose, await self._with_gas(call), claim, may_share)
+            request = SlotRequest(purpose, await self._with_gas(call), claim, may_share, spent_for)
             wanted = _Wanted(request, asyncio.get_running_loop().create_future())
             self._wanted.append(wanted)
             self._start_worker()
@@ -108,8 +118,7 @@ class Sender:
 
         Raises:
             NonceLostError: its nonce was used by something else, and the call was not sent.
-            TransientError: no block included it in time.
-            TerminalError: the chain will never take it.
+            TransientError: no block included it in time; or a node calls it malformed, or estimates too much gas.
         """
         slot = self._account.ledger.open_slot(*self._account.key, purpose)
         return None if slot is None else receipt_of(purpose, slot, await self._included(slot, parks=True))
@@ -161,7 +170,8 @@ class Sender:
         if gas is None:
             gas = int(await self._account.chain.estimate_gas(call, self.address) * settings.gas_margin)
         if gas > settings.max_gas:
-            raise TerminalError(f"the call to {call.to} needs {gas} gas, more than the limit of {settings.max_gas}")
+            why = f"its transaction needs {gas} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
+            raise SpendHeldError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
         return replace(call, gas=gas)
 
     def _start_worker(self) -> None:
@@ -187,8 +197,9 @@ class Sender:
         )  # before anything is reserved: a nonce that nobody may sign for would block all behind it
         requests = [wanted.request for wanted in batch]
         now = account.clock.now()
+        check = SpendCheck(fees.max_fee, account.settings.bounds)
         slots = account.ledger.reserve(
-            *account.key, requests, first_nonce=first_nonce, now=now, pack=self._sharing.pack
+            *account.key, requests, first_nonce=first_nonce, now=now, pack=self._sharing.pack, check=check
         )
         given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
         # One that was reserved before is another worker's to sign for, or upkeep's to close.
@@ -203,6 +214,8 @@ class Sender:
             if slot is not None:
                 account.settlement(slot)
                 wanted.slot.set_result(slot)
+            elif refusal := check.refusals.get(wanted.request.purpose):
+                wanted.slot.set_exception(SpendHeldError(refusal))
             else:
                 assert wanted.request.claim is not None
                 wanted.slot.set_exception(StaleClaimError(wanted.request.claim))

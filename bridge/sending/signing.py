@@ -13,8 +13,8 @@ from eth_utils import keccak
 from eth_utils.address import to_canonical_address
 
 from bridge.ports import Call, Fees
+from bridge.records.transactions import NOOP_GAS
 
-_NOOP_GAS: Final = 21_000
 _EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
 
 
@@ -117,4 +117,4 @@ def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]
 
 def noop_of(address: str) -> Call:
     """The call that uses up a nonce and does nothing."""
-    return Call(to=address, data=b"", gas=_NOOP_GAS)
+    return Call(to=address, data=b"", gas=NOOP_GAS)

@@ -211,4 +211,4 @@ class Upkeep:
 
 def _inclusion(receipt: Receipt) -> Inclusion:
     block = BlockRef(receipt.block_number, receipt.block_hash)
-    return Inclusion(receipt.transaction_hash, block, receipt.succeeded)
+    return Inclusion(receipt.transaction_hash, block, receipt.succeeded, receipt.gas_used)

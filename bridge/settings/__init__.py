@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bridge.settings.chain_names import check_chains
 from bridge.settings.model import Settings
 from bridge.settings.problems import SettingsError
 from bridge.settings.profiles import PROFILES
-from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendLimit
+from bridge.settings.sections import ANY, ChainSettings, PolicyOverride, SignerSource, SpendLimit
 from bridge.settings.sources import FILE_NAME, Origin
 
 __all__ = [
+    "ANY",
     "FILE_NAME",
     "PROFILES",
     "ChainSettings",
@@ -18,4 +20,5 @@ __all__ = [
     "SettingsError",
     "SignerSource",
     "SpendLimit",
+    "check_chains",
 ]

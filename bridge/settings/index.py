@@ -43,7 +43,9 @@ class IndexTable(Section):
     silence_after: int = Field(
         default=86_400, gt=0, description="until the silence of a message that no GMP delivers is a divergence"
     )
-    poll_interval: float = Field(default=0.1, gt=0, description="between two looks at a chain's head")
+    poll_interval: float = Field(
+        default=1.0, gt=0, description="between two looks at a chain at least; each block gets one look (devnet: 0.1)"
+    )
     rpc_timeout: float = Field(default=10.0, gt=0, description="until a request counts as failed")
     hash_window: int = Field(default=128, ge=2, description="recent blocks whose hashes are remembered")
     max_blocks_per_batch: int = Field(default=20_000, gt=0, description="blocks read at once by the stream")

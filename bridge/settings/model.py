@@ -25,8 +25,9 @@ from bridge.policies.guarantee import DEFAULT_ATOMICITY, Atomicity
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind, Message
+from bridge.protocol.message import MOST_GAS, Kind, Message
 from bridge.records.acceptance import Acceptance
+from bridge.records.spending import SpendBounds
 from bridge.recovery import PropagationSettings, RecoverySettings
 from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
 from bridge.sending import SendingSettings
@@ -45,13 +46,16 @@ from bridge.settings.reliability import (
     unnamed,
 )
 from bridge.settings.sections import (
+    ANY,
     Addresses,
+    AddressesOrAny,
     ChainSettings,
     Gmps,
     Keys,
     Names,
     PolicyOverride,
     SignerSource,
+    SpendingTable,
     SpendLimit,
     Wei,
     wei_by_lane,
@@ -67,8 +71,12 @@ class Settings(BaseSettings):
     profile: Literal["default", "low-latency", "high-throughput"] = Field(
         default="default", description="a named set of settings, under all others"
     )
-    relayer_key: SecretStr | None = Field(default=None, description="pays for deliveries; appointed, also for retries")
-    retry_keys: Keys = Field(default=(), description="message senders, or retriers that they appointed")
+    relayer_key: SecretStr | None = Field(
+        default=None, description="pays for deliveries; appointed by a sender in `retry_for`, also for its retries"
+    )
+    retry_keys: Keys = Field(
+        default=(), description="of message senders, or of retriers that those in `retry_for` appointed"
+    )
     signers: tuple[SignerSource, ...] = Field(default=(), description="further keys that pay for deliveries")
     store: str = Field(default="sqlite:///bridge.db", description="the relayer's own store, as a SQLAlchemy URL")
     index_store: str | None = Field(default=None, description="the indexer's store, as a SQLAlchemy URL")
@@ -84,7 +92,11 @@ class Settings(BaseSettings):
     allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
     deny_senders: Addresses = Field(default=frozenset(), description="senders whose messages wait")
 
-    poll: float = Field(default=1.0, gt=0, description="between two looks at a chain")
+    poll: float = Field(
+        default=1.0,
+        gt=0,
+        description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
+    )
     lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
     in_flight: int = Field(default=64, gt=0, description="deliveries under way at once, per destination")
     block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
@@ -96,7 +108,7 @@ class Settings(BaseSettings):
     share: int = Field(
         default=1, ge=1, le=256, description="deliveries that share a transaction at most, within max_gas; 1: none does"
     )
-    max_gas: int = Field(default=16_000_000, gt=21_000, description="gas that no transaction exceeds")
+    max_gas: int = Field(default=MOST_GAS, gt=21_000, description="gas that no transaction exceeds")
     max_fee: Wei | None = Field(default=None, gt=0, description="wei per gas that no transaction exceeds")
     max_retry_fee: Wei | None = Field(default=None, gt=0, description="wei that one retry pays its GMPs at most")
     max_message_retry_fee: Wei | None = Field(
@@ -106,7 +118,14 @@ class Settings(BaseSettings):
     retry_limits: tuple[SpendLimit, ...] = Field(
         default=(), description="wei that a lane's retries pay their GMPs per day"
     )
-    spend_limits: tuple[SpendLimit, ...] = Field(default=(), description="wei that a lane's deliveries cost per day")
+    retry_for: AddressesOrAny = Field(
+        default=frozenset(),
+        description='senders that may appoint this relayer as their retrier, which pays for it; none named is none, "any" is all',
+    )
+    spending: SpendingTable = Field(default=SpendingTable(), description="what transactions may cost, see below")
+    spend_limits: tuple[SpendLimit, ...] = Field(
+        default=(), description="wei that a lane may cost on a chain per day, in place of `spending.lane_per_day`"
+    )
     policies: dict[str, PolicyOverride] = Field(
         default={}, description="by kind, what is to differ of max_retries, base, cap, jitter, dead_letter"
     )
@@ -156,6 +175,9 @@ class Settings(BaseSettings):
     )
     http: str | None = Field(
         default=None, pattern=r"^[^\s:]+:\d{1,5}$|^\[[0-9a-fA-F:]+\]:\d{1,5}$", description="HOST:PORT of the HTTP API"
+    )
+    http_requests_per_minute: int = Field(
+        default=1_200, ge=10, description="requests that one address may make of the HTTP API"
     )
     api_token: SecretStr | None = Field(
         default=None, min_length=16, description="what a caller must present to change something; none forbids it"
@@ -330,7 +352,7 @@ class Settings(BaseSettings):
         return (not self.allow_chains or name in self.allow_chains) and name not in self.deny_chains
 
     def lane_limits(self, deployment: Deployment) -> Mapping[tuple[int, int], int]:
-        """What each lane's deliveries may cost per day, in wei, by its chains' ids."""
+        """What some lanes may cost per day, in wei, by their chains' ids."""
         return wei_by_lane(self.spend_limits, deployment)
 
     def acceptance(self, deployment: Deployment) -> Acceptance:
@@ -343,9 +365,18 @@ class Settings(BaseSettings):
             withheld_senders=frozenset(map(to_bytes32, self.deny_senders)),
         )
 
-    def sending(self) -> SendingSettings:
+    def bounds(self, deployment: Deployment) -> SpendBounds:
+        """What transactions may cost."""
+        return self.spending.bounds(self.lane_limits(deployment))
+
+    def retried_for(self) -> frozenset[bytes] | None:
+        """Senders that may appoint this relayer as their retrier; None is every one."""
+        return None if ANY in self.retry_for else frozenset(map(to_bytes32, self.retry_for))
+
+    def sending(self, deployment: Deployment) -> SendingSettings:
         """What sending needs of these."""
         return SendingSettings(
+            bounds=self.bounds(deployment),
             poll=self.poll,
             rebroadcast=self.rebroadcast,
             replace=self.replace,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from eth_utils.address import is_address, to_checksum_address
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
@@ -15,6 +15,8 @@ from pydantic_settings import NoDecode
 from bridge.policies import RetryPolicy
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.records.lanes import Lane
+from bridge.records.spending import SpendBounds
 
 _ETHER = 10**18
 _UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
@@ -51,7 +53,17 @@ def _wei(value: Any) -> Any:
     return int(whole) * _UNITS[unit] + int(fraction.ljust(decimals, "0") or "0")
 
 
+def _address_or_any(text: str) -> str:
+    return text if text == ANY else _address(text)
+
+
+ANY: Final = "any"
+"""Stands for every sender."""
+
 Address = Annotated[str, AfterValidator(_address)]
+AddressesOrAny = Annotated[
+    frozenset[Annotated[str, AfterValidator(_address_or_any)]], NoDecode, BeforeValidator(_listed)
+]
 Addresses = Annotated[frozenset[Address], NoDecode, BeforeValidator(_listed)]
 Gmps = Annotated[frozenset[Gmp], NoDecode, BeforeValidator(_gmps)]
 Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_listed)]
@@ -105,7 +117,7 @@ class SignerSource(Section):
 
 
 class SpendLimit(Section):
-    """What deliveries of a lane, or its retries, may commit to pay per day (UTC)."""
+    """What a lane, or its retries, may cost per day (UTC)."""
 
     source: str | None = Field(default=None, description="name of a chain; none is every one")
     destination: str | None = Field(default=None, description="the same")
@@ -124,6 +136,37 @@ def wei_by_lane(limits: Sequence[SpendLimit], deployment: Deployment) -> Mapping
         if fitting:
             found[source.chain_id, destination.chain_id] = min(fitting)
     return found
+
+
+class SpendingTable(Section):
+    """What transactions may cost on each chain, in its own currency, and how often executions may fail."""
+
+    message: Wei = Field(default=_ETHER // 2, gt=0, description="wei that one message may cost on a chain, ever")
+    sender_per_day: Wei = Field(
+        default=2 * _ETHER, gt=0, description="wei that one sender's messages may cost on a chain per day (UTC)"
+    )
+    lane_per_day: Wei = Field(
+        default=5 * _ETHER, gt=0, description="wei that a lane may cost on a chain per day; `spend_limits` names others"
+    )
+    chain_per_day: Wei = Field(default=10 * _ETHER, gt=0, description="wei that all may cost on a chain per day")
+    message_failures: int = Field(
+        default=5, gt=0, description="executions of one message that may fail in a transaction, ever"
+    )
+    sender_failures_per_day: int = Field(
+        default=50, gt=0, description="executions of one sender's messages that may fail in a transaction per day"
+    )
+
+    def bounds(self, lanes: Mapping[tuple[int, int], int]) -> SpendBounds:
+        """What the spending gate needs of these; `lanes` are the limits of some lanes, by source and destination."""
+        return SpendBounds(
+            message=self.message,
+            sender=self.sender_per_day,
+            lane=self.lane_per_day,
+            lanes={Lane(*ends): wei for ends, wei in lanes.items()},
+            chain=self.chain_per_day,
+            message_failures=self.message_failures,
+            sender_failures=self.sender_failures_per_day,
+        )
 
 
 class ChainSettings(Section):

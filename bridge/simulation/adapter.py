@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Log, TransientError, Watch
+from bridge.ports import Call, CallRevertedError, Chain, Dispatch, Log, TransientError, TransportUsedError, Watch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import decode_envelope
 from bridge.routers import RouterReader
@@ -13,6 +13,7 @@ from bridge.simulation.contracts import (
     DELIVER,
     DISPATCHED,
     NOT_APPROVED,
+    NUMBER_USED,
     ROUTER_ADDRESS,
     gmp_address,
     proof_of,
@@ -76,6 +77,8 @@ class SimulatedAdapter:
         except CallRevertedError as error:
             if error.data == NOT_APPROVED:
                 return self._call(APPROVE, dispatch, attestation)
+            if error.data == NUMBER_USED:
+                raise TransportUsedError(f"{self._gmp.label} has delivered another message with that number") from error
             raise
         return deliver
 

@@ -20,10 +20,10 @@ from bridge.protocol.message import Kind
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
 from bridge.records.finality import ObservedFinality
+from bridge.records.spending import UNBOUNDED, SpendBounds
 from bridge.recovery import (
     Burial,
     Execution,
-    ExecutionSettings,
     Planner,
     Propagation,
     PropagationSettings,
@@ -32,7 +32,8 @@ from bridge.recovery import (
     RoutePropagator,
 )
 from bridge.relay import Relay, RelaySettings
-from bridge.sending import Sender, Sending, SendingSettings
+from bridge.relay.spending import SpendGate
+from bridge.sending import Sender, SendingSettings
 from bridge.simulation.adapter import SimulatedAdapter
 from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.contracts import (
@@ -89,30 +90,52 @@ class SimulatedBridge:
         recovering: RecoverySettings | None = None,
         propagating: PropagationSettings | None = None,
         max_retry_fee: int | None = None,
+        bounds: SpendBounds = UNBOUNDED,
+        retry_for: frozenset[bytes] | None = None,
         share: int = 1,
         ahead: float = 0,
     ) -> None:
         """Puts a bridge together. Without settings for `propagating`, nobody follows state changes.
 
         At most `share` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
+        It spends within `bounds`, and retries as appointed for the senders in `retry_for` (32 bytes; None is every one).
         """
         clock = VirtualClock(ahead)
         self.power = power or Power()
         chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
         guarded = PoweredStore(store, self.power)
         relaying = replace(relaying or RelaySettings(), poll=_POLL)
-        self.senders = _senders(world, chains, guarded, clock, replace(sending or _SENDING, share=share))
+        gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance, bounds=bounds)
+        paying = replace(sending or _SENDING, share=share, bounds=bounds)
+        self.senders = _senders(world, chains, guarded, clock, paying)
         self.letters: DeadLetterLog = letters or MemoryDeadLetterLog()
         powered_letters = cast(DeadLetterLog, Powered(self.letters, self.power))
         self.dead_letters = DeadLetterOffice(powered_letters, guarded, KeySealer(SEALER), clock)
         self.relay_senders = {chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains}
-        self.relay = _relay(self, world, chains, guarded, name=name, policies=policies, clock=clock, settings=relaying)
-        planner = _planner(world, chains, self.senders, guarded, relaying=relaying, max_fee=max_retry_fee)
+        self.relay = _relay(
+            self, world, chains, guarded, name=name, policies=policies, clock=clock, settings=relaying, gate=gate
+        )
+        planner = Planner(
+            deployment=world.deployment,
+            chains=chains,
+            senders=self.senders,
+            store=guarded,
+            usable=relaying.claimable & frozenset(GMPS),
+            max_fee=max_retry_fee,
+            gate=gate,
+            retry_for=retry_for,
+        )
         burial = _burial(self.dead_letters, guarded, policies, relaying)
         retrying = replace(recovering or RecoverySettings(), poll=_POLL, put_off=2)
         self.recovery = Recovery(planner, guarded, clock, retrying, burial=burial, source=world.requests)
-        self.execution = _execution(
-            world, chains, guarded, self.relay_senders, letters=powered_letters, clock=clock, relaying=relaying
+        self.execution = Execution(
+            deployment=world.deployment,
+            chains=chains,
+            store=guarded,
+            letters=powered_letters,
+            senders=self.relay_senders,
+            gate=gate,
+            clock=clock,
         )
         propagator = RoutePropagator(
             world.deployment, chains, letters=powered_letters, recovery=self.recovery, execution=self.execution
@@ -178,6 +201,7 @@ def _relay(
     policies: Mapping[Kind, RetryPolicy],
     clock: VirtualClock,
     settings: RelaySettings,
+    gate: SpendGate,
 ) -> Relay:
     return Relay(
         worker=name,
@@ -191,27 +215,7 @@ def _relay(
         clock=clock,
         random=world.random.random,
         settings=settings,
-    )
-
-
-def _execution(
-    world: World,
-    chains: Mapping[int, Chain],
-    store: Store,
-    senders: Mapping[int, Sending],
-    *,
-    letters: DeadLetterLog,
-    clock: VirtualClock,
-    relaying: RelaySettings,
-) -> Execution:
-    return Execution(
-        deployment=world.deployment,
-        chains=chains,
-        store=store,
-        letters=letters,
-        senders=senders,
-        clock=clock,
-        settings=ExecutionSettings(acceptance=relaying.acceptance, spend_limits=relaying.spend_limits),
+        gate=gate,
     )
 
 
@@ -219,22 +223,3 @@ def _burial(
     office: DeadLetterOffice, store: Store, policies: Mapping[Kind, RetryPolicy], relaying: RelaySettings
 ) -> Burial:
     return Burial(office, store, policies=policies, guarantees=relaying.guarantees, usable=relaying.claimable)
-
-
-def _planner(
-    world: World,
-    chains: Mapping[int, Chain],
-    senders: Mapping[tuple[int, str], Sender],
-    store: Store,
-    *,
-    relaying: RelaySettings,
-    max_fee: int | None,
-) -> Planner:
-    return Planner(
-        deployment=world.deployment,
-        chains=chains,
-        senders=senders,
-        store=store,
-        usable=relaying.claimable & frozenset(GMPS),
-        max_fee=max_fee,
-    )

@@ -63,6 +63,7 @@ class Faults:
     hides: float = 0.0  # the logs of one transaction are left out
     stale: float = 0.0  # the head is an older block
     slow: float = 0.0  # the answer takes ten seconds
+    blank: float = 0.0  # a call is answered with nothing, as by an account without code
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +160,18 @@ class SimulatedChain:
         number = parent.header.number + 1
         state.timestamp = max(parent.header.timestamp + 1, int(self.now()))
         included: list[Transaction] = []
-        results: list[tuple[Transaction, bool, list[Emitted]]] = []
+        results: list[tuple[Transaction, int, bool, list[Emitted]]] = []
         while (transaction := self._executable(state, included)) is not None:
             del self.pool[transaction.hash]
-            state, succeeded, events = _apply(state, transaction)
+            state, gas_used, succeeded, events = _apply(state, transaction)
             included.append(transaction)
-            results.append((transaction, succeeded, events))
+            results.append((transaction, gas_used, succeeded, events))
         hashes = b"".join(transaction.hash for transaction in included)
         block_hash = keccak(parent.header.hash + number.to_bytes(8, "big") + self._salt.to_bytes(8, "big") + hashes)
         header = Block(number, block_hash, parent.header.hash, state.timestamp)
         receipts: dict[bytes, Receipt] = {}
         log_index = 0
-        for transaction, succeeded, events in results:
+        for transaction, gas_used, succeeded, events in results:
             logs = tuple(_log(event, header, transaction.hash, log_index + at) for at, event in enumerate(events))
             log_index += len(logs)
             receipts[transaction.hash] = Receipt(
@@ -178,7 +179,7 @@ class SimulatedChain:
                 block_number=number,
                 block_hash=block_hash,
                 succeeded=succeeded,
-                gas_used=_GAS_USED,
+                gas_used=gas_used,
                 logs=logs,
             )
         self._blocks.append(_Mined(header, tuple(included), receipts, state))
@@ -244,6 +245,8 @@ class SimulatedChain:
         await self._answer()
         if block is not None and block > self.height:
             raise TransientError("header not found")
+        if self.faults.blank and self.random.random() < self.faults.blank:
+            return b""
         state = self.state if block is None else self._blocks[block].state
         try:
             return view(state, call)
@@ -254,7 +257,7 @@ class SimulatedChain:
         """See `Chain.estimate_gas`."""
         await self._answer()
         try:
-            transact(self.state.copy(), sender, call)
+            transact(self.state.trial(), sender, call)
         except RevertedError as error:
             raise CallRevertedError(error.data) from error
         return _GAS_USED
@@ -318,22 +321,26 @@ class SimulatedChain:
                 del self.pool[other.hash]
 
 
-def _apply(state: State, transaction: Transaction) -> tuple[State, bool, list[Emitted]]:
-    """The state after a transaction, whether it succeeded, and its events."""
+def _apply(state: State, transaction: Transaction) -> tuple[State, int, bool, list[Emitted]]:
+    """The state after a transaction, the gas that it used, whether it succeeded, and its events.
+
+    What reverts burns all the gas that it was given, as a hostile contract would.
+    """
     if transaction.action is not None:
-        return state, True, transaction.action(state)
+        return state, _GAS_USED, True, transaction.action(state)
     assert transaction.call is not None
     paid = state.copy()
     paid.nonces[transaction.sender] = transaction.nonce + 1
-    cost = _GAS_USED * transaction.max_fee
-    paid.balances[transaction.sender] = paid.balances.get(transaction.sender, 0) - cost
+    paid.balances[transaction.sender] = paid.balances.get(transaction.sender, 0) - _GAS_USED * transaction.max_fee
     attempted = paid.copy()
     try:
         events = transact(attempted, transaction.sender, transaction.call)
     except RevertedError:
-        return paid, False, []
+        burnt = max(transaction.call.gas or 0, _GAS_USED)
+        paid.balances[transaction.sender] -= (burnt - _GAS_USED) * transaction.max_fee
+        return paid, burnt, False, []
     attempted.balances[transaction.sender] -= transaction.call.value
-    return attempted, True, events
+    return attempted, _GAS_USED, True, events
 
 
 def _log(event: Emitted, header: Block, transaction_hash: bytes, index: int) -> Log:

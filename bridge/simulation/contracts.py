@@ -34,6 +34,11 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 
 ROUTER_ADDRESS: Final = to_checksum_address("0x" + "70" * 20)
 MULTICALL_ADDRESS: Final = to_checksum_address("0x" + "71" * 20)
+RECIPIENT: Final = "0x" + "1b" * 20
+LIAR: Final = "0x" + "1c" * 20
+"""A recipient that accepts every call without a transaction, unless it is hushed, and burns the gas of every transaction."""
+
+_NOBODY: Final = "0x" + "00" * 20
 GMPS: Final = (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE)
 TWO_STEPS: Final = frozenset({Gmp.AXELAR})
 QUOTE: Final = 10  # wei
@@ -43,6 +48,8 @@ APPROVE: Final = b"aprv"
 DELIVER: Final = b"dlvr"
 
 NOT_APPROVED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["not approved"])
+
+NUMBER_USED: Final = keccak(text="Error(string)")[:4] + encode(["string"], ["number used"])
 
 Emitted = tuple[str, tuple[bytes, ...], bytes]
 """Address, topics and data of an event."""
@@ -71,6 +78,13 @@ class State:
     approved: frozenset[tuple[Gmp, bytes]] = frozenset()
     refusing: bool = False  # whether recipients revert
     paused: frozenset[Gmp] = frozenset()
+    counting: frozenset[Gmp] = (
+        frozenset()
+    )  # GMPs that know a message by its number on its lane, as LayerZero and CCIP do
+    used: frozenset[tuple[Gmp, int, int]] = frozenset()  # what those have delivered: GMP, source, number
+    hushed: bool = False  # whether the liar refuses calls too
+    retriers: dict[str, str] = field(default_factory=dict)  # by sender in small letters
+    is_trial: bool = False  # whether what is done is a call without a transaction: contracts can tell, by tx.gasprice
 
     def copy(self) -> State:
         """The same, to be changed."""
@@ -86,7 +100,18 @@ class State:
             self.approved,
             self.refusing,
             self.paused,
+            self.counting,
+            self.used,
+            self.hushed,
+            dict(self.retriers),
+            self.is_trial,
         )
+
+    def trial(self) -> State:
+        """The same, for a call without a transaction."""
+        copied = self.copy()
+        copied.is_trial = True
+        return copied
 
     def become(self, other: State) -> None:
         """Takes over what the other one holds."""
@@ -106,7 +131,15 @@ def proof_of(gmp: Gmp, envelope: bytes) -> bytes:
 
 
 def create_message(
-    state: State, sender: str, destination: int, *, quorum: int, payload: bytes, kind: Kind, ttl: int = 0
+    state: State,
+    sender: str,
+    destination: int,
+    *,
+    quorum: int,
+    payload: bytes,
+    kind: Kind,
+    ttl: int = 0,
+    recipient: str = RECIPIENT,
 ) -> Message:
     """The lane's next message, as `route` composes it."""
     state.lanes[destination] = state.lanes.get(destination, 0) + 1
@@ -117,7 +150,7 @@ def create_message(
         nonce=state.lanes[destination],
         destination_chain=destination,
         destination_router=_word(ROUTER_ADDRESS),
-        recipient=_word("0x" + "1b" * 20),
+        recipient=_word(recipient),
         gas_limit=100_000,
         sent_at=state.timestamp,
         ttl=ttl,
@@ -145,6 +178,18 @@ def route(state: State, message: Message, sender: str, gmps: Sequence[Gmp], *, r
 def refuse(state: State, *, refusing: bool) -> list[Emitted]:
     """From now on recipients revert; or no more."""
     state.refusing = refusing
+    return []
+
+
+def hush(state: State, *, hushed: bool) -> list[Emitted]:
+    """From now on the liar refuses calls without a transaction; or accepts them again. A cheap call for all its messages."""
+    state.hushed = hushed
+    return []
+
+
+def appoint(state: State, sender: str, retrier: str) -> list[Emitted]:
+    """A sender names who may retry its messages; nobody asks the one that is named."""
+    state.retriers[sender.lower()] = retrier
     return []
 
 
@@ -186,7 +231,7 @@ def view(state: State, call: Call) -> bytes:
                 return encode(types, values)
     if call.data[:4] == ADAPTER.selector("quote"):
         return encode(["uint256"], [QUOTE])
-    transact(state.copy(), "0x" + "00" * 20, call)
+    transact(state.trial(), _NOBODY, call)
     return b""
 
 
@@ -204,7 +249,7 @@ _VIEWS: Final[dict[str, Callable[[State, Sequence[Any]], tuple[list[str], list[A
     "hasReceived": lambda state, a: (["bool"], [Gmp(a[1]) in state.receipts.get(a[0], frozenset())]),
     "receiptsOf": _receipts_of,
     "sentMessage": lambda state, a: (["address", "uint32"], list(state.sent.get(a[0], ("0x" + "00" * 20, 0)))),
-    "retrierOf": lambda _state, _a: (["address"], ["0x" + "00" * 20]),
+    "retrierOf": lambda state, a: (["address"], [state.retriers.get(a[0].lower(), _NOBODY)]),
     "enabledGmps": lambda _state, _a: (["uint16"], [bits_from_gmps(GMPS)]),
     "adapterOf": _adapter_of,
     "sentTo": lambda state, a: (["uint64", "uint192"], [state.lanes.get(a[0], 0), 0]),
@@ -237,7 +282,7 @@ def _retry(state: State, sender: str, call: Call) -> list[Emitted]:
     if message.id not in state.sent:
         raise _refusal("NotRetriable(bytes32)", message.id)
     owner, attempts = state.sent[message.id]
-    if owner.lower() != sender.lower():
+    if sender.lower() not in (owner.lower(), state.retriers.get(owner.lower(), owner).lower()):
         raise _refusal("NotSenderOrRetrier(bytes32,address,address)", message.id, sender, owner)
     if sum(fee for _, fee in fees) != call.value:
         raise _refusal("FeesDifferFromValue(uint256,uint256)", sum(fee for _, fee in fees), call.value)
@@ -265,14 +310,20 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
     if gmp in state.paused:
         raise _refusal("GmpPaused(uint8,uint48)", int(gmp), 0)
     received = state.receipts.get(message.id, frozenset())
+    number = (gmp, message.source_chain, message.nonce)
+    if gmp in state.counting and number in state.used:
+        raise RevertedError(NUMBER_USED)
     if gmp in received:
         raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
+    state.used |= {number} if gmp in state.counting else set()
     state.receipts[message.id] = received | {gmp}
     executed = []
     if (
         len(state.receipts[message.id] - state.paused) >= message.quorum
         and message.id not in state.executed
         and not state.refusing
+        and not _has_expired(state, message)
+        and from_bytes32(message.recipient).lower() != LIAR
     ):
         state.executed[message.id] = 1
         executed = [_executed(message)]
@@ -293,13 +344,20 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
     received = state.receipts.get(message.id, frozenset())
     if message.id in state.executed:
         raise _refusal("AlreadyExecuted(bytes32)", message.id)
+    if _has_expired(state, message):
+        raise _refusal("MessageHasExpired(bytes32,uint64,uint32)", message.id, message.sent_at, message.ttl)
     counted = len(received - state.paused)
     if counted < message.quorum:
         raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
-    if state.refusing:
+    lies = from_bytes32(message.recipient).lower() == LIAR
+    if state.refusing or (lies and (state.hushed or not state.is_trial)):
         raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, b"")
     state.executed[message.id] = 1
     return [_executed(message)]
+
+
+def _has_expired(state: State, message: Message) -> bool:
+    return message.expires_at is not None and state.timestamp > message.expires_at
 
 
 def _executed(message: Message) -> Emitted:

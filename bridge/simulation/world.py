@@ -16,6 +16,7 @@ from bridge.sending import LocalSigner
 from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.contracts import (
     MULTICALL_ADDRESS,
+    RECIPIENT,
     ROUTER_ADDRESS,
     Emitted,
     State,
@@ -109,10 +110,20 @@ class World:
         retriable: bool = True,
         kind: Kind = Kind.PLAIN,
         ttl: int = 0,
+        sender: str = DAPP.address,
+        recipient: str = RECIPIENT,
     ) -> Sent:
         """A dApp's transaction goes into the source's pool."""
         (sent,) = self.send_all(
-            source, [destination], gmps=gmps, quorum=quorum, retriable=retriable, kind=kind, ttl=ttl
+            source,
+            [destination],
+            gmps=gmps,
+            quorum=quorum,
+            retriable=retriable,
+            kind=kind,
+            ttl=ttl,
+            sender=sender,
+            recipient=recipient,
         )
         return sent
 
@@ -126,6 +137,8 @@ class World:
         retriable: bool = True,
         kind: Kind = Kind.PLAIN,
         ttl: int = 0,
+        sender: str = DAPP.address,
+        recipient: str = RECIPIENT,
     ) -> list[Sent]:
         """The same, with one transaction that sends the same to several chains."""
         payload = b"%d" % len(self.sent)
@@ -135,11 +148,18 @@ class World:
             emitted = []
             for destination in destinations:
                 message = create_message(
-                    state, DAPP.address, destination, quorum=quorum, payload=payload, kind=kind, ttl=ttl
+                    state,
+                    sender,
+                    destination,
+                    quorum=quorum,
+                    payload=payload,
+                    kind=kind,
+                    ttl=ttl,
+                    recipient=recipient,
                 )
                 created[destination].append(message)
                 self._taken[message.id] = frozenset(gmps)
-                emitted += route(state, message, DAPP.address, gmps, retriable=retriable)
+                emitted += route(state, message, sender, gmps, retriable=retriable)
             return emitted
 
         transaction = self.chains[source].submit(action)

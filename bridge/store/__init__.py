@@ -8,12 +8,24 @@ from sqlalchemy import make_url
 
 from bridge.records.dead_letters import DeadLetterLog
 from bridge.store.backup import Copied, back_up, restore
+from bridge.store.lock import WorkingLock, working_on
 from bridge.store.memory import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from bridge.store.sql import SqlStore
 from bridge.store.sql.dead_letters import SqlDeadLetterLog
 
-__all__ = ["Copied", "MemoryStore", "SqlStore", "back_up", "may_exist", "open_dead_letters", "open_store", "restore"]
+__all__ = [
+    "Copied",
+    "MemoryStore",
+    "SqlStore",
+    "WorkingLock",
+    "back_up",
+    "may_exist",
+    "open_dead_letters",
+    "open_store",
+    "restore",
+    "working_on",
+]
 
 IN_MEMORY = "memory"
 

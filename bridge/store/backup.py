@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, func, insert, make_url, select
 
 from bridge.records.errors import StoreError
-from bridge.records.outbox import OutboxState
+from bridge.store.lock import replacing
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import METADATA, outbox, schema_version, slots
+from bridge.store.sql.tables import METADATA, schema_version, slots
 
 _CHUNK = 500  # rows
 
@@ -54,7 +53,8 @@ def back_up(url: str, path: Path) -> Copied:
             os.fsync(file.fileno())
         part.rename(path)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"no backup at {path}: {error}") from error
+        shown = make_url(url).render_as_string(hide_password=True)
+        raise StoreError(f"no backup of the store {shown} at {path}: {error}") from error
     finally:
         part.unlink(missing_ok=True)
     return copied
@@ -82,15 +82,15 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
         except sqlite3.Error as error:
             raise StoreError(f"{path} is no backup of a store: {error}") from error
         copied = _checked(copy)
-        source = Database(f"sqlite:///{copy}")  # brings an older one up to date
-        target = Database(url)
-        try:
-            with source.reading() as reading, target.transaction(exclusive="schema") as writing:
-                _refuse_to_overwrite(writing, url, replace=replace)
-                _fill(reading, writing)
-        finally:
-            source.close()
-            target.close()
+        with (
+            replacing(url),
+            closing(Database(f"sqlite:///{copy}")) as source,
+            closing(Database(url)) as target,
+            source.reading() as reading,
+            target.transaction(exclusive="schema") as writing,
+        ):
+            _refuse_to_overwrite(writing, url, replace=replace)
+            _fill(reading, writing)
     return copied
 
 
@@ -146,10 +146,6 @@ def _serials(connection: Connection) -> Iterator[tuple[str, Column[int]]]:
 
 def _refuse_to_overwrite(connection: Connection, url: str, *, replace: bool) -> None:
     shown = make_url(url).render_as_string(hide_password=True)
-    held = (outbox.c.state == OutboxState.CLAIMED) & (outbox.c.lease_until > time.time())
-    working = connection.execute(select(outbox.c.claimed_by).where(held).limit(1)).scalar()
-    if working is not None:
-        raise StoreError(f"relayer {working} works on the store {shown}: stop it first")
     if not replace and any(
         connection.execute(select(func.count()).select_from(table)).scalar()
         for table in METADATA.sorted_tables

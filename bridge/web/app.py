@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
-from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
+from bridge.cached import Cached
+from bridge.http_server import Gate, Limits, Refusal, client_of
 from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import DivergenceRecord, MessagePage, Spending, with_diverged
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
 from bridge.records.errors import StoreError
 from bridge.web import figures, listing
 from bridge.web.decisions import OpenDesk, add_decisions
-from bridge.web.guards import Guard, TooManyStreamsError, client_of
+from bridge.web.guards import admit, headers
 from bridge.web.letters import listed, read_letter
-from bridge.web.live import changes, fingerprint
+from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import WAITED_FOR, ShownMessage, message_data, read_message, tried_gmps
 from bridge.web.rendering import environment
 from bridge.web.search import search
 from bridge.web.settings import ExplorerSettings
-from bridge.web.sources import Remembered, Sources
+from bridge.web.sources import Sources
 from bridge.web.spending import paid_for_gmp, paid_on_lane
+
+_log = structlog.get_logger(__name__)
 
 STATIC: Final = Path(__file__).with_name("static")
 
-_PATIENCE: Final = 0.05
+_LIVE_PARTS: Final = frozenset({"as_of", "tiles", "rows", "facts", "acts", "content", "compared", "faults"})
+
+_PATIENCE: Final = 0.15
 """Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
 
-_DIVERGENCES_LAST: Final = 10.0
+_DIVERGENCES_LAST: Final = 2.0
+_CHAINS_LAST: Final = 0.5
+_OLDEST: Final = 60.0
+"""Seconds after which a figure is shown no more: the page says that it is being computed."""
+
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _ROWS: Final = 50
@@ -70,55 +81,59 @@ class Explorer:
             assets=_fingerprint_of(STATIC),
             contradictions=self._contradictions,
         )
-        self.divergences: Remembered[list[DivergenceRecord]] = Remembered(
-            lambda: self._ask(lambda index: index.divergences(), []), lasts=_DIVERGENCES_LAST
-        )
-        self.counts: Remembered[dict[Status, int]] = Remembered(
-            lambda: self._ask(lambda index: index.by_status(), {}), lasts=_COUNTS_LAST
-        )
-        self.spending: Remembered[Spending | None] = Remembered(sources.spending, lasts=_SPENDING_LASTS)
-        self.sizes: Remembered[dict[figures.Ends, int]] = Remembered(
-            lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST
-        )
+        self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST)
+        self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST)
+        self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST)
+        self.sizes = Cached(lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST, oldest=_OLDEST)
+        self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST)
 
-    def _ask(self, question: Callable[[Any], Any], without: Any) -> Any:
+    def _divergences(self) -> list[DivergenceRecord]:
         index = self.sources.index()
-        return question(index) if index else without
+        return sorted(index.divergences(), key=lambda one: one.severity) if index else []  # critical, high, medium
+
+    def _counts(self) -> dict[Status, int]:
+        index = self.sources.index()
+        return index.by_status() if index else {}
+
+    def _chains(self) -> list[ChainRecord]:
+        index = self.sources.index()
+        return index.chains() if index else []
 
     def _contradictions(self) -> int:
         """How many are known by now; also the page that reports a broken index has this in its head."""
         try:
-            found = self.divergences.look(0) or ()
+            found = self.divergences.look(0)
         except Exception:  # noqa: BLE001  Faults says what is wrong
             return 0
-        return sum(one.severity != WAITED_FOR for one in found)
+        return sum(one.severity != WAITED_FOR for one in found.value) if found else 0
 
     def _contradicted(self) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""
         found = self.divergences.look(_PATIENCE)
         if found is None:
             return None
-        return frozenset(one.message_id for one in found if one.message_id and one.contradicts_message)
-
-    def _counts(self) -> dict[Status, int] | None:
-        """Messages by state; None while they are being counted."""
-        counts, contradicted = self.counts.look(_PATIENCE), self._contradicted()
-        if counts is None or not contradicted:
-            return counts
-        return with_diverged(counts, self._ask(lambda index: index.statuses_of(contradicted), {}))
+        return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
 
     def render(self, template: str, **values: Any) -> str:
         """A template as HTML."""
         return self._templates.get_template(template).render(**values)
 
     def page(self, template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
-        """A whole page."""
-        return HTMLResponse(self.render(template, **values), status_code)
+        """A whole page, which says as of when."""
+        return HTMLResponse(self.render(template, as_of=self.as_of(), **values), status_code)
+
+    def as_of(self) -> str:
+        """How far the index has read the chains: what happened later is on no page."""
+        try:
+            found = self.chains.look(_PATIENCE)
+        except StoreError:
+            found = None  # the page itself says so
+        return self.render("_as_of.html", chains_read=found.value if found else [], is_late=figures.is_late)
 
     def problem(self, status_code: int, text: str) -> HTMLResponse:
         """A page that says what went wrong."""
         title = _TITLES.get(status_code, "Something failed here" if status_code >= 500 else "Not this way")
-        return self.page("problem.html", status_code, title=title, text=text)
+        return HTMLResponse(self.render("problem.html", as_of="", title=title, text=text), status_code)
 
     def refusal(self, request: Request, status_code: int, text: str) -> Response:
         """What went wrong, as a page for whoever reads pages and as a line for programs."""
@@ -139,9 +154,25 @@ class Explorer:
             chosen=chosen,
             rows=rows,
             seen=fingerprint(rows),
-            counts=self._counts(),
+            tiles=self.tiles(),
             has_index=self.sources.index() is not None,
         )
+
+    def tiles(self) -> str:
+        """What contradicts, and how many messages are in each state."""
+        return self.render("_tiles.html", counts=self._by_status())
+
+    def _by_status(self) -> dict[Status, int] | None:
+        """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
+        counts, contradicted, index = self.counts.look(_PATIENCE), self._contradicted(), self.sources.index()
+        if counts is None:
+            return None
+        return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
+
+    def live_messages(self, chosen: listing.Listing) -> dict[str, str]:
+        """The parts of a list's page that are live, as they are now."""
+        as_of = self.as_of()  # read first and sent last: never newer than what it stands over
+        return {"tiles": self.tiles(), "rows": self.rows(chosen), "as_of": as_of}
 
     def rows(self, chosen: listing.Listing) -> str:
         """The part of the list that is live."""
@@ -169,7 +200,9 @@ class Explorer:
 
     def live_message(self, message_id: bytes) -> dict[str, str]:
         """The parts of a message's page that are live, as they are now."""
-        return self.message_parts(message_id, read_message(self.sources, message_id))
+        as_of = self.as_of()
+        parts = self.message_parts(message_id, read_message(self.sources, message_id))
+        return {**parts, "as_of": as_of}
 
     def message_parts(self, message_id: bytes, shown: ShownMessage | None) -> dict[str, str]:
         """The parts of a message's page that are live, in the order in which changes are sent.
@@ -193,14 +226,17 @@ class Explorer:
     def _spent(self) -> tuple[Spending | None, str]:
         """What deliveries cost, as far as it is known by now, and why it is not if it is not."""
         try:
-            return self.spending.look(_PATIENCE), ""
+            found = self.spending.look(_PATIENCE)
         except TransientError as error:
-            return None, str(error)
+            _log.warning("a chain does not say what deliveries cost", error=str(error))
+            return None, "a chain gives no usable answer"  # the error names endpoints
+        return found.value if found else None, ""
 
     def lanes(self) -> Response:
         """How every lane does, and every chain."""
         index = self.sources.index()
-        lanes = figures.lanes(self.sources, index, self.sizes.look(_PATIENCE)) if index else []
+        sizes = self.sizes.look(_PATIENCE)
+        lanes = figures.lanes(self.sources, index, sizes.value if sizes else None) if index else []
         spending, unknown = self._spent()
         return self.page(
             "lanes.html",
@@ -252,16 +288,20 @@ class Explorer:
 
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""
-        index = self.sources.index()
-        found = self.divergences.look(_PATIENCE) if index else []
-        return self.page(
-            "faults.html",
+        parts = self.live_faults()
+        return self.page("faults.html", parts=parts, seen={name: fingerprint(html) for name, html in parts.items()})
+
+    def live_faults(self) -> dict[str, str]:
+        """The parts of that page that are live, as they are now."""
+        index, as_of = self.sources.index(), self.as_of()
+        found = self.divergences.look(_PATIENCE) if index else None
+        faults = self.render(
+            "_faults.html",
             has_index=index is not None,
-            divergences=None
-            if found is None
-            else sorted(found, key=lambda one: one.severity),  # critical, high, medium
+            divergences=found.value if found else None,
             duplicates=index.duplicates(limit=_ROWS) if index else [],
         )
+        return {"faults": faults, "compared": self.render("_compared.html", divergences=found), "as_of": as_of}
 
     def found(self, typed: str) -> Response:
         """Where a search leads."""
@@ -294,12 +334,19 @@ def create_app(
     """
     explorer = Explorer(sources, settings or ExplorerSettings())
     explorer.can_decide = open_desk is not None and not explorer.settings.read_only
-    app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None)
-    guard = Guard(explorer.settings, explorer.refusal)
-    app.add_middleware(BaseHTTPMiddleware, dispatch=guard)
+    # A redirect to add a slash would lead to where the Host header says.
+    app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    limits = Limits(requests_per_minute=explorer.settings.requests_per_minute, streams="/live/")
+    dressed = headers(explorer.settings.public_rpc.values())
+
+    def refuse(request: Request, refusal: Refusal) -> Response:
+        return explorer.refusal(request, refusal.status, refusal.text)
+
+    app.add_middleware(GZipMiddleware, compresslevel=6)
+    app.add_middleware(Gate, limits=limits, refuse=refuse, admit=admit, headers=dressed)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
-    _add_streams(app, explorer, guard)
+    _add_streams(app, explorer)
     if open_desk is not None and explorer.can_decide:
         add_decisions(app, sources, open_desk)
 
@@ -310,22 +357,31 @@ def create_app(
     @app.exception_handler(StoreError)
     @app.exception_handler(TransientError)
     def away(_request: Request, error: Exception) -> Response:
-        return explorer.problem(503, f"a store can't be read now: {error}")
+        _log.warning("a store can't be read", error=str(error))  # its text names hosts and files
+        return explorer.problem(503, "a store can't be read now; the explorer's own log says why")
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> Response:
-        text = f"there is no page {request.url.path[:200]!r}" if error.detail == "Not Found" else str(error.detail)
-        return explorer.problem(error.status_code, text)
+        text = f"there is no page {request.scope['path'][:200]!r}" if error.detail == "Not Found" else str(error.detail)
+        answer = explorer.problem(error.status_code, text)
+        answer.headers.update(error.headers or {})
+        return answer
 
     @app.exception_handler(Exception)
     def failed(request: Request, _error: Exception) -> Response:
         answer = explorer.refusal(request, 500, "the explorer failed at this page; its own log says how")
-        return guard.protected(request, answer)  # this handler stands outside the guard
+        for name, value in dressed(request, 500).items():  # this handler stands outside the gate
+            answer.headers.setdefault(name, value)
+        return answer
 
     return app
 
 
 def _add_pages(app: FastAPI, explorer: Explorer) -> None:
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
     @app.get("/")
     def home(request: Request) -> Response:
         return explorer.messages(request)
@@ -359,34 +415,36 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         app.get(path)(page)
 
 
-def _add_streams(app: FastAPI, explorer: Explorer, guard: Guard) -> None:
-    def stream(request: Request, known: dict[str, str], parts: Callable[[], dict[str, str]]) -> Response:
+def _add_streams(app: FastAPI, explorer: Explorer) -> None:
+    settings = explorer.settings
+    live = Live(poll=settings.poll, most=settings.streams, most_of_one=settings.streams_per_client)
+
+    def stream(request: Request, topic: Hashable, parts: Callable[[], dict[str, str]]) -> Response:
         client = client_of(request)
-        guard.check_streams(client)
-
-        async def guarded() -> AsyncIterator[bytes]:
-            with guard.stream(client):
-                async for event in changes(request, parts, known=known, poll=explorer.settings.poll):
-                    yield event
-
-        return EventSourceResponse(guarded())
+        live.check(client)
+        known = {name: request.query_params.get(name, "") for name in _LIVE_PARTS}
+        return EventSourceResponse(live.stream(client, topic, parts, known))
 
     @app.get("/live/messages")
-    def live_messages(request: Request) -> Response:
-        given = dict(request.query_params)
-        known = {"rows": given.pop("seen", "")}
+    async def live_messages(request: Request) -> Response:
+        given = {name: text for name, text in request.query_params.items() if name not in _LIVE_PARTS}
         chosen = listing.read_listing(explorer.sources, given)
-        return stream(request, known, lambda: {"rows": explorer.rows(chosen)})
+        return stream(request, ("messages", chosen.query, chosen.after), lambda: explorer.live_messages(chosen))
 
     @app.get("/live/message/{message_id}")
-    def live_message(request: Request, message_id: str) -> Response:
+    async def live_message(request: Request, message_id: str) -> Response:
         wanted = _id_in(message_id)
-        known = {name: request.query_params.get(name, "") for name in ("facts", "acts", "content")}
-        return stream(request, known, lambda: explorer.live_message(wanted))
+        return stream(request, ("message", wanted), lambda: explorer.live_message(wanted))
+
+    @app.get("/live/faults")
+    async def live_faults(request: Request) -> Response:
+        return stream(request, "faults", explorer.live_faults)
 
     @app.exception_handler(TooManyStreamsError)
-    def too_many(request: Request, _error: TooManyStreamsError) -> Response:
-        return explorer.refusal(request, 429, "too many live updates are open; close some pages")
+    def too_many(request: Request, error: TooManyStreamsError) -> Response:
+        answer = explorer.refusal(request, error.status, str(error))
+        answer.headers["retry-after"] = "10"
+        return answer
 
 
 def _fingerprint_of(folder: Path) -> str:

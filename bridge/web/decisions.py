@@ -6,10 +6,12 @@ the log is, and to record it. Each answer is made anew from the form, so that no
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any, Final
 
+import structlog
 from eth_utils.address import to_checksum_address
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +25,10 @@ from bridge.dlq.decisions import DecisionError
 from bridge.dlq.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
 from bridge.ports import TransientError
 from bridge.records.dead_letters import Decision
+from bridge.web.rendering import harmless
 from bridge.web.sources import Sources
+
+_log = structlog.get_logger(__name__)
 
 OpenDesk = Callable[[], AbstractAsyncContextManager[Desk]]
 """A desk without an operator's key."""
@@ -33,6 +38,11 @@ OFFERED: Final = (Decision.REQUEUE, Decision.ABANDON, Decision.GOVERNANCE_ESCALA
 
 _FRESH: Final = 600.0
 """Seconds within which a decision is to be signed and recorded."""
+
+_AT_ONCE: Final = 2
+"""Decisions prepared at a time: each asks chains, and may be asked for by anybody until it is signed."""
+
+_LONGEST_PROBLEM: Final = 1_000
 
 _Word = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{64}$")]
 _Signature = Annotated[str, Field(pattern="^0x[0-9a-fA-F]{130}$")]
@@ -47,7 +57,7 @@ class DecisionForm(BaseModel):
     decision: Decision
     rationale: str = Field(max_length=4_000)
     maker: Annotated[str, Field(pattern="^0x[0-9a-fA-F]{40}$")]
-    at: float | None = None  # Unix seconds; as the first answer said
+    at: float | None = Field(default=None, allow_inf_nan=False)  # Unix seconds; as the first answer said
     notice: _Word | None = None  # id of the message that the first answer asked for
     signature: _Signature | None = None  # over what the first answer said
     seal: _Signature | None = None  # over what the second answer said
@@ -55,17 +65,22 @@ class DecisionForm(BaseModel):
 
 def add_decisions(app: FastAPI, sources: Sources, open_desk: OpenDesk) -> None:
     """Adds the one place where the explorer takes something in."""
+    deciding = asyncio.Semaphore(_AT_ONCE)
 
     @app.post("/dead-letters/decisions", response_model=None)
     async def decide(form: DecisionForm) -> Response | dict[str, Any]:
         try:
-            return await _decided(form, sources.clock(), open_desk)
+            async with deciding:
+                return await _decided(form, sources.clock(), open_desk)
         except DecisionError as error:
             return _problem(422, str(error))
         except KeyError as error:
             return _problem(404, f"there is no dead letter {error.args[0]}")
         except TransientError as error:
-            return _problem(503, f"{error}; try again")
+            _log.warning(
+                "a decision can't be prepared", error=str(error)
+            )  # its text names endpoints, and may be a node's
+            return _problem(503, "a chain gives no usable answer now: try again in a moment")
 
     @app.exception_handler(RequestValidationError)
     def malformed(_request: Request, error: RequestValidationError) -> Response:
@@ -74,7 +89,7 @@ def add_decisions(app: FastAPI, sources: Sources, open_desk: OpenDesk) -> None:
 
 
 def _problem(code: int, text: str) -> Response:
-    return JSONResponse({"problem": text}, code)
+    return JSONResponse({"problem": harmless(text[:_LONGEST_PROBLEM])}, code)
 
 
 async def _decided(form: DecisionForm, now: float, open_desk: OpenDesk) -> dict[str, Any]:

@@ -27,6 +27,10 @@ _LANES_TOGETHER: Final = 1_000
 
 _BARS: Final = 48
 
+LATE_BLOCKS: Final = 100
+LATE_SECONDS: Final = 300
+"""More blocks or seconds than these behind a chain, and pages say so in their heads. A chain that has no blocks looks the same."""
+
 
 Ends = tuple[int, int]
 """Source and destination chain."""
@@ -210,3 +214,8 @@ def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
 def behind(chain: ChainRecord) -> int:
     """Blocks that the index has still to read."""
     return max(0, chain.head_block - chain.block)
+
+
+def is_late(chain: ChainRecord) -> bool:
+    """Whether the index is so far behind a chain that its pages may mislead."""
+    return chain.halted is not None or behind(chain) > LATE_BLOCKS or chain.lag_seconds > LATE_SECONDS

@@ -16,6 +16,7 @@ from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumst
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob
+from bridge.records.spending import Held
 from bridge.web.payload import Decoded, decode_payload
 from bridge.web.rendering import account, tone, words
 from bridge.web.sources import Sources
@@ -94,6 +95,7 @@ class _Facts:
     entries: Sequence[OutboxEntry]
     jobs: Sequence[RetryJob]
     execution: AwaitedExecution | None
+    held: Sequence[Held]
     letters: frozenset[str]  # ids of its dead letters
     divergences: Sequence[DivergenceRecord]
     message: Message | None
@@ -182,6 +184,7 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         entries=store.outbox.entries(message_id) if store else [],
         jobs=store.retries.jobs(message_id) if store else [],
         execution=store.executions.of_message(message_id) if store else None,
+        held=store.spending.held(message_id) if store else [],
         letters=letters,
         divergences=index.divergences_of(message_id) if index else [],
         message=message,
@@ -230,6 +233,7 @@ def _explanation(facts: _Facts, now: float) -> Explanation | None:
         entries=facts.entries,
         retries=facts.jobs,
         execution=facts.execution,
+        held=facts.held,
         now=now,
     )
 

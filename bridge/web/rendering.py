@@ -72,7 +72,8 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "delivered": delivered,
         "words": words,
         "wei": amount,
-        "count": lambda number: f"{number:,}".replace(",", " "),
+        "count": _count,
+        "counted": counted,
         "harmless": harmless,
         "coded": coded,
     }
@@ -92,6 +93,17 @@ def environment(sources: Sources, **shared: Any) -> Environment:
 def term(word: str, shown: str = "") -> Markup:
     """A word with its explanation, for those who point at it; the foot of every page has all explanations."""
     return Markup('<abbr title="{}">{}</abbr>').format(TERMS[word], shown or word)
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: ``1 message``, ``2 messages``, ``1 delivery``, ``2 deliveries``."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{_count(number)} {noun}"
 
 
 def tone(status: Status | LetterStatus) -> str:

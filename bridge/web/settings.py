@@ -21,4 +21,5 @@ class ExplorerSettings:
 
     requests_per_minute: int = 600  # of one client
     streams_per_client: int = 12  # live updates open at once
+    streams: int = 200  # of everybody
     poll: float = 1.0  # seconds between two looks at the stores for live updates

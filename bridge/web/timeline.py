@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bridge.protocol.contracts import explain_revert
+from bridge.protocol.contracts import explain_refusal, explain_revert
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import EventRecord
 from bridge.records.retries import RetryJob
@@ -119,7 +119,8 @@ _OUTCOMES: Final[Mapping[int | None, str]] = {1: "executed", 2: "expired", 3: "c
 def _words(event: EventRecord) -> tuple[str, str]:
     words, tone = _WORDS.get(event.event, (event.event, "plain"))
     over = ", ".join(item.label for item in sorted(gmps_from_bits(event.gmps or 0))) or "no GMP"
-    reason = explain_revert(event.reason or b"")
+    explained = explain_refusal if event.event == "ExecutionFailed" else explain_revert
+    reason = explained(event.reason or b"")
     shown = words.format(
         gmp=gmp_name(event.gmp),
         gmps=over,

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Strings} from "@openzeppelin/contracts/utils/Strings.sol";
 
+import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {Addresses} from "../libraries/Addresses.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
@@ -92,6 +93,11 @@ contract AxelarAdapter is BaseAdapter {
     /// @notice The chain behind the hash of a name, or 0.
     function chainOf(bytes32 nameHash) public view returns (uint64) {
         return _chainOf(uint256(nameHash));
+    }
+
+    /// @inheritdoc IAdapter
+    function transport() external view returns (address) {
+        return address(gateway);
     }
 
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256 gasLimit, address refundTo)

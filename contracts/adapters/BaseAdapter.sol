@@ -136,11 +136,13 @@ abstract contract BaseAdapter is IAdapter {
         emit Connected(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @dev Makes the one call into the router. The GMP has been authenticated by the caller, the remote adapter is here.
+    /// @dev Makes the one call into the router. The GMP has been authenticated by the caller, the remote adapter is here: it
+    ///      speaks for its own router only, or one of a revoked router could vouch for that router's successor.
     ///      A duplicate is absorbed, so that the GMP stops delivering it; every other revert goes through, so that the GMP
     ///      can deliver again.
     function _receive(uint64 chain, bytes32 remoteAdapter, bytes memory envelope) internal {
-        _requireTrusted(chain, remoteAdapter);
+        bytes32 stated = MessageLibrary.statedSourceRouter(envelope);
+        if (_requireTrusted(chain, remoteAdapter) != stated) revert WrongRemoteRouter(chain, remoteAdapter, stated);
         try router.receiveMessage(chain, envelope) {}
         catch (bytes memory reason) {
             if (bytes4(reason) != IMessageReceiver.AlreadyReceived.selector) BoundedCall.bubble(reason);

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IERC165} from "@openzeppelin/contracts/utils/introspection/IERC165.sol";
 
+import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {Addresses} from "../libraries/Addresses.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
@@ -88,6 +89,11 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
     /// @notice The chain behind CCIP's number, or 0.
     function chainOf(uint64 selector) public view returns (uint64) {
         return _chainOf(selector);
+    }
+
+    /// @inheritdoc IAdapter
+    function transport() external view returns (address) {
+        return address(ccipRouter);
     }
 
     /// @dev CCIP's router keeps all the value it gets, so it gets what it asks for.

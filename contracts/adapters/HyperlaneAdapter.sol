@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
@@ -52,6 +53,11 @@ contract HyperlaneAdapter is BaseAdapter {
     /// @notice The chain behind a domain, or 0.
     function chainOf(uint32 domain) public view returns (uint64) {
         return _chainOf(domain);
+    }
+
+    /// @inheritdoc IAdapter
+    function transport() external view returns (address) {
+        return address(mailbox);
     }
 
     /// @dev The paymaster behind the Mailbox pays back to `refundTo` what it does not need.

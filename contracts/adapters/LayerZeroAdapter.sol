@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
+import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
@@ -102,6 +103,11 @@ contract LayerZeroAdapter is BaseAdapter {
     /// @notice The chain behind LayerZero's number, or 0.
     function chainOf(uint32 eid) public view returns (uint64) {
         return _chainOf(eid);
+    }
+
+    /// @inheritdoc IAdapter
+    function transport() external view returns (address) {
+        return address(endpoint);
     }
 
     /// @dev The endpoint pays back to `refundTo` what it does not need.

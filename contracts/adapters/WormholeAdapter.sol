@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BaseAdapter} from "./BaseAdapter.sol";
 
@@ -78,6 +79,11 @@ contract WormholeAdapter is BaseAdapter {
     /// @notice The chain behind Wormhole's number, or 0.
     function chainOf(uint16 id) public view returns (uint64) {
         return _chainOf(id);
+    }
+
+    /// @inheritdoc IAdapter
+    function transport() external view returns (address) {
+        return address(core);
     }
 
     /// @dev The guardians' fee covers no delivery, and the core wants exactly that much.

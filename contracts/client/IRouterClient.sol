@@ -45,6 +45,9 @@ interface IRouterClient {
     ///         `msg.value` pays the fees, surplus goes back to the caller.
     function cancel(Message calldata message, GmpFee[] calldata gmps) external payable returns (bytes32 cancellationId);
 
+    /// @notice Pays out what the router could not pay back to this dApp, which need not take money.
+    function withdrawCredit(address payable to) external;
+
     /// @notice Sets what the router demands of messages from `chain` before it calls this dApp at all. Routes can ask for more.
     function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external;
 

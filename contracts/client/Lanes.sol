@@ -35,7 +35,8 @@ library Lanes {
     /// @notice The lane has no recipient: nobody has set it.
     error UnknownLane(uint64 chain);
 
-    /// @dev A retriable message over all the lane's GMPs, its fees not yet known.
+    /// @dev A retriable message over all the lane's GMPs, its fees not yet known. One more GMP than the quorum is one that may be
+    ///      paused or fail: the message goes over the others, and may be retried.
     function request(Lane memory lane, Kind kind, bytes memory payload, address refundTo)
         internal
         pure
@@ -52,7 +53,7 @@ library Lanes {
             quorum: lane.quorum,
             replaces: 0,
             retriable: true,
-            minDispatched: 0,
+            minDispatched: lane.quorum,
             gmps: unpriced(lane.gmps),
             refundTo: refundTo
         });

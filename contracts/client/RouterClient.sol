@@ -26,6 +26,7 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         GmpSet gmps;
     }
 
+    /// @notice Whose word is all that this dApp has; nobody can exchange it (docs/decisions/0042).
     IRouter public immutable router;
 
     mapping(uint64 chain => mapping(address sender => AllowedRoute)) private _allowed;
@@ -72,6 +73,11 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         returns (bytes32 cancellationId)
     {
         return router.cancel{value: msg.value}(message, 1, gmps, msg.sender);
+    }
+
+    /// @inheritdoc IRouterClient
+    function withdrawCredit(address payable to) external onlyOwner {
+        router.withdraw(to);
     }
 
     /// @inheritdoc IRouterClient

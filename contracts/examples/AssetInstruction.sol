@@ -27,7 +27,8 @@ struct Instruction {
     bytes32 stateHash;
     /// @dev Place among the asset's locks and unlocks, from 1.
     uint64 sequence;
-    /// @dev The foreign ledger's transaction; for `ATTEST`.
+    /// @dev The foreign ledger and its transaction; for `ATTEST`.
+    bytes32 ledger;
     bytes32 transactionId;
     /// @dev New owner, or holder of the lock.
     address account;

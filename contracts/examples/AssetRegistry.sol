@@ -152,7 +152,7 @@ contract AssetRegistry is RouterClient, StateHashGuard, OrderedGuard, Attestatio
     function _applyToState(Asset storage asset, Instruction memory instruction, bytes32 messageId) private {
         _requireState(instruction.asset, instruction.stateHash);
         Action action = instruction.action;
-        if (action == Action.ATTEST) _useAttestation(instruction.transactionId, messageId);
+        if (action == Action.ATTEST) _useAttestation(instruction.ledger, instruction.transactionId, messageId);
 
         if (action == Action.FREEZE) {
             asset.frozen = true;

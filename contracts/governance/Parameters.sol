@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
+import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
+import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
 import {IParameters} from "../interfaces/IParameters.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
@@ -9,30 +12,43 @@ import {GmpSet} from "../types/Gmp.sol";
 import {Kind} from "../types/Message.sol";
 
 /// @title Parameters
-/// @notice Changed by the timelock here, or by a message of the kind GOVERNANCE_EXECUTE from the governor's chain.
-/// @dev How many GMPs must agree on such a message is this contract's policy in the router, set at construction.
-contract Parameters is IParameters {
-    address public immutable timelock;
+/// @notice Changed by the owner, meant to be a timelock here, or by a message of the kind GOVERNANCE_EXECUTE from the governor's
+///         chain.
+/// @dev How many GMPs must agree on such a message is this contract's policy in the router.
+contract Parameters is IParameters, Ownable2Step {
+    struct Parameter {
+        uint256 value;
+        /// @dev The change that set it; 0 = never set.
+        uint64 number;
+    }
+
     IRouter public immutable router;
 
     /// @notice The only sender whose messages are obeyed, as an ERC-7930 address.
     bytes public governor;
 
-    mapping(bytes32 name => uint256 value) private _values;
-    mapping(bytes32 name => bool known) private _known;
+    mapping(bytes32 name => Parameter) private _parameters;
 
-    /// @param chain The governor's chain; its messages need `quorum` receipts of `gmps`.
-    constructor(address timelock_, IRouter router_, bytes memory governor_, uint64 chain, uint8 quorum, GmpSet gmps) {
-        router_.setPolicy(chain, quorum, gmps);
-        timelock = timelock_;
+    constructor(address timelock, IRouter router_, uint64 chain, address governor_, uint8 quorum, GmpSet gmps)
+        Ownable(timelock)
+    {
         router = router_;
-        governor = governor_;
+        _setGovernor(chain, governor_, quorum, gmps);
     }
 
     /// @inheritdoc IParameters
-    function set(bytes32[] calldata names, uint256[] calldata values) external {
-        if (msg.sender != timelock) revert NotGovernance(msg.sender);
-        _set(names, values);
+    function set(uint64 number, bytes32[] calldata names, uint256[] calldata values) external onlyOwner {
+        _requireSound(number, names.length, values.length);
+        for (uint256 index; index < names.length; ++index) {
+            uint64 present = _parameters[names[index]].number;
+            if (number <= present) revert Superseded(names[index], number, present);
+            _set(number, names[index], values[index]);
+        }
+    }
+
+    /// @inheritdoc IParameters
+    function setGovernor(uint64 chain, address account, uint8 quorum, GmpSet gmps) external onlyOwner {
+        _setGovernor(chain, account, quorum, gmps);
     }
 
     /// @inheritdoc IERC7786Recipient
@@ -41,27 +57,53 @@ contract Parameters is IParameters {
         payable
         returns (bytes4)
     {
-        if (msg.sender != address(router)) revert NotGovernance(msg.sender);
+        if (msg.sender != address(router)) revert NotRouter(msg.sender);
         if (keccak256(sender) != keccak256(governor)) revert NotGovernor(sender);
         (, Kind kind,,) = router.executing();
         if (kind != Kind.GOVERNANCE_EXECUTE) revert NotGovernanceMessage(receiveId);
-        (bytes32[] memory names, uint256[] memory values) = abi.decode(payload, (bytes32[], uint256[]));
-        _set(names, values);
+        (uint64 number, bytes32[] memory names, uint256[] memory values) =
+            abi.decode(payload, (uint64, bytes32[], uint256[]));
+        _requireSound(number, names.length, values.length);
+        for (uint256 index; index < names.length; ++index) {
+            // Messages arrive in any order: what a later one has set stays, and the rest of this one counts.
+            uint64 present = _parameters[names[index]].number;
+            if (number > present) _set(number, names[index], values[index]);
+            else emit ChangeSuperseded(names[index], values[index], number, present);
+        }
         return IERC7786Recipient.receiveMessage.selector;
     }
 
     /// @inheritdoc IParameters
     function valueOf(bytes32 name) external view returns (uint256) {
-        if (!_known[name]) revert UnknownParameter(name);
-        return _values[name];
+        if (_parameters[name].number == 0) revert UnknownParameter(name);
+        return _parameters[name].value;
     }
 
-    function _set(bytes32[] memory names, uint256[] memory values) private {
-        if (names.length != values.length) revert LengthsDiffer(names.length, values.length);
-        for (uint256 index; index < names.length; ++index) {
-            _values[names[index]] = values[index];
-            _known[names[index]] = true;
-            emit ParameterSet(names[index], values[index]);
-        }
+    /// @inheritdoc IParameters
+    function numberOf(bytes32 name) external view returns (uint64) {
+        return _parameters[name].number;
+    }
+
+    /// @dev Without an owner only messages could change anything, and nobody could name another governor.
+    function renounceOwnership() public view override onlyOwner {
+        revert RenouncingDisabled();
+    }
+
+    function _setGovernor(uint64 chain, address account, uint8 quorum, GmpSet gmps) private {
+        if (account == address(0) || quorum == 0) revert InvalidGovernor(chain, account, quorum);
+        // The form in which a router names senders: another spelling would never match.
+        governor = InteroperableAddress.formatEvmV1(chain, account);
+        router.setPolicy(chain, quorum, gmps);
+        emit GovernorSet(chain, account, quorum, gmps);
+    }
+
+    function _set(uint64 number, bytes32 name, uint256 value) private {
+        _parameters[name] = Parameter(value, number);
+        emit ParameterSet(name, value, number);
+    }
+
+    function _requireSound(uint64 number, uint256 names, uint256 values) private pure {
+        if (number == 0) revert ZeroNumber();
+        if (names != values) revert LengthsDiffer(names, values);
     }
 }

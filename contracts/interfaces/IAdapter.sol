@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
+import {IRouter} from "./IRouter.sol";
 
 /// @notice Speaks one GMP on one chain for one router.
 /// @dev Outbound it takes envelopes from its router only. Inbound it authenticates the GMP, the chain and the adapter on the
@@ -10,7 +11,7 @@ interface IAdapter {
     /// @notice The GMP delivered a message again. Nothing changed, and the GMP may consider it delivered.
     event DuplicateAbsorbed(bytes32 indexed messageId, Gmp indexed gmp);
 
-    /// @notice `remoteAdapter` speaks for `remoteRouter` on `chain`.
+    /// @notice `remoteAdapter` speaks for `remoteRouter` on `chain`, and for no other router.
     event Connected(uint64 indexed chain, bytes32 indexed remoteRouter, bytes32 remoteAdapter);
 
     event Disconnected(uint64 indexed chain, bytes32 indexed remoteRouter, bytes32 remoteAdapter);
@@ -21,6 +22,10 @@ interface IAdapter {
     error ZeroConnection();
     error NotConnected(uint64 chain, bytes32 remoteRouter);
     error UntrustedRemote(uint64 chain, bytes32 remoteAdapter);
+
+    /// @notice The remote adapter brought a message of another router than the one it speaks for.
+    error WrongRemoteRouter(uint64 chain, bytes32 remoteAdapter, bytes32 router);
+
     error RemoteAlreadyConnected(uint64 chain, bytes32 remoteAdapter, bytes32 remoteRouter);
 
     /// @notice The value sent is below the fee that the GMP asks for now, in wei.
@@ -47,6 +52,13 @@ interface IAdapter {
 
     /// @notice Cuts a remote adapter off, in both directions. The router's revoker may, too: it only takes trust away.
     function disconnect(uint64 chain, bytes32 remoteAdapter) external;
+
+    /// @notice The router that the adapter speaks for.
+    function router() external view returns (IRouter);
+
+    /// @notice The GMP's contract that the adapter sends through, or by which it knows a delivery. No two adapters of a router
+    ///         have the same: one transport under two numbers would count twice.
+    function transport() external view returns (address);
 
     /// @notice The adapter on the other side of a lane, or zero.
     function remoteAdapterOf(uint64 chain, bytes32 remoteRouter) external view returns (bytes32);

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IERC7786GatewaySource} from "@openzeppelin/contracts/interfaces/draft-IERC7786.sol";
 
-import {Retry} from "../types/Route.sol";
+import {Message} from "../types/Message.sol";
 import {IProfiles} from "./IProfiles.sol";
 
 /// @notice The router as an ERC-7786 gateway. Recipients are ERC-7930 addresses of EVM chains in their canonical form.
@@ -16,7 +16,10 @@ interface IGateway is IERC7786GatewaySource {
     /// @notice How messages travel whose senders do not say.
     function profiles() external view returns (IProfiles);
 
-    /// @notice Sends an unfunded message over the GMPs that its sender's profile named, as far as they are open now. Open to
-    ///         anyone who pays.
-    function dispatch(Retry calldata request) external payable;
+    /// @notice Sends an unfunded message over the GMPs that its sender's profile named, each at the fee that it asks for now. Open
+    ///         to anyone who pays: who does chooses the moment, and nothing else.
+    /// @dev GMPs that are paused, gone or fail are left out ({IMessageSender-DispatchFailed}); as many as the quorum must take it.
+    /// @param message Unchanged; {IQuotes-quoteRetry} over its sender's GMPs says what it costs.
+    /// @param refundTo Who gets what of the value is not needed.
+    function dispatch(Message calldata message, address refundTo) external payable;
 }

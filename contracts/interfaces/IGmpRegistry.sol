@@ -31,21 +31,33 @@ interface IGmpRegistry {
     error GmpAlreadyHasAdapter(Gmp gmp, address adapter);
     error GmpHasNoAdapter(Gmp gmp);
     error AdapterAlreadyUsed(address adapter, Gmp gmp);
+    /// @notice The adapter takes envelopes from, and delivers to, another router.
+    error AdapterOfAnotherRouter(address adapter, address router);
+
+    /// @notice Another number's adapter sends through that contract already.
+    error TransportAlreadyUsed(address transport, Gmp gmp);
+
     error UnknownPeer(uint64 chain, bytes32 router);
 
     /// @notice Registers the first adapter of a GMP, and enables the GMP.
-    /// @dev Reverts if the GMP has one already ({replaceAdapter}), or if the adapter speaks for another GMP.
+    /// @dev Reverts if the GMP has one already ({replaceAdapter}), if the adapter speaks for another GMP or router, or if
+    ///      another GMP's adapter has the same transport ({IAdapter-transport}).
     function addAdapter(Gmp gmp, address adapter) external;
 
-    /// @notice Puts another adapter in the place of a sound one: receipts stay.
+    /// @notice Puts another adapter in the place of a sound one: receipts stay. What the GMP carries to the old one can't be
+    ///         delivered any more, unless that is put in its place again: let the senders turn first (docs/security.md).
+    /// @dev The old adapter is forgotten at once, so that a GMP has one voice.
     function replaceAdapter(Gmp gmp, address adapter) external;
 
-    /// @notice Takes a GMP out of use because it can't be trusted: its receipts are void, and after {addAdapter} it may
-    ///         deliver the same messages again.
+    /// @notice Takes a GMP out of use because it can't be trusted: its receipts are void. After {addAdapter} its receipts count
+    ///         again. Hyperlane, Axelar, LayerZero and CCIP deliver nothing twice, so what they had delivered needs a retry
+    ///         or other GMPs: a message that is not retriable has the other GMPs only. Wormhole can bring the same again.
     function revokeAdapter(Gmp gmp) external;
 
-    /// @notice Makes `router` the one to send new messages for `chain` to.
-    function setPeer(uint64 chain, bytes32 router) external;
+    /// @notice Makes `router` the one to send new messages for `chain` to, and lets its messages in.
+    /// @param floor The lane's least quorum for recipients without a policy, 1…16; 2 or more unless one GMP is to be believed
+    ///        alone. It raises the present floor and never lowers it ({IRecipientPolicy-setFloor}).
+    function setPeer(uint64 chain, bytes32 router, uint8 floor) external;
 
     /// @notice Cuts a router off, also for messages in flight.
     function revokePeer(uint64 chain, bytes32 router) external;

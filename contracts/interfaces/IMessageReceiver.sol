@@ -9,6 +9,8 @@ import {Execution} from "../types/Receipts.sol";
 interface IMessageReceiver {
     /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included, and `quorum` is how many the
     ///         message needs: its own wish or what its recipient demands, if that is more.
+    /// @dev The recipient's policy is looked at from the message's own quorum on. Before that `receipts` includes GMPs that the
+    ///      policy leaves out, and `quorum` is the larger of the message's and the lane's floor.
     event MessageReceived(
         bytes32 indexed messageId,
         uint64 indexed sourceChain,
@@ -96,5 +98,7 @@ interface IMessageReceiver {
     function expire(Message calldata message) external;
 
     /// @notice What of the message that is being executed now its recipient is not told by ERC-7786; zero between executions.
+    /// @dev `replaces` is the sender's word: the router does not check that the message exists or whose it was. A recipient that
+    ///      uses it counts it among the same sender's messages alone, as {ReissueGuard} does.
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces);
 }

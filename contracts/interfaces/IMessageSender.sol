@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Gmp, GmpSet} from "../types/Gmp.sol";
 import {Kind} from "../types/Message.sol";
-import {Retry, Route} from "../types/Route.sol";
+import {DispatchFailure, Retry, Route} from "../types/Route.sol";
 
 /// @notice The sending half of a router: creates messages, hands them to GMPs, and hands them over again when asked.
 interface IMessageSender {
@@ -23,7 +23,8 @@ interface IMessageSender {
         bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
     );
 
-    /// @notice One GMP did not take the message; its fee went back. The others are not affected.
+    /// @notice One GMP did not take the message: it failed, is paused or has no adapter. Its fee went back, and the others are not
+    ///         affected.
     event DispatchFailed(bytes32 indexed messageId, Gmp indexed gmp, uint32 attempt, bytes reason);
 
     /// @notice A refund could not be paid out and waits to be withdrawn.
@@ -34,6 +35,12 @@ interface IMessageSender {
 
     /// @notice Only plain messages and critical regulatory actions may live for ever.
     error TtlRequired(Kind kind);
+
+    /// @notice A ttl is 0 or at least as long as the fastest GMP takes, in seconds.
+    error TtlTooShort(uint32 ttl, uint32 least);
+
+    /// @notice No block has so much gas, so the message could never be executed.
+    error GasLimitTooHigh(uint64 gasLimit, uint64 most);
 
     error PayloadTooLong(uint256 length, uint256 most);
 
@@ -55,9 +62,6 @@ interface IMessageSender {
     /// @notice The message waits for no dispatch: it was dispatched, or never created here.
     error NotUnfunded(bytes32 messageId);
 
-    /// @notice An unfunded message goes over the GMPs that its sender chose, as far as they are enabled.
-    error WrongGmps(GmpSet named, GmpSet chosen);
-
     error AlreadyCancelled(bytes32 messageId);
 
     /// @notice The message's time has run out; its destination would not execute it any more.
@@ -71,6 +75,8 @@ interface IMessageSender {
     error ZeroRefundAddress();
     error NoGmps();
     error DuplicateGmp(Gmp gmp);
+
+    /// @notice No adapter speaks for the GMP. The reason of a {DispatchFailure}: it does not stop the others.
     error GmpNotEnabled(Gmp gmp);
 
     /// @notice `minDispatched` is more than the GMPs named, or less than what the message needs.
@@ -82,14 +88,16 @@ interface IMessageSender {
     /// @notice A GMP could have got less gas than one may need. Give the call more gas; what is not used costs nothing.
     error InsufficientDispatchGas(Gmp gmp, uint256 available, uint256 needed);
 
-    /// @notice Too few GMPs took the message, so nothing was sent.
-    error TooFewDispatched(uint8 dispatched, uint8 required);
+    /// @notice Too few GMPs took the message, so nothing was sent. Each failure has the GMP's own reason: a fee below today's
+    ///         quote, a gas limit that the GMP does not carry, a GMP that is down.
+    error TooFewDispatched(uint256 dispatched, uint256 minimum, DispatchFailure[] failures);
 
     error SendingReentered();
 
     /// @notice Sends a message over one or more GMPs.
     /// @dev Steps: 1 take the lane's next nonce; 2 compute the id; 3 remember the sender if retriable; 4 dispatch over
-    ///      each GMP, each on its own; 5 report. Two calls with equal arguments create two messages.
+    ///      each GMP, each on its own; 5 report. Two calls with equal arguments create two messages. Unless `minDispatched` says
+    ///      that fewer will do, every GMP named takes it or the call reverts.
     /// @param request The message and the way; `msg.value` is the sum of its fees, in wei.
     /// @return messageId The message's name for ever.
     function route(Route calldata request) external payable returns (bytes32 messageId);

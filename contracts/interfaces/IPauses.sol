@@ -15,25 +15,28 @@ interface IPauses {
     error LanePaused(uint64 chain, uint48 until);
     error GmpPaused(Gmp gmp, uint48 until);
 
-    /// @notice A pause must end in the future, and at most {MAX_PAUSE} from now.
+    /// @notice A pause must end in the future, and at most {MAX_PAUSE} from now; the guardian's all at most {MAX_PAUSE} after its
+    ///         first.
     error InvalidPauseEnd(uint48 until, uint256 earliest, uint256 latest);
 
-    /// @notice The guardian may begin the next pause only a while after the last one ended, so that it can't chain them.
+    /// @notice The guardian rests, or the owner has paused this already. All pauses that the guardian begins within {MAX_PAUSE} of
+    ///         its first end by then, and for as long again it begins none, of no lane and no GMP: it can't chain them.
     error GuardianMustWait(uint256 until);
 
     /// @notice How long a pause can be at most without being extended, in seconds.
     function MAX_PAUSE() external view returns (uint48);
 
-    /// @notice Pauses a lane in both directions until `until`. The guardian may begin a pause; only the owner may extend it.
+    /// @notice Pauses a lane in both directions until `until`, or makes a pause under way end then. On this chain alone: pause it on
+    ///         the other chain as well, or a message's time runs out there (docs/decisions/0042).
     function pauseLane(uint64 chain, uint48 until) external;
 
-    /// @notice Pauses a GMP in both directions until `until`.
+    /// @notice Pauses a GMP that has an adapter, in both directions, until `until`.
     function pauseGmp(Gmp gmp, uint48 until) external;
 
-    /// @notice Ends a lane's pause now.
+    /// @notice Ends a lane's pause now. The guardian may end what it began itself.
     function endLanePause(uint64 chain) external;
 
-    /// @notice Ends a GMP's pause now.
+    /// @notice Ends a GMP's pause now. The guardian may end what it began itself.
     function endGmpPause(Gmp gmp) external;
 
     /// @notice When the newest pause of the lane ends or ended, Unix seconds.

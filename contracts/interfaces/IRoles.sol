@@ -13,7 +13,8 @@ interface IRoles {
     /// @notice Lets `account` revoke adapters and peers and raise floors, and nothing else; zero: only the owner may.
     function setRevoker(address account) external;
 
-    /// @notice Lets `account` begin pauses, and nothing else; zero: only the owner may.
+    /// @notice Lets `account` begin pauses and end its own, and nothing else; zero: only the owner may. A new guardian need not
+    ///         rest for what another one paused.
     function setGuardian(address account) external;
 
     function revoker() external view returns (address);

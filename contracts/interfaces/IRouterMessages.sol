@@ -20,7 +20,9 @@ interface IRouterMessages {
         bytes32 indexed messageId, uint64 indexed sourceChain, bytes32 cancellationId, Execution state
     );
 
-    /// @notice On the source: how the message ended. Only now may a dApp roll back or refund.
+    /// @notice On the source: how the message ended, says its destination. A dApp rolls back or refunds by {ILedger-outcomeOf}
+    ///         and not by this: an honest destination reports the expiry of a message that was never sent, too.
+    /// @dev Of a message that was not sent as retriable the router notes nothing, so every report of it is one such event.
     event OutcomeReported(bytes32 indexed messageId, uint64 indexed destinationChain, Execution outcome);
 
     /// @notice On the source: a second report contradicts the first. Some GMP, or a chain, does not tell the truth.
@@ -41,13 +43,14 @@ interface IRouterMessages {
 
     /// @notice Asks the destination never to execute a message of the caller. Here it can't be retried any more from now on;
     ///         there it may have been executed already, or be before this arrives: wait for the report.
-    /// @param minDispatched How many GMPs must take it for the call to succeed; at least 1, the cancellation is retriable.
+    /// @param minDispatched How many GMPs must take it for the call to succeed; 0 stands for all of them. It is retriable.
     function cancel(Message calldata message, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable
         returns (bytes32 cancellationId);
 
-    /// @notice Tells the source how a message ended here. Open to anyone who pays, as often as wanted.
+    /// @notice Tells the source how a message ended here. Open to anyone who pays, as often as wanted; the message need not
+    ///         have been sent ({IMessageReceiver-expire}), which the source finds out.
     function report(Message calldata message, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable

@@ -21,6 +21,23 @@ library BoundedCall {
         }
     }
 
+    /// @dev The same for a call that changes nothing.
+    function tryView(address target, uint256 gasLimit, bytes memory data, uint256 maxReturn)
+        internal
+        view
+        returns (bool success, bytes memory answer)
+    {
+        assembly ("memory-safe") {
+            success := staticcall(gasLimit, target, add(data, 0x20), mload(data), 0, 0)
+            let size := returndatasize()
+            if gt(size, maxReturn) { size := maxReturn }
+            answer := mload(0x40)
+            mstore(answer, size)
+            returndatacopy(add(answer, 0x20), 0, size)
+            mstore(0x40, and(add(add(answer, size), 0x3f), not(0x1f)))
+        }
+    }
+
     /// @dev Reverts with exactly those bytes.
     function bubble(bytes memory reason) internal pure {
         assembly ("memory-safe") {

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {BaseAdapter} from "../adapters/BaseAdapter.sol";
+import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {IInMemoryRecipient, InMemoryGmp} from "./InMemoryGmp.sol";
 
@@ -23,6 +24,11 @@ contract InMemoryAdapter is BaseAdapter, IInMemoryRecipient {
     function handle(uint64 sourceChain, bytes32 sender, bytes calldata body) external {
         if (msg.sender != address(gmp)) revert OnlyGmp(msg.sender);
         _receive(sourceChain, sender, body);
+    }
+
+    /// @inheritdoc IAdapter
+    function transport() external view returns (address) {
+        return address(gmp);
     }
 
     function _send(uint64 chain, bytes32 remoteAdapter, bytes calldata envelope, uint256, address) internal override {

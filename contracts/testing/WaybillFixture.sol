@@ -35,6 +35,9 @@ abstract contract WaybillFixture is Test {
     Gmp internal constant WORMHOLE = Gmp.wrap(3);
     uint8 private constant GMPS = 3;
 
+    /// @dev Both lanes' floor, as after a deployment: a recipient without a policy needs two receipts, whatever the message says.
+    uint8 internal constant FLOOR = 2;
+
     IRouter internal sourceRouter;
     IRouter internal destinationRouter;
     address internal waybillOwner;
@@ -64,9 +67,9 @@ abstract contract WaybillFixture is Test {
         }
         vm.startPrank(waybillOwner);
         onDestination();
-        destinationRouter.setPeer(SOURCE_CHAIN, address(sourceRouter).toBytes32());
+        destinationRouter.setPeer(SOURCE_CHAIN, address(sourceRouter).toBytes32(), FLOOR);
         onSource();
-        sourceRouter.setPeer(DESTINATION_CHAIN, address(destinationRouter).toBytes32());
+        sourceRouter.setPeer(DESTINATION_CHAIN, address(destinationRouter).toBytes32(), FLOOR);
         vm.stopPrank();
     }
 

@@ -89,6 +89,13 @@ library MessageLibrary {
         }
     }
 
+    /// @dev The source router that an envelope names. Of one that {decode} refuses as too short, anything.
+    function statedSourceRouter(bytes memory envelope) internal pure returns (bytes32 router) {
+        assembly ("memory-safe") {
+            router := mload(add(envelope, 73)) // 32 of length, 41 before it
+        }
+    }
+
     /// @dev Reads what {encode} wrote. The stated id is returned as it stands: the caller compares it with {id}.
     function decode(bytes calldata envelope) internal pure returns (bytes32 stated, Message memory message) {
         if (envelope.length < HEADER_LENGTH) revert TruncatedEnvelope(envelope.length);

@@ -15,7 +15,7 @@ enum Execution {
 type Epochs is uint128;
 
 /// @dev Everything the destination remembers of a message, in one slot. From the lowest bit: 16 the GMPs that delivered,
-///      128 the epochs in which they did, 8 the {Execution}, 8 the quorum that was asked for with the first receipt.
+///      128 the epochs in which they did, 8 the {Execution}.
 type Receipts is uint256;
 
 using EpochsLibrary for Epochs global;
@@ -56,7 +56,6 @@ library EpochsLibrary {
 library ReceiptsLibrary {
     uint256 private constant EPOCHS_SHIFT = 16;
     uint256 private constant EXECUTION_SHIFT = 144;
-    uint256 private constant QUORUM_SHIFT = 152;
 
     function delivered(Receipts receipts) internal pure returns (GmpSet) {
         return GmpSet.wrap(uint16(Receipts.unwrap(receipts)));
@@ -68,11 +67,6 @@ library ReceiptsLibrary {
 
     function execution(Receipts receipts) internal pure returns (Execution) {
         return Execution(uint8(Receipts.unwrap(receipts) >> EXECUTION_SHIFT));
-    }
-
-    /// @dev The quorum that was asked for when the first receipt came.
-    function quorum(Receipts receipts) internal pure returns (uint8) {
-        return uint8(Receipts.unwrap(receipts) >> QUORUM_SHIFT);
     }
 
     /// @dev The GMPs whose receipts count: those of `eligible` that delivered in the epoch that is theirs now.
@@ -96,10 +90,5 @@ library ReceiptsLibrary {
     function withExecution(Receipts receipts, Execution state) internal pure returns (Receipts) {
         uint256 others = Receipts.unwrap(receipts) & ~(uint256(type(uint8).max) << EXECUTION_SHIFT);
         return Receipts.wrap(others | (uint256(state) << EXECUTION_SHIFT));
-    }
-
-    function withQuorum(Receipts receipts, uint8 asked) internal pure returns (Receipts) {
-        uint256 others = Receipts.unwrap(receipts) & ~(uint256(type(uint8).max) << QUORUM_SHIFT);
-        return Receipts.wrap(others | (uint256(asked) << QUORUM_SHIFT));
     }
 }

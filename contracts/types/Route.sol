@@ -10,6 +10,12 @@ struct GmpFee {
     uint256 fee;
 }
 
+/// @dev Why a GMP did not take a message: what its adapter reverted with, cut at 256 bytes.
+struct DispatchFailure {
+    Gmp gmp;
+    bytes reason;
+}
+
 /// @dev A new message, and how to send it. The sum of the fees is the call's value.
 struct Route {
     uint64 destinationChain;
@@ -22,7 +28,8 @@ struct Route {
     bytes32 replaces;
     /// @dev Whether {retryRoute} may send it again; costs one storage slot.
     bool retriable;
-    /// @dev How many GMPs must take it for the call to succeed; 0 stands for the quorum.
+    /// @dev How many GMPs must take it for the call to succeed; 0 stands for all of them. What is not retriable needs its
+    ///      quorum at least.
     uint8 minDispatched;
     GmpFee[] gmps;
     /// @dev Who gets back the fee of a GMP that did not take the message.
@@ -33,7 +40,7 @@ struct Route {
 struct Retry {
     bytes32 messageId;
     Message message;
-    /// @dev How many GMPs must take it for the call to succeed; at least 1.
+    /// @dev How many GMPs must take it for the call to succeed; 0 stands for all of them.
     uint8 minDispatched;
     GmpFee[] gmps;
     address refundTo;

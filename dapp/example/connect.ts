@@ -2,7 +2,7 @@
 
 import type { EIP1193Provider } from "viem";
 
-import { connectWallet, type Wallet, WalletError } from "@waybill/dapp";
+import type { Wallet } from "@waybill/dapp";
 import { element, problemLine, whenPressed } from "./element.ts";
 import { shortened } from "./format.ts";
 
@@ -11,23 +11,27 @@ interface Announced {
   readonly provider: EIP1193Provider;
 }
 
-/** Shows a button per wallet, and the account once one is connected. */
-export function offerWallets(root: HTMLElement, onWallet: (wallet: Wallet) => void): void {
+/** Shows a button per wallet, and the account once `connect` has connected one. */
+export function offerWallets(
+  root: HTMLElement,
+  connect: (provider: EIP1193Provider) => Promise<Wallet>,
+  onWallet: (wallet: Wallet) => void | Promise<void>,
+): void {
   const announced = new Map<string, Announced>();
   const problem = problemLine();
-  const connect = (name: string, provider: () => EIP1193Provider): HTMLButtonElement => {
+  const offer = (name: string, provider: () => EIP1193Provider): HTMLButtonElement => {
     const button = element("button", { type: "button", className: "primary" }, name);
     whenPressed(button, problem, async () => {
-      const wallet = await connectWallet(provider());
+      const wallet = await connect(provider());
       root.replaceChildren(element("span", { className: "account mono", title: wallet.address }, shortened(wallet.address)));
-      onWallet(wallet);
+      await onWallet(wallet);
     });
     return button;
   };
   const show = (): void => {
     const wallets = [...announced.values()];
-    const buttons = wallets.map(({ info, provider }) => connect(wallets.length > 1 ? info.name : "Connect wallet", () => provider));
-    root.replaceChildren(...(buttons.length > 0 ? buttons : [connect("Connect wallet", injected)]), problem);
+    const buttons = wallets.map(({ info, provider }) => offer(wallets.length > 1 ? info.name : "Connect wallet", () => provider));
+    root.replaceChildren(...(buttons.length > 0 ? buttons : [offer("Connect wallet", injected)]), problem);
   };
   window.addEventListener("eip6963:announceProvider", (event) => {
     const { detail } = event as CustomEvent<Announced>;
@@ -41,5 +45,5 @@ export function offerWallets(root: HTMLElement, onWallet: (wallet: Wallet) => vo
 function injected(): EIP1193Provider {
   const provider = (window as { ethereum?: EIP1193Provider }).ethereum;
   if (provider) return provider;
-  throw new WalletError("this browser has no wallet; install one, such as MetaMask or Rabby, and reload the page");
+  throw new Error("this browser has no wallet; install one, such as MetaMask or Rabby, and reload the page");
 }

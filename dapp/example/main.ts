@@ -2,7 +2,7 @@
 
 import { type Hex, isHex, size } from "viem";
 
-import { Deployment, type Message, messageId, UnknownMessageError, type Wallet, Waybill } from "@waybill/dapp";
+import { connectWallet, Deployment, type Message, messageId, UnknownMessageError, type Wallet, Waybill } from "@waybill/dapp";
 import { Card } from "./card.ts";
 import { Compose } from "./compose.ts";
 import { offerWallets } from "./connect.ts";
@@ -31,7 +31,7 @@ class Page {
 
   show(): void {
     byId("network").textContent = this.#deployment.network;
-    offerWallets(byId("wallet"), (wallet) => this.#connected(wallet));
+    offerWallets(byId("wallet"), connectWallet, (wallet) => this.#connected(wallet));
     new Compose(byId("compose"), () => this.#waybill, ({ message }) => this.#add(message));
     this.#showLookup();
     this.#showEmptiness();

@@ -3,36 +3,27 @@
 import { type Hex } from "viem";
 
 import { type Deployment, type Gmp, gmpsOf, type Kind, type Message, parseGmp, type Wallet, Waybill } from "@waybill/dapp";
-import { offerWallets } from "../example/connect.ts";
 import { element, problemLine, whenPressed } from "../example/element.ts";
 import { FeeList } from "../example/fee-list.ts";
 
 export class Acts {
   readonly #deployment: Deployment;
-  #waybill: Waybill;
-  #wallet: Wallet | undefined;
+  readonly #waybill: Waybill;
+  readonly #wallet: Wallet;
 
-  constructor(deployment: Deployment) {
+  constructor(deployment: Deployment, wallet: Wallet) {
     this.#deployment = deployment;
-    this.#waybill = new Waybill(deployment);
+    this.#wallet = wallet;
+    this.#waybill = new Waybill(deployment, { wallet });
   }
 
-  /** Puts buttons beside the commands of a section, once a wallet is connected. */
+  /** Puts buttons beside the commands of a section. */
   offer(section: HTMLElement): void {
     const message = messageOf(section.dataset.message!);
     const tried = (section.dataset.tried ?? "").split(",").filter(Boolean).map(parseGmp);
     const root = section.querySelector<HTMLElement>(".wallet")!;
-    root.hidden = false;
-    if (this.#wallet) {
-      root.replaceChildren(element("p", { className: "quiet" }, `As ${this.#wallet.address}`));
-      this.#offerAll(section, message, tried);
-      return;
-    }
-    offerWallets(root, (wallet) => {
-      this.#wallet = wallet;
-      this.#waybill = new Waybill(this.#deployment, { wallet });
-      this.#offerAll(section, message, tried);
-    });
+    root.replaceChildren(element("p", { className: "quiet" }, `As ${this.#wallet.address}`));
+    this.#offerAll(section, message, tried);
   }
 
   #offerAll(section: HTMLElement, message: Message, tried: readonly Gmp[]): void {

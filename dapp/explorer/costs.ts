@@ -1,10 +1,7 @@
 /** What each transaction of a message cost, as its chain says. */
 
-import { createPublicClient, type Hex } from "viem";
-
-import type { Deployment } from "@waybill/dapp";
 import { ether, roughly } from "../example/format.ts";
-import { transportOf } from "../src/chains.ts";
+import { ask } from "./network.ts";
 
 interface Cost {
   readonly gas: bigint;
@@ -18,16 +15,16 @@ interface Cost {
 const known = new Map<string, Promise<Cost>>();
 
 /** Fills the rows of a table of transactions. */
-export function showCosts(table: HTMLElement, deployment: Deployment): void {
-  for (const row of table.querySelectorAll<HTMLElement>("tr[data-hash]")) void fill(row, deployment);
+export function showCosts(table: HTMLElement): void {
+  for (const row of table.querySelectorAll<HTMLElement>("tr[data-hash]")) void fill(row);
 }
 
-async function fill(row: HTMLElement, deployment: Deployment): Promise<void> {
-  const [chain, hash] = [Number(row.dataset.chain), row.dataset.hash as Hex];
+async function fill(row: HTMLElement): Promise<void> {
+  const [chain, hash] = [Number(row.dataset.chain), row.dataset.hash!];
   const say = (name: string, text: string, title = ""): void => {
     Object.assign(row.querySelector<HTMLElement>(`.${name}`)!, { textContent: text, title });
   };
-  const asked = known.get(hash) ?? cost(deployment, chain, hash);
+  const asked = known.get(hash) ?? cost(chain, hash);
   known.set(hash, asked);
   try {
     const { gas, paid, value } = await asked;
@@ -40,8 +37,12 @@ async function fill(row: HTMLElement, deployment: Deployment): Promise<void> {
   }
 }
 
-async function cost(deployment: Deployment, chain: number, hash: Hex): Promise<Cost> {
-  const client = createPublicClient({ transport: transportOf(deployment.chain(chain)) });
-  const [receipt, transaction] = await Promise.all([client.getTransactionReceipt({ hash }), client.getTransaction({ hash })]);
-  return { gas: receipt.gasUsed, paid: receipt.gasUsed * receipt.effectiveGasPrice, value: transaction.value };
+/** Two plain requests: viem would be half of what a page loads. */
+async function cost(chain: number, hash: string): Promise<Cost> {
+  const [receipt, transaction] = (await Promise.all([
+    ask(chain, "eth_getTransactionReceipt", hash),
+    ask(chain, "eth_getTransactionByHash", hash),
+  ])) as [{ readonly gasUsed: string; readonly effectiveGasPrice: string }, { readonly value: string }];
+  const gas = BigInt(receipt.gasUsed);
+  return { gas, paid: gas * BigInt(receipt.effectiveGasPrice), value: BigInt(transaction.value) };
 }

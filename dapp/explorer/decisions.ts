@@ -4,14 +4,13 @@ import type { Address, Hex } from "viem";
 
 import { type Deployment, type Gmp, type Kind, type Wallet, Waybill } from "@waybill/dapp";
 import { asking } from "../src/wallets.ts";
-import { offerWallets } from "../example/connect.ts";
 import { element, problemLine, whenPressed } from "../example/element.ts";
 
 /** Other records may take the place that was signed for; then it is signed for again, so often at most. */
 const SEALS = 3;
 
 interface TypedData {
-  readonly domain: Readonly<Record<string, string>>;
+  readonly domain: Readonly<Record<string, string | number>>;
   readonly types: Readonly<Record<string, readonly { readonly name: string; readonly type: string }[]>>;
   readonly primaryType: string;
   readonly message: Readonly<Record<string, unknown>>;
@@ -39,16 +38,12 @@ interface Answer {
   readonly problem?: string;
 }
 
-/** Puts a field for the reason and a button beside each decision of a section, once a wallet is connected. */
-export function offerDecisions(section: HTMLElement, deployment: Deployment): void {
-  const root = section.querySelector<HTMLElement>(".wallet")!;
-  root.hidden = false;
-  offerWallets(root, (wallet) => {
-    for (const act of section.querySelectorAll<HTMLElement>("[data-decision]")) {
-      const decision = { eventId: section.dataset.letter!, decision: act.dataset.decision!, maker: wallet.address };
-      offer(act, (rationale) => decide(deployment, wallet, { ...decision, rationale }));
-    }
-  });
+/** Puts a field for the reason and a button beside each decision of a section. */
+export function offerDecisions(section: HTMLElement, deployment: Deployment, wallet: Wallet): void {
+  for (const act of section.querySelectorAll<HTMLElement>("[data-decision]")) {
+    const decision = { eventId: section.dataset.letter!, decision: act.dataset.decision!, maker: wallet.address };
+    offer(act, (rationale) => decide(deployment, wallet, { ...decision, rationale }));
+  }
 }
 
 function offer(act: HTMLElement, run: (rationale: string) => Promise<void>): void {
@@ -85,7 +80,9 @@ async function send(deployment: Deployment, wallet: Wallet, notice: Notice): Pro
 }
 
 async function signed(deployment: Deployment, wallet: Wallet, data: TypedData, what: string): Promise<Hex> {
-  const client = await wallet.on(deployment.chains[0]!);
+  // Wallets sign a domain with a chain on that chain only.
+  const chain = typeof data.domain.chainId === "number" ? deployment.chain(data.domain.chainId) : deployment.chains[0]!;
+  const client = await wallet.on(chain);
   return asking(what, () => client.signTypedData(data as Parameters<typeof client.signTypedData>[0]));
 }
 

@@ -4,6 +4,7 @@ import {
   type Address,
   type Chain,
   createPublicClient,
+  custom,
   defineChain,
   fallback,
   type Hex,
@@ -119,11 +120,28 @@ export function transportOf(deployment: ChainDeployment): Transport {
   return transports.length === 1 ? transports[0]! : fallback(transports);
 }
 
+/**
+ * What sends a request to a node: a client of viem or wagmi, or an EIP-1193 provider. Of any version: nothing but `request`
+ * is used.
+ */
+export interface Requester {
+  // Every version of viem has its own types for this.
+  request(arguments_: any, options?: any): Promise<any>;
+}
+
+/** The client that a dApp reads a chain with; undefined leaves it to the deployments file's URLs. */
+export type ClientOf = (chainId: number) => Requester | undefined;
+
 /** Readers of all chains of a network, in the file's order. */
-export function openChains(deployment: Deployment, pollingInterval: number): readonly ChainReader[] {
+export function openChains(
+  deployment: Deployment,
+  pollingInterval: number,
+  clientOf: ClientOf = () => undefined,
+): readonly ChainReader[] {
   return deployment.chains.map((chain) => {
-    const client = createPublicClient({ chain: viemChain(chain), transport: transportOf(chain), pollingInterval });
-    return new ChainReader(chain, client);
+    const given = clientOf(chain.chainId);
+    const transport = given ? custom(given) : transportOf(chain);
+    return new ChainReader(chain, createPublicClient({ chain: viemChain(chain), transport, pollingInterval }));
   });
 }
 

@@ -8,6 +8,8 @@
  *     ├── DeploymentError       a deployments file that can't be used, or a chain or adapter that it does not have
  *     ├── RefusedError          a contract refused; carries the decoded revert
  *     ├── FeeCapError           the quoted fee is above the caller's limit; nothing was sent
+ *     ├── DeliveryGasError      the delivery needs more gas than relayers spend; nothing was sent
+ *     ├── NothingToRetryError   the message has ended on its destination; nothing was sent
  *     ├── WalletError           the wallet declined, took a transaction back, or is not there
  *     ├── NotIncludedError      a transaction was sent and no block includes it yet
  *     └── UnknownMessageError   no chain of the network knows that id or transaction
@@ -28,6 +30,35 @@ export class FeeCapError extends WaybillError {
     super(`the fee is ${fee} wei now, above the limit of ${maxFee} wei; raise maxFee or name fewer GMPs`);
     this.fee = fee;
     this.maxFee = maxFee;
+  }
+}
+
+/** The delivery needs more gas than a relayer gives a transaction; nothing was sent. */
+export class DeliveryGasError extends WaybillError {
+  override name = "DeliveryGasError";
+  /** What it needs, by an estimate; undefined if it is more than the destination's node allows any call. */
+  readonly gas: bigint | undefined;
+  readonly limit: bigint;
+
+  constructor(gas: bigint | undefined, limit: bigint) {
+    const needs = gas === undefined ? "more gas than the destination's node allows any call" : `about ${gas} gas`;
+    super(
+      `the delivery needs ${needs}, above the ${limit} that relayers give a transaction, so the message would be paid for and` +
+        " not be executed; send a shorter payload, make the recipient spend less, or raise maxDeliveryGas if your relayer's" +
+        " max_gas is higher",
+    );
+    this.gas = gas;
+    this.limit = limit;
+  }
+}
+
+/** The message has ended on its destination, so that a retry would cost its fee and change nothing; nothing was sent. */
+export class NothingToRetryError extends WaybillError {
+  override name = "NothingToRetryError";
+
+  constructor(id: string, destination: string, executed: boolean) {
+    const how = executed ? "was executed" : "expired or was cancelled";
+    super(`message ${id} ${how} on ${destination}: a retry would cost its fee and change nothing; evenIfEnded sends it anyway`);
   }
 }
 

@@ -10,7 +10,16 @@ export {
   toWord,
 } from "./addresses.ts";
 export { adapterOf, type ChainDeployment, Deployment, DeploymentError, gmpsOf } from "./deployment.ts";
-export { FeeCapError, NotIncludedError, UnknownMessageError, WalletError, WaybillError } from "./errors.ts";
+export {
+  DeliveryGasError,
+  FeeCapError,
+  NothingToRetryError,
+  NotIncludedError,
+  UnknownMessageError,
+  WalletError,
+  WaybillError,
+} from "./errors.ts";
+export { RELAYER_MAX_GAS } from "./delivery.ts";
 export {
   bitsFromGmps,
   type Gmp,
@@ -37,7 +46,8 @@ export { decodeRevert, explainRevert, reasonOf, RefusedError, type Revert, rever
 export type { Fact, FactOf, Place } from "./facts.ts";
 export type { Found } from "./lookup.ts";
 export { type Action, type GmpProgress, type Progress, type State, STATES } from "./progress.ts";
-export type { Quote, RetryOptions, RouteRequest, Sent } from "./sending.ts";
-export { connectWallet, localWallet, type Wallet } from "./wallets.ts";
+export type { Quote, RetryOptions, RouteRequest, SendingOptions, Sent } from "./sending.ts";
+export type { ClientOf, Requester } from "./chains.ts";
+export { type AnyWalletClient, connectWallet, type LocalAccount, localWallet, type Wallet, walletOf } from "./wallets.ts";
 export type { WatchOptions } from "./watch.ts";
 export { Waybill, type WaybillOptions } from "./waybill.ts";

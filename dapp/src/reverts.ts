@@ -3,16 +3,25 @@
 import { type AbiParameter, decodeAbiParameters, type Hex, isHex, parseAbiItem, size, sliceHex, toFunctionSelector } from "viem";
 import { formatAbiItem } from "viem/utils";
 
-import { ABIS } from "./abi/index.ts";
+import { KNOWN_ERRORS } from "./abi/Errors.ts";
 import { WaybillError } from "./errors.ts";
 import { gmpOfNumber } from "./gmps.ts";
 
-/** A custom error with its values. */
+/** A custom error of Waybill's contracts or of the GMPs', with its values. */
 export interface Revert {
   readonly name: string;
+  /** By parameter; none if the error was cut off, as events and `TooFewDispatched` do after 256 bytes. */
   readonly values: Readonly<Record<string, unknown>>;
   /** `NotRetriable(messageId=0x…)` */
   readonly text: string;
+  /** Whose contracts have it: `waybill`, or names of GMPs. */
+  readonly by: readonly string[];
+  /** What the contracts' documentation says of it, or nothing. */
+  readonly meaning: string;
+  /** What to do, where that is known. */
+  readonly advice: string;
+  /** The errors that it carries, such as each GMP's own in `TooFewDispatched`. */
+  readonly inner: readonly Revert[];
   /** The first four bytes and all arguments. */
   readonly data: Hex;
 }
@@ -25,69 +34,61 @@ export class RefusedError extends WaybillError {
 
   constructor(what: string, data: Hex | undefined, cause?: unknown) {
     const revert = data ? decodeRevert(data) : undefined;
-    const advice = revert && ADVICE[revert.name];
-    super(`${what}: ${data ? explainRevert(data) : reasonOf(cause)}${advice ? `; ${advice}` : ""}`, { cause });
+    const advice = revert?.advice ? `; ${revert.advice}` : "";
+    super(`${what}: ${data ? explainRevert(data) : reasonOf(cause)}${advice}`, { cause });
     this.revert = revert;
   }
 }
 
 interface ErrorItem {
-  readonly type: "error";
   readonly name: string;
   readonly inputs: readonly AbiParameter[];
+  readonly by: string;
+  readonly meaning: string;
+  readonly advice: string;
 }
 
-const STANDARD = [
-  parseAbiItem("error Error(string message)"),
-  parseAbiItem("error Panic(uint256 code)"),
-] as unknown as readonly ErrorItem[];
+const STANDARD: typeof KNOWN_ERRORS = [
+  ["Error(string message)", "solidity", "The contract gives its reason as text."],
+  [
+    "Panic(uint256 code)",
+    "solidity",
+    "A check of the compiler's failed: 0x01 assert, 0x11 overflow, 0x12 division by zero, 0x21 no such enum value," +
+      " 0x32 index out of bounds, 0x41 out of memory.",
+  ],
+];
 
-const KNOWN: ReadonlyMap<Hex, ErrorItem> = new Map(
-  [...ABIS.flat().filter((item) => item.type === "error"), ...STANDARD].map((item) => [
-    toFunctionSelector(formatAbiItem(item as Parameters<typeof formatAbiItem>[0])),
-    item as ErrorItem,
-  ]),
-);
+let known: ReadonlyMap<Hex, ErrorItem> | undefined;
 
-/** What to do about refusals that a dApp can do something about. */
-const ADVICE: Readonly<Record<string, string>> = {
-  AlreadyExecuted: "the recipient has it, nothing is to be done",
-  AlreadyCancelled: "its sender cancelled it; route a new message",
-  AlreadyEnded: "it expired or was cancelled; route a new message",
-  DuplicateGmp: "name each GMP once",
-  ExecutionReverted: "mend the recipient, then execute again",
-  Expired: "route a new message",
-  FeesDifferFromValue: "quote again and send exactly that",
-  GmpNotEnabled: "choose a GMP that the source router has",
-  InsufficientDispatchGas: "give the transaction more gas",
-  InsufficientGas: "give the transaction more gas",
-  InvalidQuorum: "a quorum is at least 1 and at most the number of GMPs named",
-  MessageIdMismatch: "retry with exactly the message that was routed; waybill.find reads it from the chain",
-  NoPeer: "the source router knows no router there",
-  MessageHasExpired: "mark it with expire, and route a new message",
-  NotExpired: "its time has not run out yet",
-  NotRetriable: "route it again as a new message",
-  NotSenderOrRetrier: "ask its sender, or have the sender appoint you as retrier",
-  QuorumNotReached: "wait for more GMPs, or retry the message over others",
-  TtlRequired: "give it a ttl: only plain messages and critical regulatory actions may live for ever",
-  StillUnfunded: "pay for it first, with dispatch",
-  TooFewDispatched: "quote again, or choose other GMPs",
-};
+/** Every error that can be decoded, by its first four bytes; read when the first one is to be. */
+function knownErrors(): ReadonlyMap<Hex, ErrorItem> {
+  known ??= new Map(
+    [...KNOWN_ERRORS, ...STANDARD].map(([signature, by, meaning = "", advice = ""]) => {
+      const { name, inputs } = parseAbiItem(`error ${signature}`) as unknown as Pick<ErrorItem, "name" | "inputs">;
+      const selector = toFunctionSelector(formatAbiItem({ type: "error", name, inputs }));
+      return [selector, { name, inputs, by, meaning, advice }];
+    }),
+  );
+  return known;
+}
 
-/** The custom error in revert data, or undefined if it is none that Waybill's contracts know. */
+/** The custom error in revert data, or undefined if it is none that Waybill or its GMPs have. */
 export function decodeRevert(data: Hex): Revert | undefined {
   if (size(data) < 4) return undefined;
-  const item = KNOWN.get(sliceHex(data, 0, 4));
+  const item = knownErrors().get(sliceHex(data, 0, 4));
   if (!item) return undefined;
+  const { name, meaning, advice } = item;
+  const found = { name, by: item.by.split(" "), meaning, advice, data };
   let decoded: readonly unknown[];
   try {
     decoded = item.inputs.length === 0 ? [] : decodeAbiParameters(item.inputs, size(data) > 4 ? sliceHex(data, 4) : "0x");
   } catch {
-    return undefined; // cut off: events carry only the first 256 bytes
+    return { ...found, values: {}, text: `${name}, cut off: ${data}`, inner: [] };
   }
+  const inner: Revert[] = [];
   const values = Object.fromEntries(item.inputs.map((input, index) => [input.name ?? String(index), decoded[index]]));
-  const fields = item.inputs.map((input, index) => `${input.name}=${readable(input, decoded[index])}`);
-  return { name: item.name, values, text: `${item.name}(${fields.join(", ")})`, data };
+  const fields = item.inputs.map((input, index) => `${input.name}=${readable(input, decoded[index], inner)}`);
+  return { ...found, values, text: `${name}(${fields.join(", ")})`, inner };
 }
 
 /** What a contract refused with, for people: `NotRetriable(messageId=0x…)`, or the bytes if nobody knows them. */
@@ -117,8 +118,21 @@ export function reasonOf(error: unknown): string {
   return String(error);
 }
 
-function readable(input: AbiParameter, value: unknown): string {
-  if (input.type === "bytes") return explainRevert(value as Hex); // reasons nest
-  if (input.internalType === "Gmp") return gmpOfNumber(Number(value)) ?? `GMP ${value}`;
+/** A value for people; errors that it carries are added to `inner`, since reasons nest. */
+function readable(input: AbiParameter, value: unknown, inner: Revert[]): string {
+  if (input.type.endsWith("]")) {
+    const member = { ...input, type: input.type.slice(0, input.type.lastIndexOf("[")) };
+    return `[${(value as readonly unknown[]).map((one) => readable(member, one, inner)).join(", ")}]`;
+  }
+  if ("components" in input) {
+    const members = value as Readonly<Record<string, unknown>>;
+    return `{${input.components.map((part) => `${part.name}=${readable(part, members[part.name ?? ""], inner)}`).join(", ")}}`;
+  }
+  if (input.type === "bytes") {
+    const revert = decodeRevert(value as Hex);
+    if (revert) inner.push(revert);
+    return explainRevert(value as Hex);
+  }
+  if (input.name === "gmp" && input.type === "uint8") return gmpOfNumber(Number(value)) ?? `GMP ${value}`;
   return String(value);
 }

@@ -1,12 +1,13 @@
 /** Route, retry, execute, and what they cost. */
 
-import { type Account, type Address, type Hex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
+import { type Account, type Address, type Hex, isHex, type TransactionReceipt, zeroAddress, zeroHash } from "viem";
 
 import { cancellationOf, reportOf } from "./about.ts";
 import { routerAbi } from "./abi/index.ts";
 import { toWord } from "./addresses.ts";
 import type { ChainReader } from "./chains.ts";
 import { adapterOf } from "./deployment.ts";
+import { checkDeliveryGas, refuseEnded, RELAYER_MAX_GAS } from "./delivery.ts";
 import { FeeCapError, WaybillError } from "./errors.ts";
 import { type Fact, factsOf } from "./facts.ts";
 import { type Gmp, GMP_NUMBERS } from "./gmps.ts";
@@ -33,22 +34,29 @@ export interface RouteRequest {
   readonly kind?: Kind;
   /** Whether the message can be retried; costs a storage slot. */
   readonly retriable?: boolean;
-  /** How many GMPs must take it for the call to succeed; 0 stands for the quorum. */
+  /** How many GMPs must take it for the call to succeed; 0, as if left out, stands for all of them. */
   readonly minDispatched?: number;
   /** Id of the message that this one stands in for. */
   readonly replaces?: Hex;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
+  /** The gas that its delivery may need; what relayers give a transaction by default, if left out. */
+  readonly maxDeliveryGas?: bigint;
   /** Who gets back what a GMP did not need; the sender, if left out. */
   readonly refundTo?: Address;
 }
 
-export interface RetryOptions {
+export interface SendingOptions {
   /** How many GMPs must take it for the call to succeed. */
   readonly minDispatched?: number;
   /** The most that it may cost, in wei. */
   readonly maxFee?: bigint;
   readonly refundTo?: Address;
+}
+
+export interface RetryOptions extends SendingOptions {
+  /** Whether to send it though the destination says that the message has ended. */
+  readonly evenIfEnded?: boolean;
 }
 
 /** What GMPs ask for carrying a message now. */
@@ -91,9 +99,17 @@ export function draft(source: ChainReader, destination: ChainReader, sender: Add
     ttl: request.ttl ?? 0,
     kind: request.kind ?? Kind.PLAIN,
     quorum: request.quorum ?? request.gmps.length,
-    replaces: request.replaces ?? zeroHash,
-    payload: request.payload,
+    replaces: hexadecimal("replaces", request.replaces ?? zeroHash, 32),
+    payload: hexadecimal("payload", request.payload),
   };
+}
+
+/** The value, if it is bytes in hex; callers without types may hand in anything. */
+function hexadecimal(name: string, value: unknown, length?: number): Hex {
+  if (isHex(value) && value.length % 2 === 0 && (length === undefined || value.length === 2 + 2 * length)) return value;
+  const shown = String(value).slice(0, 40);
+  const wanted = length === undefined ? "0x and pairs of hex digits; stringToHex(text) makes them of text" : `0x and ${2 * length} hex digits`;
+  throw new WaybillError(`${name} ${JSON.stringify(shown)} is not ${wanted}`);
 }
 
 /**
@@ -104,6 +120,8 @@ export async function quote(source: ChainReader, message: Message, gmps: readonl
   for (const gmp of gmps) adapterOf(source.deployment, gmp);
   try {
     const [total, fees] = await quoteTogether(source, message, gmps);
+    // The router quotes 0 for a GMP that can't tell; asked alone, it says why.
+    if (fees.some(({ fee }) => fee === 0n)) return quoteOneByOne(source, message, gmps);
     return { total, fees: new Map(gmps.map((gmp, index) => [gmp, fees[index]!.fee])), refused: new Map() };
   } catch (error) {
     if (!revertDataOf(error)) throw error;
@@ -145,7 +163,8 @@ export async function route(
   request: RouteRequest,
 ): Promise<Sent> {
   const message = draft(source, destination, wallet.address, request);
-  const { total, gmps } = await price(source, message, request.gmps, request.maxFee);
+  await checkDeliveryGas(destination, message, request.maxDeliveryGas ?? RELAYER_MAX_GAS);
+  const { total, gmps } = await price(source, message, request.gmps, request.minDispatched ?? 0, request.maxFee);
   const way = {
     destinationChain: message.destinationChain,
     recipient: message.recipient,
@@ -168,44 +187,35 @@ export async function route(
 /** Sends a message again over those GMPs and waits until the transaction is included. */
 export async function retryRoute(
   source: ChainReader,
+  destination: ChainReader,
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
   options: RetryOptions = {},
 ): Promise<Sent> {
-  return sendAgain("retryRoute", source, wallet, message, gmps, { minDispatched: 1, ...options });
+  if (!options.evenIfEnded) await refuseEnded(destination, message);
+  const minDispatched = options.minDispatched ?? 1;
+  const priced = await price(source, message, gmps, minDispatched, options.maxFee);
+  const refundTo = options.refundTo ?? wallet.address;
+  const way = { messageId: messageId(message), message, minDispatched, gmps: priced.gmps, refundTo };
+  const receipt = await transact(source, wallet, { functionName: "retryRoute", args: [way] }, priced.total);
+  const sent = await sentOf(source, receipt, "retried");
+  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: priced.total, receipt };
 }
 
-/** Pays for a message that was created without its fee; anyone may, over the GMPs that its sender chose. */
+/** Pays for a message that was created without its fee; anyone may. `gmps` are those that its sender chose: the router sends it over no others. */
 export async function dispatch(
   source: ChainReader,
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions = {},
+  options: SendingOptions = {},
 ): Promise<Sent> {
-  return sendAgain("dispatch", source, wallet, message, gmps, { minDispatched: message.quorum, ...options });
-}
-
-async function sendAgain(
-  functionName: "retryRoute" | "dispatch",
-  source: ChainReader,
-  wallet: Wallet,
-  message: Message,
-  gmps: readonly Gmp[],
-  options: RetryOptions & { readonly minDispatched: number },
-): Promise<Sent> {
-  const priced = await price(source, message, gmps, options.maxFee);
-  const way = {
-    messageId: messageId(message),
-    message,
-    minDispatched: options.minDispatched,
-    gmps: priced.gmps,
-    refundTo: options.refundTo ?? wallet.address,
-  };
-  const receipt = await transact(source, wallet, { functionName, args: [way] }, priced.total);
-  const sent = await sentOf(source, receipt, functionName === "dispatch" ? "routed" : "retried");
-  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: priced.total, receipt };
+  const { total } = await price(source, message, gmps, message.quorum, options.maxFee);
+  const args = [message, options.refundTo ?? wallet.address] as const;
+  const receipt = await transact(source, wallet, { functionName: "dispatch", args }, total);
+  const sent = await sentOf(source, receipt, "routed");
+  return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: total, receipt };
 }
 
 /** Executes a message whose quorum is reached. */
@@ -228,11 +238,12 @@ export async function sendAbout(
   wallet: Wallet,
   message: Message,
   gmps: readonly Gmp[],
-  options: RetryOptions,
+  options: SendingOptions,
 ): Promise<Sent> {
   const about = functionName === "cancel" ? cancellationOf(message) : reportOf(message);
-  const priced = await price(from, about, gmps, options.maxFee);
-  const args = [message, options.minDispatched ?? 1, priced.gmps, options.refundTo ?? wallet.address] as const;
+  const minDispatched = options.minDispatched ?? 1;
+  const priced = await price(from, about, gmps, minDispatched, options.maxFee);
+  const args = [message, minDispatched, priced.gmps, options.refundTo ?? wallet.address] as const;
   const receipt = await transact(from, wallet, { functionName, args }, priced.total);
   const sent = await sentOf(from, receipt, "routed");
   return { ...outcome(sent, gmps), message: sent.message, attempt: 0, fee: priced.total, receipt };
@@ -240,16 +251,18 @@ export async function sendAbout(
 
 type GmpFees = readonly { readonly gmp: number; readonly fee: bigint }[];
 
+/** What each GMP gets: its quote, or nothing if it gives none and `minDispatched` others do; 0 stands for all. */
 async function price(
   source: ChainReader,
   message: Message,
   gmps: readonly Gmp[],
+  minDispatched: number,
   maxFee: bigint | undefined,
 ): Promise<{ total: bigint; gmps: GmpFees }> {
   const { fees, refused, total } = await quote(source, message, gmps);
-  for (const refusal of refused.values()) throw refusal;
+  if (gmps.length - refused.size < (minDispatched || gmps.length)) for (const refusal of refused.values()) throw refusal;
   if (maxFee !== undefined && total > maxFee) throw new FeeCapError(total, maxFee);
-  return { total, gmps: gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: fees.get(gmp)! })) };
+  return { total, gmps: gmps.map((gmp) => ({ gmp: GMP_NUMBERS[gmp], fee: fees.get(gmp) ?? 0n })) };
 }
 
 interface RouterCall {

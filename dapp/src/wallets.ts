@@ -6,14 +6,14 @@ import {
   type Chain,
   createWalletClient,
   custom,
-  type EIP1193Provider,
   getAddress,
+  type Hex,
   type Transport,
   UserRejectedRequestError,
   type WalletClient,
 } from "viem";
 
-import { transportOf, viemChain } from "./chains.ts";
+import { type Requester, transportOf, viemChain } from "./chains.ts";
 import type { ChainDeployment } from "./deployment.ts";
 import { WalletError } from "./errors.ts";
 import { reasonOf } from "./reverts.ts";
@@ -25,11 +25,43 @@ export interface Wallet {
   on(chain: ChainDeployment): Promise<WalletClient<Transport, Chain, Account>>;
 }
 
-/** A wallet around an account of viem's, such as `privateKeyToAccount(key)`. */
-export function localWallet(account: Account): Wallet {
+/** An account that signs in this process, such as viem's `privateKeyToAccount(key)`; of any version of viem. */
+export interface LocalAccount {
+  readonly address: Address;
+  readonly type: "local";
+  // Every version of viem has its own types for this.
+  signTransaction(transaction: any, options?: any): Promise<Hex>;
+}
+
+/** A wallet client of viem or wagmi, of any version. */
+export interface AnyWalletClient extends Requester {
+  readonly account?: LocalAccount | { readonly address: Address; readonly type: string } | undefined;
+}
+
+/** A wallet around an account that signs in this process. */
+export function localWallet(account: LocalAccount): Wallet {
   return {
     address: account.address,
-    on: async (chain) => createWalletClient({ account, chain: viemChain(chain), transport: transportOf(chain) }),
+    on: async (chain) => localClient(account, chain, transportOf(chain)),
+  };
+}
+
+/**
+ * A wallet around a wallet client that a dApp has already, such as wagmi's `getWalletClient(config)`.
+ *
+ * @throws {@link WalletError} if the client has no account.
+ */
+export function walletOf(client: AnyWalletClient): Wallet {
+  const { account } = client;
+  if (!account) throw new WalletError("the wallet client has no account; create it with one, or connect a wallet first");
+  if (!isLocal(account)) return remoteWallet(account.address, client);
+  return {
+    address: account.address,
+    on: async (chain) => {
+      // A client with a key is bound to the chain of its transport; on others the file's URLs are used.
+      const isThere = Number(await client.request({ method: "eth_chainId" })) === chain.chainId;
+      return localClient(account, chain, isThere ? custom(client) : transportOf(chain));
+    },
   };
 }
 
@@ -38,11 +70,14 @@ export function localWallet(account: Account): Wallet {
  *
  * @throws {@link WalletError} if the person declines.
  */
-export async function connectWallet(provider: EIP1193Provider): Promise<Wallet> {
-  const accounts = await asking("connect", () => provider.request({ method: "eth_requestAccounts" }));
+export async function connectWallet(provider: Requester): Promise<Wallet> {
+  const accounts: readonly string[] = await asking("connect", () => provider.request({ method: "eth_requestAccounts" }));
   const account = accounts[0];
   if (!account) throw new WalletError("the wallet shows no account; unlock it, allow one, and connect again");
-  const address = getAddress(account);
+  return remoteWallet(getAddress(account), provider);
+}
+
+function remoteWallet(address: Address, provider: Requester): Wallet {
   return {
     address,
     on: async (chain) => {
@@ -51,6 +86,14 @@ export async function connectWallet(provider: EIP1193Provider): Promise<Wallet> 
       return client;
     },
   };
+}
+
+function isLocal(account: { readonly type: string }): account is LocalAccount {
+  return account.type === "local";
+}
+
+function localClient(account: LocalAccount, chain: ChainDeployment, transport: Transport) {
+  return createWalletClient({ account: account as Account, chain: viemChain(chain), transport });
 }
 
 /** Runs a request to the wallet; throws {@link WalletError} if the person declines. */

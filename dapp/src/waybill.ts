@@ -3,7 +3,7 @@
 import type { Hex, TransactionReceipt } from "viem";
 
 import { cancellationOf, reportOf } from "./about.ts";
-import { type ChainReader, openChains } from "./chains.ts";
+import { type ChainReader, type ClientOf, openChains } from "./chains.ts";
 import type { ChainDeployment, Deployment } from "./deployment.ts";
 import { DeploymentError } from "./deployment.ts";
 import { WalletError } from "./errors.ts";
@@ -18,6 +18,8 @@ import type { Progress } from "./progress.ts";
 export interface WaybillOptions {
   /** Signs; without one everything can be read and nothing sent. */
   readonly wallet?: Wallet;
+  /** The clients that the dApp reads chains with already; the deployments file's URLs are used for all others. */
+  readonly clients?: ClientOf;
   /** Milliseconds between two looks at a chain. */
   readonly pollingInterval?: number;
 }
@@ -40,7 +42,7 @@ export class Waybill {
     this.deployment = deployment;
     this.#wallet = options.wallet;
     this.#pollingInterval = options.pollingInterval ?? 2_000;
-    this.#chains = openChains(deployment, this.#pollingInterval);
+    this.#chains = openChains(deployment, this.#pollingInterval, options.clients);
   }
 
   /** What each GMP asks for carrying such a message now; no wallet is needed. */
@@ -58,20 +60,24 @@ export class Waybill {
   /**
    * Sends a new message and waits until its transaction is included.
    *
-   * @throws RefusedError (a contract refuses), FeeCapError (dearer than `maxFee`), WalletError (declined, or taken back),
-   *   NotIncludedError (in no block yet), DeploymentError (no such chain or adapter).
+   * @throws RefusedError (a contract refuses), FeeCapError (dearer than `maxFee`), DeliveryGasError (too large for relayers),
+   *   WalletError (declined, or taken back), NotIncludedError (in no block yet), DeploymentError (no such chain or adapter).
    */
   async route(request: sending.RouteRequest): Promise<sending.Sent> {
     return sending.route(this.#chain(request.source), this.#chain(request.destination), this.#signer(), request);
   }
 
-  /** Sends a message again over those GMPs; receipts that it already has still count. Throws as {@link route}. */
+  /**
+   * Sends a message again over those GMPs; receipts that it already has still count. Throws as {@link route}, and
+   * NothingToRetryError if the message has ended on its destination, as far as that answers.
+   */
   async retryRoute(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
-    return sending.retryRoute(this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
+    const [source, destination] = [this.#chain(message.sourceChain), this.#chain(message.destinationChain)];
+    return sending.retryRoute(source, destination, this.#signer(), message, gmps, options);
   }
 
   /** Pays for a message that was created without its fee, over the GMPs that its sender chose. Throws as {@link route}. */
-  async dispatch(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+  async dispatch(message: Message, gmps: readonly Gmp[], options: sending.SendingOptions = {}): Promise<sending.Sent> {
     return sending.dispatch(this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
   }
 
@@ -86,7 +92,7 @@ export class Waybill {
    *
    * @returns the cancellation, which is a message itself and can be watched.
    */
-  async cancel(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+  async cancel(message: Message, gmps: readonly Gmp[], options: sending.SendingOptions = {}): Promise<sending.Sent> {
     return sending.sendAbout("cancel", this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
   }
 
@@ -100,7 +106,7 @@ export class Waybill {
    *
    * @returns the report, which is a message itself and can be watched.
    */
-  async report(message: Message, gmps: readonly Gmp[], options: sending.RetryOptions = {}): Promise<sending.Sent> {
+  async report(message: Message, gmps: readonly Gmp[], options: sending.SendingOptions = {}): Promise<sending.Sent> {
     return sending.sendAbout("report", this.#chain(message.destinationChain), this.#signer(), message, gmps, options);
   }
 

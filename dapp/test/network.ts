@@ -207,7 +207,7 @@ async function deploy(name: string, id: number, anvil: Anvil): Promise<TestChain
 
 async function connect(here: TestChain, there: TestChain): Promise<void> {
   const peer = toWord(there.router);
-  await transact(here, here.router, routerAbi, "setPeer", [BigInt(there.id), peer]);
+  await transact(here, here.router, routerAbi, "setPeer", [BigInt(there.id), peer, 1]);
   for (const gmp of TEST_GMPS) {
     const { abi } = artifact("InMemoryAdapter");
     await transact(here, here.adapters[gmp], abi, "connect", [BigInt(there.id), peer, toWord(there.adapters[gmp])]);

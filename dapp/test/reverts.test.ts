@@ -22,6 +22,10 @@ test("an error of the router is decoded with its values", () => {
     name: "QuorumNotReached",
     values: { messageId: id, receipts: 1, quorum: 2 },
     text: `QuorumNotReached(messageId=${id}, receipts=1, quorum=2)`,
+    by: ["waybill"],
+    meaning: "",
+    advice: "wait for more GMPs, or retry the message over others",
+    inner: [],
     data: quorumNotReached,
   });
 });
@@ -45,6 +49,17 @@ test("a reason inside a reason is explained", () => {
   assert.equal(explainRevert(outer), `ExecutionReverted(messageId=${id}, reason=Closed())`);
 });
 
+test("N3: a send that too few GMPs take is explained by each GMP's own reason", () => {
+  const low = encodeErrorResult({ abi: adapterAbi, errorName: "WrongFee", args: [4n, 5n] });
+  const failures = [
+    { gmp: 1, reason: low },
+    { gmp: 2, reason: "0x" },
+  ] as const;
+  const refused = encodeErrorResult({ abi: routerAbi, errorName: "TooFewDispatched", args: [0n, 1n, failures] });
+  const each = "{gmp=hyperlane, reason=WrongFee(value=4, fee=5)}, {gmp=axelar, reason=reverted without a reason}";
+  assert.equal(explainRevert(refused), `TooFewDispatched(dispatched=0, minimum=1, failures=[${each}])`);
+});
+
 test("texts and panics of Solidity are explained", () => {
   const text = encodeErrorResult({ abi: parseAbi(["error Error(string message)"]), args: ["no"] });
   const panic = encodeErrorResult({ abi: parseAbi(["error Panic(uint256 code)"]), args: [0x11n] });
@@ -52,12 +67,30 @@ test("texts and panics of Solidity are explained", () => {
   assert.equal(explainRevert(panic), "Panic(code=17)");
 });
 
-test("nothing, unknown bytes and an error that was cut off are shown as they are", () => {
+test("N3: errors of the GMPs are decoded, with what to do, also within a refusal of the recipient's", () => {
+  const fee = encodeErrorResult({
+    abi: parseAbi(["error LZ_InsufficientFee(uint256 requiredNative, uint256 suppliedNative, uint256 requiredLzToken, uint256 suppliedLzToken)"]),
+    args: [5n, 4n, 0n, 0n],
+  });
+  const failures = [{ gmp: 4, reason: fee }, { gmp: 5, reason: encodeErrorResult({ abi: parseAbi(["error CursedByRMN(uint64 chain)"]), args: [7n] }) }];
+  const refused = encodeErrorResult({ abi: routerAbi, errorName: "TooFewDispatched", args: [0n, 1n, failures] });
+  const outer = decodeRevert(encodeErrorResult({ abi: routerAbi, errorName: "ExecutionReverted", args: [id, refused] }))!;
+  const [inner] = outer.inner;
+  assert.equal(inner?.name, "TooFewDispatched");
+  assert.match(inner.meaning, /^Too few GMPs took the message/);
+  assert.match(inner.advice, /quote exactly this payload/);
+  assert.deepEqual(inner.inner.map(({ name, by, advice }) => [name, by, advice]), [
+    ["LZ_InsufficientFee", ["layerzero"], "LayerZero's fee has risen; quote again"],
+    ["CursedByRMN", ["ccip"], "CCIP has halted that chain; choose other GMPs"],
+  ]);
+});
+
+test("nothing and unknown bytes are shown as they are, and an error that was cut off with its name", () => {
   assert.equal(explainRevert("0x"), "reverted without a reason");
   assert.equal(explainRevert("0xdeadbeef01"), "reverted with 0xdeadbeef01");
   assert.equal(explainRevert("0x01"), "reverted with 0x01");
   const cut = sliceHex(quorumNotReached, 0, 40);
-  assert.equal(explainRevert(cut), `reverted with ${cut}`);
+  assert.equal(explainRevert(cut), `QuorumNotReached, cut off: ${cut}`);
 });
 
 test("revert data is found where viem, wallets and nodes put it", () => {

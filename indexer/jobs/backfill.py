@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from indexer.errors import FinalityViolatedError
 from indexer.jobs.backfill_task import read_into_files
 from indexer.jobs.ended import let_go_of_ended
+from indexer.jobs.repair import misfit_of_lake
 from indexer.settings import EndpointLimits, IndexSettings, SourceLimits
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.lake import FinalBlocks, Lake
@@ -40,6 +41,9 @@ def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: Index
             there = lake.last_block(chain.chain_id)
             first = chain.start_block if there is None else there + 1
             if final is None or final.number - first < settings.backfill_blocks:
+                continue
+            if (misfit := misfit_of_lake(reader, lake)) is not None:
+                log.error("nothing is added to the lake", chain=chain.chain_id, reason=misfit)
                 continue
             found = chain.with_adapters(reader.adapters(first, final.number))
             for start in range(first, final.number + 1, _BLOCKS_IN_A_COMMIT):
@@ -80,44 +84,54 @@ def fill_store(
 ) -> None:
     """Brings the store up to where the lake is; messages that had ended long before stay in the lake alone.
 
+    The store's blocks that were not final are replaced, too: while nobody looked, the chain may have taken them back. Before
+    anything is joined, the last final blocks of both, lake and store, are compared with the chain's.
+
     Args:
         chains: the chains.
         settings: how to read them.
         store: to be filled.
         lake: where from.
         ended_before: Unix seconds of block time; see `let_go_of_ended`.
+
+    Raises:
+        FinalityViolatedError: a chain does not have the lake's last block, though it has the store's last final one.
+        RpcError: a chain can't be read.
     """
     positions = store.positions()
     for chain in chains:
         position = positions.get(chain.chain_id, ChainPosition.before(chain.start_block))
         last = lake.last_block(chain.chain_id)
-        if last is None or last <= position.block:
+        if last is None:
             continue
         with ChainReader(chain, settings.limits) as reader:
-            _check_lake(lake, chain.chain_id, reader, last)
-            for start in range(position.block + 1, last + 1, _BLOCKS_IN_A_FILL):
+            if not _has_final(reader, position):
+                continue
+            if (misfit := misfit_of_lake(reader, lake)) is not None:
+                raise FinalityViolatedError(misfit)
+            if last <= position.final_block:
+                continue
+            parent = position.known_hash(position.final_block)
+            for start in range(position.final_block + 1, last + 1, _BLOCKS_IN_A_FILL):
                 end = min(start + _BLOCKS_IN_A_FILL - 1, last)
-                range_ = _final_range(reader, start, end, last)
+                range_ = _final_range(reader, start, end, last, parent)
                 store.apply(lake.events(chain.chain_id, start, end), {chain.chain_id: range_})
+                parent = range_.block_hash[:HASH_PREFIX]
                 log.info("filled the store from the lake", chain=chain.chain_id, block=end, of=last)
             store.note_lake({chain.chain_id: last})
         let_go_of_ended(store, lake, ended_before)
 
 
-def _check_lake(lake: Lake, chain: int, reader: ChainReader, last: int) -> None:
-    known = lake.last_hash(chain)
-    if not reader.has(last, known):
-        raise FinalityViolatedError(
-            f"chain {chain} has block {last} with hash 0x{reader.header(last).hash.hex()}, but the lake was filled when it "
-            f"was 0x{known.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet that was "
-            "started anew, delete the index's folder"
-        )
+def _has_final(reader: ChainReader, position: ChainPosition) -> bool:
+    """Whether the chain has the store's last final block. If it has not, the stream halts the chain, and says why."""
+    return not position.final_hash or reader.has(position.final_block, position.final_hash)
 
 
-def _final_range(reader: ChainReader, first: int, last: int, head: int) -> BlockRange:
+def _final_range(reader: ChainReader, first: int, last: int, head: int, parent: bytes | None) -> BlockRange:
     header = reader.header(last)
     return BlockRange(
         first=first,
+        parent_hash=parent,
         position=ChainPosition(block=last, hashes=header.hash[:HASH_PREFIX], final_block=last, final_hash=header.hash),
         block_hash=header.hash,
         block_time=header.time,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import duckdb
@@ -34,32 +34,43 @@ def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable
     Returns:
         How many messages went. Without tables that have them none do.
     """
-    chains = list(store.positions())
-    gone = prune(store.engine, before, covered(lake, chains))
-    if _lacking(store, lake, chains, before):
+    final = _final(store)
+    gone = prune(store.engine, before, covered(lake, final))
+    if _lacking(store, lake, final, before):
         try:
             (make_tables or partial(write_tables, store.engine, lake))()
         except (IndexerError, duckdb.Error) as error:
             log.warning("the lake's tables can't be made now; the store keeps what they lack", reason=str(error))
-        gone += prune(store.engine, before, covered(lake, chains))
+        gone += prune(store.engine, before, covered(lake, final))
     return gone
 
 
-def covered(lake: Lake, chains: Iterable[int]) -> dict[int, int]:
-    """By chain, the block up to which the report's tables, and the lake itself, have its events as they are now."""
-    lasting = lake.reach(chains)
+def _final(store: Store) -> dict[int, int]:
+    """By chain, the last block that the store has read as final: what it holds behind it, the lake need not have."""
+    return {chain: position.final_block for chain, position in store.positions().items()}
+
+
+def covered(lake: Lake, final: Mapping[int, int]) -> dict[int, int]:
+    """By chain, the block up to which the report's tables, and the lake itself, have its events as they are now.
+
+    Args:
+        lake: the lake.
+        final: by chain, the last block that the store has read as final. Lake and store may differ behind it.
+    """
+    lasting = lake.reach(final)
     reaches = [reach_of_table(lake.place / name, lasting.blocks) for name in TABLES]
     if any(reach.corrections != lasting.corrections for reach in reaches):
         return {}
     return {
-        chain: min(block, *(reach.blocks[chain] for reach in reaches))
+        chain: min(block, final[chain], *(reach.blocks[chain] for reach in reaches))
         for chain, block in lasting.blocks.items()
         if all(chain in reach.blocks for reach in reaches)
     }
 
 
-def _lacking(store: Store, lake: Lake, chains: Iterable[int], before: int) -> bool:
+def _lacking(store: Store, lake: Lake, final: Mapping[int, int], before: int) -> bool:
     """Whether the tables lack what the store could let go of now, or has let go of."""
-    if store.has_pruned() and not covered(lake, chains):
+    if store.has_pruned() and not covered(lake, final):
         return True
-    return any_ended(store.engine, before, lake.reach(chains).blocks)
+    in_lake = lake.reach(final).blocks
+    return any_ended(store.engine, before, {chain: min(block, final[chain]) for chain, block in in_lake.items()})

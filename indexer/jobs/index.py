@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import structlog
 from pyspark.sql import SparkSession
@@ -21,8 +22,11 @@ from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store, adapters_of
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.options import chain_config
+from indexer.spark_outage import SPARK_ERRORS, SparkOutage
 
 log = structlog.get_logger(__name__)
+
+_MOST_FAILURES_AT_ONCE = 5  # of Spark in a row, for a run that ends at the heads
 
 
 class Index:
@@ -34,6 +38,7 @@ class Index:
         settings: IndexSettings,
         spark: SparkSession,
         clock: Callable[[], float] = time.time,
+        outage: SparkOutage | None = None,
     ) -> None:
         """Opens store and lake.
 
@@ -42,6 +47,7 @@ class Index:
             settings: how to run.
             spark: a session that knows the `evm` source.
             clock: Unix seconds.
+            outage: counts what goes wrong with Spark over several sessions.
 
         Raises:
             IndexerError: the store can't be used.
@@ -50,6 +56,7 @@ class Index:
         self._settings = settings
         self._spark = spark
         self._clock = clock
+        self._outage = outage or SparkOutage()
         self._lake = Lake(settings.folder.lake)
         self._store = Store(settings.folder.store_url, archive=self._lake.events_of)
         self._store.save_policy(settings.stall)
@@ -79,7 +86,15 @@ class Index:
         self._finish()
 
     def _stream(self) -> Stream:
-        return Stream(self._spark, self._chains, self._settings, store=self._store, lake=self._lake, clock=self._clock)
+        return Stream(
+            self._spark,
+            self._chains,
+            self._settings,
+            store=self._store,
+            lake=self._lake,
+            clock=self._clock,
+            outage=self._outage,
+        )
 
     def _catch_up(self) -> None:
         """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
@@ -139,7 +154,7 @@ def run_index(
     stop: threading.Event | None = None,
     master: str | None = None,
 ) -> None:
-    """Runs the index in a Spark session of its own.
+    """Runs the index in a Spark session of its own, and in a new one when that is gone.
 
     Args:
         deployment: the chains.
@@ -151,14 +166,17 @@ def run_index(
     Raises:
         IndexerError: the index can't start or go on.
     """
+    stop = stop or threading.Event()
     check_chains(deployment, settings)
     log.info("starting Spark", folder=str(settings.folder.path))
-    with spark_session(master) as spark:
-        index = Index(deployment, settings, spark)
+    outage = SparkOutage(most=_MOST_FAILURES_AT_ONCE if once else None)
+    while not stop.is_set():
         try:
-            if once:
-                index.run_once()
-            else:
-                index.run(stop or threading.Event())
-        finally:
-            index.close()
+            with spark_session(master, log_file=settings.folder.path / "spark.log") as spark:
+                index = Index(deployment, settings, spark, outage=outage)
+                with closing(index):
+                    index.run_once() if once else index.run(stop)
+                return
+        except SPARK_ERRORS as error:
+            outage.failed(error)
+            stop.wait(outage.wait)

@@ -16,14 +16,12 @@ from indexer.sinks import tables
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.history import History, places
 from indexer.sinks.lake import Lake
-from indexer.sinks.retention import ENDED
 from indexer.sinks.store import Store
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
-from indexer.transforms.bucketed import made_of
+from indexer.transforms.bucketed import made_of, made_of_events
 
 _COMPARED: Final = {"messages": schemas.MESSAGES, "receipts": schemas.RECEIPTS}
-_ENDED: Final = frozenset(status.value for status in ENDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +35,7 @@ class Rebuilt:
         let_go: messages that the store has let go of, all of which have ended.
         too_new: served messages to which something has happened behind the blocks that were read.
         different: ids of messages that differ, themselves or in their receipts, or that only one of the two has.
+        reasons: where each of those differs.
         different_events: events that only one of the two has.
     """
 
@@ -46,6 +45,7 @@ class Rebuilt:
     let_go: int
     too_new: int
     different: tuple[bytes, ...]
+    reasons: tuple[str, ...] = ()
     different_events: int = 0
 
     @property
@@ -72,7 +72,22 @@ def from_lake(engine: Engine, lake: Lake) -> Rebuilt:
     events = sum(
         len(lake.events(chain, 0, block, ["message_id"])) for chain, block in last.items() if block is not None
     )
-    return _compared(engine, rebuilt, {chain: -1 if block is None else block for chain, block in last.items()}, events)
+    reached = {chain: -1 if block is None else block for chain, block in last.items()}
+    return _compared(engine, rebuilt, reached, events, History(engine, lake).pruned())
+
+
+def from_history(engine: Engine, history: History) -> Rebuilt:
+    """From all events that are served, those of the lake and those behind it: whatever the index has derived from them.
+
+    Args:
+        engine: the store's, for reading.
+        history: lake and store, as they are served.
+    """
+    last = {chain: position.block for chain, position in history.positions().items()}
+    parts = [history.events(chain, 0, block) for chain, block in sorted(last.items())]
+    events = pa.concat_tables([schemas.EVENTS.empty_table(), *parts])
+    rebuilt = {name: made_of_events(name, events).to_pylist() for name in _COMPARED}
+    return _compared(engine, rebuilt, last, len(events), history.pruned())
 
 
 def from_chains(
@@ -107,7 +122,8 @@ def from_chains(
                 rebuilt = _rows(connection)
         finally:
             fresh.close()
-    compared = _compared(engine, rebuilt, {chain: position.block for chain, position in positions.items()}, events)
+    reached = {chain: position.block for chain, position in positions.items()}
+    compared = _compared(engine, rebuilt, reached, events, history.pruned())
     return replace(compared, different_events=different)
 
 
@@ -115,7 +131,14 @@ def _read_into(store: Store, reader: ChainReader, last: int) -> pa.Table:
     first = reader.config.start_block
     header = reader.header(last)
     position = ChainPosition(block=last, final_block=first - 1)
-    range_ = BlockRange(first=first, position=position, block_hash=header.hash, block_time=header.time, head_block=last)
+    range_ = BlockRange(
+        first=first,
+        parent_hash=None,
+        position=position,
+        block_hash=header.hash,
+        block_time=header.time,
+        head_block=last,
+    )
     parts = list(reader.read_final(first, last)) if first <= last else []
     events = pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table()
     store.apply(events, {reader.config.chain_id: range_})
@@ -139,7 +162,9 @@ def _by_message(rows: Mapping[str, Sequence[Row]]) -> dict[bytes, tuple[Row, dic
     return found
 
 
-def _compared(engine: Engine, rebuilt: Mapping[str, Sequence[Row]], last: Mapping[int, int], events: int) -> Rebuilt:
+def _compared(
+    engine: Engine, rebuilt: Mapping[str, Sequence[Row]], last: Mapping[int, int], events: int, pruned: set[bytes]
+) -> Rebuilt:
     """Compares with the store's rows, but for messages to which something has happened behind `last`."""
     place = tables.events.c
     behind = [(place.chain_id == chain) & (place.block_number > block) for chain, block in last.items()]
@@ -152,12 +177,8 @@ def _compared(engine: Engine, rebuilt: Mapping[str, Sequence[Row]], last: Mappin
             new |= set(connection.scalars(select(place.message_id).where(condition, place.message_id.is_not(None))))
         served = _by_message(_rows(connection))
         new |= set(connection.scalars(select(tables.messages.c.message_id).where(marked)))
-        pruned = sum(connection.scalars(select(tables.pruned_lanes.c.messages)))
     made = _by_message(rebuilt)
-    let_go = {
-        one for one, (row, _) in made.items() if one not in served and one not in new and row.get("status") in _ENDED
-    }
-    let_go = let_go if len(let_go) <= pruned else set()
+    let_go = (pruned & made.keys()) - served.keys() - new
     judged = (served.keys() | made.keys()) - new - let_go
     different = sorted(one for one in judged if served.get(one) != made.get(one))
     return Rebuilt(
@@ -167,4 +188,32 @@ def _compared(engine: Engine, rebuilt: Mapping[str, Sequence[Row]], last: Mappin
         let_go=len(let_go),
         too_new=len(new & served.keys()),
         different=tuple(different),
+        reasons=tuple(_reason(one, served.get(one), made.get(one)) for one in different),
     )
+
+
+def _reason(
+    message_id: bytes, served: tuple[Row, dict[int, Row]] | None, made: tuple[Row, dict[int, Row]] | None
+) -> str:
+    """Where a message and its receipts differ."""
+    name = f"0x{message_id.hex()}"
+    if made is None:
+        return f"{name} is in the store, and no event tells of it"
+    if served is None:
+        return f"{name} is not in the store"
+    places = [("", served[0], made[0])]
+    places += [
+        (f"receipt of GMP {gmp}: ", served[1].get(gmp, {}), made[1].get(gmp, {}))
+        for gmp in sorted(served[1].keys() | made[1].keys())
+    ]
+    found = [
+        f"{place}{field} is {_shown(ours.get(field))} in the store, and {_shown(theirs.get(field))} by its events"
+        for place, ours, theirs in places
+        for field in sorted(ours.keys() | theirs.keys())
+        if ours.get(field) != theirs.get(field)
+    ]
+    return f"{name}: {'; '.join(found)}"
+
+
+def _shown(value: object) -> str:
+    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

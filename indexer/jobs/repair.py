@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import structlog
 
-from indexer import schemas
 from indexer.sinks.blocks import BlockRange
 from indexer.sinks.history import History
 from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.store import Store
+from indexer.sinks.store import FINALITY_VIOLATED, Store
 from indexer.sources.answers import UnknownBlockError
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
@@ -28,53 +27,75 @@ class Violation:
     Attributes:
         fork: the last block of the index that the chain still has, as far as events tell.
         fork_hash: its hash; empty if the chain has no block of the index any more.
-        position: how far the index had read the chain.
+        final: the final block that the chain lacks, number and hash: the store's, or the lake's.
         events: of the index, above the fork.
     """
 
     chain_id: int
     fork: int
     fork_hash: bytes
-    position: ChainPosition
+    final: tuple[int, bytes]
     events: pa.Table = field(repr=False)
 
     def marks(self) -> Iterator[tuple[bytes, int, str]]:
         """By message that final events were taken from: its id, the lowest of their blocks, and the evidence."""
         gone: dict[bytes, list[tuple[int, str, str]]] = defaultdict(list)
         for row in self.events.select(["message_id", "block_number", "event", "transaction_hash"]).to_pylist():
-            if row["message_id"] is not None and row["block_number"] <= self.position.final_block:
+            if row["message_id"] is not None and row["block_number"] <= self.final[0]:
                 gone[row["message_id"]].append((row["block_number"], row["event"], row["transaction_hash"].hex()))
         for message_id, events in gone.items():
             what = "; ".join(
                 f"{event} in block {block}, transaction 0x{hash_}" for block, event, hash_ in sorted(events)
             )
             text = (
-                f"chain {self.chain_id} had called block {self.position.final_block} final with hash "
-                f"0x{self.position.final_hash.hex()}, and no longer has what followed block {self.fork}: {what}"
+                f"chain {self.chain_id} had called block {self.final[0]} final with hash 0x{self.final[1].hex()}, "
+                f"and no longer has what followed block {self.fork}: {what}"
             )
             yield message_id, min(events)[0], text
+
+
+def misfit_of_lake(reader: ChainReader, lake: Lake) -> str | None:
+    """Why nothing may be joined to the lake: the chain does not have its last block. None if it has.
+
+    Raises:
+        RpcError: no endpoint has the block, and not all of them have another in its place.
+    """
+    known = lake.last_known(reader.config.chain_id)
+    if known is None or reader.has(*known):
+        return None
+    chain, (block, block_hash) = reader.config.chain_id, known
+    return (
+        f"chain {chain} has block {block} with hash 0x{reader.header(block).hash.hex()}, but the lake was filled when it "
+        f"was 0x{block_hash.hex()} and final: `waybill index repair` goes back to where they agree. If this is a devnet "
+        "that was started again from its first block, delete the index's folder"
+    )
 
 
 def find_violation(reader: ChainReader, history: History) -> Violation | None:
     """Compares the blocks of the index's events with the chain's, and returns what no longer fits if that was final.
 
-    Blocks are compared by hash, and one that any endpoint has is there: nobody is believed alone who has another.
+    The last final blocks of store and lake are both looked at: after a restoration they are not the same. Blocks are compared
+    by hash, and one that any endpoint has is there: no endpoint is believed alone that has another.
 
     Raises:
         RpcError: no endpoint has the last final block, and not all of them have another in its place.
     """
     chain = reader.config.chain_id
     position = history.positions().get(chain)
-    if position is None or not position.final_hash or reader.has(position.final_block, position.final_hash):
+    in_lake = history.last_of_lake(chain)
+    of_store = (position.final_block, position.final_hash) if position and position.final_hash else None
+    gone = next((final for final in (in_lake, of_store) if final is not None and not reader.has(*final)), None)
+    if gone is None:
         return None
     start = reader.config.start_block
-    events = history.events(chain, start, position.block)
+    last = max(position.block if position else gone[0], in_lake[0] if in_lake else gone[0])
+    events = history.events(chain, start, last)
     numbers = events["block_number"].to_pylist()
     known = sorted(set(zip(numbers, events["block_hash"].to_pylist(), strict=True)))
-    kept = _first_gone(reader, known)
+    kept = _first_gone(reader, [block for block in known if block[0] <= gone[0]])
     fork, fork_hash = known[kept - 1] if kept else (start - 1, b"")
     cut = next((row for row, number in enumerate(numbers) if number > fork), len(numbers))
-    return Violation(chain_id=chain, fork=fork, fork_hash=fork_hash, position=position, events=events.slice(cut))
+    return Violation(chain_id=chain, fork=fork, fork_hash=fork_hash, final=gone, events=events.slice(cut))
 
 
 def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
@@ -92,7 +113,7 @@ def _first_gone(reader: ChainReader, known: Sequence[tuple[int, bytes]]) -> int:
 def mark(store: Store, violation: Violation, now: float) -> int:
     """Shows the messages concerned as DIVERGED, with the evidence, until the index is repaired; returns how many."""
     marks = list(violation.marks())
-    store.mark(violation.chain_id, marks, now)
+    store.mark(violation.chain_id, FINALITY_VIOLATED, marks, now)
     log.error("final blocks are gone", chain=violation.chain_id, fork=violation.fork, messages=len(marks))
     return len(marks)
 
@@ -128,9 +149,15 @@ def repair(store: Store, lake: Lake, reader: ChainReader, violation: Violation, 
         ChainPosition.before(fork + 1), hashes=fork_hash[:HASH_PREFIX], final_hash=fork_hash if fork >= 0 else b""
     )
     range_ = BlockRange(
-        first=fork + 1, position=after, block_hash=header.hash, block_time=header.time, head_block=reader.head().number
+        first=fork + 1,
+        parent_hash=fork_hash[:HASH_PREFIX] or None,
+        position=after,
+        block_hash=header.hash,
+        block_time=header.time,
+        head_block=reader.head().number,
     )
-    store.apply(schemas.EVENTS.empty_table(), {chain: range_})
+    if (stored := store.positions().get(chain)) is not None and stored.block >= fork:
+        store.remove_above(chain, range_)
     store.note_repair(chain, now)
 
 

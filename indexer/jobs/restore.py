@@ -9,6 +9,7 @@ import pyarrow as pa
 import structlog
 
 from indexer import schemas
+from indexer.jobs.repair import misfit_of_lake
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.promotion import lost
 from indexer.sinks.store import Store
@@ -38,6 +39,9 @@ def restore(readers: Iterable[ChainReader], store: Store, lake: Lake) -> dict[in
     restored: dict[int, int] = {}
     for chain, (first, last) in lost(store, lake, starts).items():
         reader = by_chain[chain]
+        if (misfit := misfit_of_lake(reader, lake)) is not None:
+            log.error("what the lake lost is not read again", chain=chain, reason=misfit)
+            continue
         log.error("the lake has lost blocks; reading them from the chain again", chain=chain, first=first, last=last)
         for start in range(first, last + 1, _BLOCKS_IN_A_COMMIT):
             end = min(start + _BLOCKS_IN_A_COMMIT - 1, last)

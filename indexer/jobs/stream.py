@@ -8,6 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
-from indexer.errors import FinalityViolatedError, IndexerError, LakeFileLostError, LakeUnreachableError, RangeGapError
+from indexer.errors import FinalityViolatedError, IndexerError, LakeDamagedError, LakeUnreachableError, RangeGapError
 from indexer.jobs.aside import TablesAside
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
@@ -36,12 +37,13 @@ from indexer.sources import evm, options
 from indexer.sources.answers import RpcError
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition
+from indexer.spark_outage import SPARK_ERRORS, SparkOutage
 
 log = structlog.get_logger(__name__)
 
 _TICK: Final = 1.0  # seconds between two looks for overdue messages: Spark runs no batch while nothing happens
 _LIMITS_EVERY: Final = 60.0  # seconds between two looks at how long the lanes take
-_MOST_RESTARTS: Final = 5  # in a row without a batch in between
+_STEADY: Final = 20.0  # seconds for which a stream runs without a batch, after which Spark is taken to work
 _LONGEST_OUTAGE: Final = 120.0  # seconds for which the store may be away
 
 
@@ -57,9 +59,13 @@ class Stream:
         store: Store,
         lake: Lake,
         clock: Callable[[], float],
+        outage: SparkOutage,
     ) -> None:
-        """Prepares; `clock` gives Unix seconds."""
+        """Prepares; `clock` gives Unix seconds, `outage` counts what goes wrong with Spark over several sessions."""
         self._spark = spark
+        self._outage = outage
+        self._started_at = 0.0
+        self._is_down = False
         self._chains = chains
         self._settings = settings
         self._store = store
@@ -69,7 +75,6 @@ class Stream:
         self._maintained_at = time.monotonic()
         self._limits_at = float("-inf")
         self._failure: IndexerError | None = None
-        self._restarts = 0
         self._store_gone_since: float | None = None
         self._halted: dict[int, str] = {}
         self._tables = TablesAside(settings.folder)
@@ -80,6 +85,7 @@ class Stream:
         Raises:
             IndexerError: the index can't go on.
             OperationalError: the store does not answer at the start.
+            SPARK_ERRORS: the session is gone; go on with a new one.
         """
         query = self._start()
         watch = Watch(self._chains, self._settings, store=self._store, lake=self._lake, clock=self._clock)
@@ -90,13 +96,13 @@ class Stream:
                     watch.look_now_and_then()
                     self._maintain_now_and_then()
                     self._set_limits_now_and_then()
-                    if not query.isActive:
-                        query = self._restarted(query)
+                    query = self._kept_alive(query)
                     self._store_gone_since = None
                 except OperationalError as error:
                     self._wait_for_store(error)
         finally:
-            query.stop()
+            with suppress(*SPARK_ERRORS):
+                query.stop()
             self._tables.close()
 
     def _wait_for_store(self, error: OperationalError) -> None:
@@ -114,13 +120,15 @@ class Stream:
         Raises:
             FinalityViolatedError: a chain took back what it had called final; the others have been read.
             IndexerError: a chain can't be read.
+            SPARK_ERRORS: the session is gone; go on with a new one.
         """
-        query = self._start(once=True)
         while True:
+            query = self._start(once=True)
             try:
                 query.awaitTermination()
             except StreamingQueryException:
-                query = self._restarted(query, once=True)
+                self._note_failure(query)
+                time.sleep(self._outage.wait)
             else:
                 break
         if self._halted:
@@ -141,20 +149,31 @@ class Stream:
             "checkpointLocation", str(self._settings.folder.checkpoint)
         )
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+        self._started_at = time.monotonic()
         return writer.start()
 
-    def _restarted(self, query: StreamingQuery, *, once: bool = False) -> StreamingQuery:
-        """A new query in place of one that failed, if a new start from the store's offsets can help."""
+    def _kept_alive(self, query: StreamingQuery) -> StreamingQuery:
+        """The query, or a new one in place of one that failed, once it is time to."""
+        if query.isActive:
+            if time.monotonic() - self._started_at > _STEADY:
+                self._outage.over()
+            return query
+        if not self._is_down:
+            self._note_failure(query)
+            self._is_down = True
+        if self._outage.wait:
+            return query
+        self._store.positions()  # as long as the store is away, no stream is started
+        self._is_down = False
+        return self._start()
+
+    def _note_failure(self, query: StreamingQuery) -> None:
+        """Raises what a new start from the store's offsets can't help."""
         failure = self._failure or _told_by_source(query.exception()) or query.exception()
         if isinstance(failure, IndexerError) and not isinstance(failure, RangeGapError):
             raise failure
-        self._store.positions()  # as long as the store is away, no start is counted
-        self._restarts += 1
-        if self._restarts > _MOST_RESTARTS:
-            raise IndexerError(f"the stream failed {self._restarts} times in a row, at last with: {failure}")
-        log.warning("the stream starts again from the store's offsets", reason=str(failure))
         self._failure = None
-        return self._start(once=once)
+        self._outage.failed(failure or IndexerError("the stream has ended"))
 
     def _apply(self, rows: DataFrame, _batch: int) -> None:
         try:
@@ -167,7 +186,7 @@ class Stream:
         except IndexerError as error:
             self._failure = error
             raise
-        self._restarts = 0
+        self._outage.over()
 
     def _note_halts(self, halted: Mapping[int, str]) -> None:
         self._store.halt(halted)
@@ -197,7 +216,7 @@ class Stream:
         if time.monotonic() - self._maintained_at >= self._settings.maintenance_interval:
             try:
                 maintain(self._store, self._lake, self._settings, self._clock(), make_tables=self._tables.start)
-            except (LakeUnreachableError, LakeFileLostError) as error:
+            except (LakeUnreachableError, LakeDamagedError) as error:
                 log.warning("the lake can't be maintained now", reason=str(error))
             self._maintained_at = time.monotonic()
 
@@ -206,7 +225,7 @@ class Stream:
         if time.monotonic() - self._promoted_at >= self._settings.lake_interval:
             try:
                 promote(self._store, self._lake, {chain.chain_id: chain.start_block for chain in self._chains})
-            except (LakeUnreachableError, LakeFileLostError) as error:
+            except (LakeUnreachableError, LakeDamagedError) as error:
                 log.warning("what is final stays in the store alone for now", reason=str(error))
             self._promoted_at = time.monotonic()
 

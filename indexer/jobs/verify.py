@@ -72,9 +72,13 @@ class LaneCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Where a lane's totals were found equal before; a check from there on needs only what came later."""
+    """Where a lane's totals were found equal before; a check from there on needs only what came later.
+
+    It counts as long as the chain and the index still have that block.
+    """
 
     block: int
+    block_hash: bytes
     total: LaneTotal
 
 
@@ -129,6 +133,7 @@ class _ChainCheck:
         if position is None or not position.final_hash:
             return [self._unverified(lane, "the index has read no final block yet") for lane in self._lanes(())]
         start = self._reader.config.start_block
+        self._since = self._still_there(position.final_block)
         known = self._since.keys() >= set(self._lanes(()))
         first = min(checked.block for checked in self._since.values()) + 1 if known and self._since else start
         ids = lanes_of(self._history.events(self._chain, first, position.final_block, COLUMNS))
@@ -141,6 +146,12 @@ class _ChainCheck:
             self._compared(lane, ids.get(lane, NOTHING), router, first, (position.final_block, position.final_hash))
             for lane, router in zip(lanes, routers, strict=True)
         ]
+
+    def _still_there(self, final_block: int) -> dict[Lane, Checked]:
+        """The earlier comparisons at blocks that the index has read as final, and the chain has not taken back."""
+        blocks = {(checked.block, checked.block_hash) for checked in self._since.values()}
+        there = {block for block, block_hash in blocks if block <= final_block and self._reader.has(block, block_hash)}
+        return {lane: checked for lane, checked in self._since.items() if checked.block in there}
 
     def _lanes(self, found: Iterable[Lane]) -> list[Lane]:
         others = self._others | {other for _, other in found}
@@ -171,7 +182,7 @@ class _ChainCheck:
 
     def _compared(self, lane: Lane, ids: LaneIds, router: LaneTotal, first: int, at: tuple[int, bytes]) -> LaneCheck:
         block, block_hash = at
-        base = self._since.get(lane, Checked(block=first - 1, total=LaneTotal()))
+        base = self._since.get(lane, Checked(block=first - 1, block_hash=b"", total=LaneTotal()))
         indexed = base.total + ids.total(base.block + 1, block)
         wrong: tuple[WrongRange, ...] = ()
         reason = ""
@@ -289,6 +300,7 @@ def last_equal(engine: Engine) -> dict[tuple[int, Lane], Checked]:
         return {
             (row.chain_id, (Direction(row.direction), row.other_chain)): Checked(
                 block=row.block_number,
+                block_hash=row.block_hash,
                 total=LaneTotal(row.indexed_count, int.from_bytes(row.indexed_sum, "big")),
             )
             for row in connection.execute(chosen)

@@ -22,6 +22,8 @@ class BlockRange:
 
     Attributes:
         first: the first block; above `position.block` if the chain has only lost blocks.
+        parent_hash: prefix of the hash of block `first` - 1 on the chain that the range was read from; None if the chain is read
+            from `first` on. It must be the hash that is stored: a range is joined to its own history and to no other.
         position: how far the chain has been read with it.
         block_hash: of the last block.
         block_time: of the last block, Unix seconds.
@@ -29,6 +31,7 @@ class BlockRange:
     """
 
     first: int
+    parent_hash: bytes | None
     position: ChainPosition
     block_hash: bytes
     block_time: int
@@ -39,6 +42,7 @@ class BlockRange:
         """The range in a row of `schemas.SOURCE`."""
         return cls(
             first=row["range_first"],
+            parent_hash=row["parent_hash"],
             position=ChainPosition(
                 block=row["block_number"],
                 hashes=row["range_hashes"],
@@ -67,9 +71,9 @@ class BlockRange:
             block_time=block_time,
         )
 
-    def after(self, block: int) -> BlockRange:
+    def after(self, block: int, block_hash: bytes) -> BlockRange:
         """The part of the range that begins behind a block."""
-        return replace(self, first=block + 1)
+        return replace(self, first=block + 1, parent_hash=block_hash[:HASH_PREFIX])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,6 @@ def in_pieces(events: pa.Table, range_: BlockRange, max_rows: int) -> Iterator[t
             events.slice(start, end - start),
             range_.up_to(row["block_number"], row["block_hash"], row["block_time"]),
         )
-        range_ = range_.after(row["block_number"])
+        range_ = range_.after(row["block_number"], row["block_hash"])
         start = end
     yield events.slice(start), range_

@@ -86,6 +86,15 @@ def files_of_table(folder: Place) -> list[str]:
         return DeltaTable(folder.root, storage_options=folder.options).file_uris()
 
 
+def events_version_of_table(folder: Place) -> int | None:
+    """The version of the table `events` of which such a table was made last; None where it was never made."""
+    with explained(folder):
+        if not DeltaTable.is_deltatable(folder.root, folder.options):
+            return None
+        history = DeltaTable(folder.root, storage_options=folder.options).history()
+    return next((int(commit[_MADE_OF]) for commit in history if _MADE_OF in commit), None)
+
+
 def reach_of_table(folder: Place, chains: Iterable[int]) -> Reach:
     """Of which events of these chains such a table was made; of none where there is no table."""
     with explained(folder):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -9,12 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import duckdb
 import pyarrow as pa
-from deltalake.exceptions import DeltaError
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
-from indexer.errors import LakeFileLostError, LakeUnreachableError
+from indexer.errors import LakeDamagedError, LakeUnreachableError
 from indexer.place import Place
 
 _SIGNS: Final = {
@@ -35,6 +40,18 @@ _SIGNS: Final = {
         "the endpoint can't be reached; look at ?endpoint=… of `index_lake`, at AWS_ENDPOINT_URL and the network"
     ),
 }
+
+
+_OF_THE_MACHINE: Final = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EMFILE,
+    errno.ENFILE,
+}
+"""What no file's content is to blame for."""
 
 
 def files_of(place: Place) -> FileSystem:
@@ -59,24 +76,57 @@ def new_file(place: Place, name: str) -> Iterator[pa.NativeFile]:
 
 
 @contextmanager
-def explained(place: Place) -> Iterator[None]:
-    """Says in plain words what S3 answered, or which file is not there.
+def explained(*places: Place) -> Iterator[None]:
+    """Says in plain words what S3 answered, or which file of these tables is lost or damaged.
 
     Raises:
-        LakeFileLostError: a file that the lake's commits name is gone.
+        LakeDamagedError: a file that the lake's commits name is gone, or a file can't be read.
         LakeUnreachableError: the bucket is not there, refuses, or does not answer.
     """
     try:
         yield
-    except FileNotFoundError as error:
-        raise LakeFileLostError(
-            f"the lake lacks a file that its commits name ({_plain(str(error))}): put it back, or delete {place} and start "
-            "`waybill index run`, which fills it again from the store and the chains"
-        ) from error
-    except (OSError, DeltaError) as error:
-        if not place.is_bucket or (meaning := _meaning(str(error))) is None:
+    except CommitFailedError:
+        raise
+    except (OSError, DeltaError, pa.ArrowException, duckdb.Error) as error:
+        if places[0].is_bucket and (meaning := _meaning(str(error))) is not None:
+            raise LakeUnreachableError(f"the lake at {places[0]} can't be used: {meaning}") from error
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
             raise
-        raise LakeUnreachableError(f"the lake at {place} can't be used: {meaning}") from error
+        found = {place: what for place in places if (what := "; ".join(damages(place)))}
+        place, what = next(iter(found.items()), (places[0], _plain(str(error))))
+        raise LakeDamagedError(
+            f"the lake at {place} is damaged: {what}. Put the file back, or move {place} away and start `waybill index run`,"
+            " which fills it again from the store and the chains"
+        ) from error
+
+
+def damages(place: Place) -> Iterator[str]:
+    """What is wrong with the files of a table on this machine, by their names and ends; nothing of a bucket's."""
+    log = Path(place.root) / "_delta_log"
+    if place.is_bucket or not log.exists():
+        return
+    for commit in sorted(log.glob("*.json")):
+        try:
+            lines = [json.loads(line) for line in commit.read_text().splitlines() if line.strip()]
+        except (OSError, ValueError):
+            yield f"{commit} is no whole commit"
+            return
+        if not lines:
+            yield f"{commit} is empty"
+            return
+    try:
+        named = [Path(uri) for uri in DeltaTable(place.root).file_uris()]
+    except DeltaError as error:
+        yield f"{log}: {_plain(str(error))}"
+        return
+    for path in named:
+        if not path.exists():
+            yield f"{path}, which its commits name, is not there"
+            continue
+        try:
+            pq.ParquetFile(path)
+        except (OSError, pa.ArrowException):
+            yield f"{path} is no whole Parquet file"
 
 
 def _plain(error: str) -> str:

@@ -19,7 +19,7 @@ from pyarrow.dataset import dataset
 from pyarrow.fs import FileType
 
 from indexer import schemas
-from indexer.errors import IndexerError, LakeFileLostError, LakeVersionError, RangeGapError
+from indexer.errors import IndexerError, LakeDamagedError, LakeVersionError, RangeGapError
 from indexer.place import Place
 from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, write_bucket
 from indexer.sinks.files import explained, files_of
@@ -105,12 +105,20 @@ class Lake:
         """The block up to which the chain's events are in the lake, or None if none are."""
         return self._table().transaction_version(str(chain))
 
-    def last_hash(self, chain: int) -> bytes:
-        """The hash of that block; empty if nothing is in the lake."""
-        for commit in self._table().history():
+    def last_known(self, chain: int) -> tuple[int, bytes] | None:
+        """The highest block of the chain whose hash the lake has: number and hash; None if it has no block of it.
+
+        It is the last block. Only if Delta has cleaned the commit away that says its hash is it the newest event's.
+        """
+        table = self._table()
+        last = table.transaction_version(str(chain))
+        if last is None:
+            return None
+        for commit in table.history():
             if (found := commit.get(f"hash-{chain}")) is not None:
-                return bytes.fromhex(found)
-        return b""
+                return (last, bytes.fromhex(found)) if found else None
+        newest = self.events(chain, 0, last, ["block_number", "block_hash"]).slice(-1).to_pylist()
+        return (newest[0]["block_number"], newest[0]["block_hash"]) if newest else None
 
     def commit(
         self, manifests: Iterable[Mapping[str, Any]], blocks: Mapping[int, FinalBlocks], *, lost: bool = False
@@ -305,7 +313,7 @@ class Lake:
             try:
                 with explained(self.folder):
                     return read(table)
-            except LakeFileLostError:
+            except LakeDamagedError:
                 if self._table().version() == table.version():
                     raise
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
+import structlog
 
 from indexer.sinks.lake import FinalBlocks, Lake
 from indexer.sinks.store import Store
+
+log = structlog.get_logger(__name__)
 
 
 def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, int]:
@@ -16,7 +19,8 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     Parquet first, then one Delta commit, then a note in the store. A crash in between loses nothing: the lake itself says
     up to which block it has each chain, and the store drops no event.
 
-    A chain of which the lake has lost blocks that the store no longer has whole is passed over; see `lost`.
+    A chain of which the lake has lost blocks that the store no longer has whole is passed over; see `lost`. So is one of which
+    lake and store have another block where the lake ends.
 
     Args:
         store: where the events are.
@@ -34,6 +38,8 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
         there = lake.last_block(chain)
         first = start_blocks[chain] if there is None else there + 1
         if position.final_hash and position.final_block >= first:
+            if not _joins(store, lake, chain):
+                continue
             blocks[chain] = FinalBlocks(first, position.final_block, position.final_hash)
     if not blocks:
         return {}
@@ -42,6 +48,22 @@ def promote(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[i
     reached = {chain: final.last for chain, final in blocks.items()}
     store.note_lake(reached)
     return reached
+
+
+def _joins(store: Store, lake: Lake, chain: int) -> bool:
+    """Whether the lake ends with a block of the history that the store has, as far as the store knows that block."""
+    known = lake.last_known(chain)
+    ours = None if known is None else store.hash_of(chain, known[0])
+    if known is None or ours is None or known[1].startswith(ours):
+        return True
+    log.error(
+        "nothing is added to the lake, which ends with another block than the store has there: see `waybill index divergence`",
+        chain=chain,
+        block=known[0],
+        lake=f"0x{known[1].hex()}",
+        store=f"0x{ours.hex()}…",
+    )
+    return False
 
 
 def lost(store: Store, lake: Lake, start_blocks: Mapping[int, int]) -> dict[int, tuple[int, int]]:

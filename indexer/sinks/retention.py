@@ -13,6 +13,9 @@ from indexer.sinks.finality import forget_final, noted_of
 
 _AT_ONCE: Final = 500  # messages in one transaction
 
+PRUNED_BEFORE: Final = "pruned_before"
+"""The fact that says up to which block time, in Unix seconds, messages have been pruned: nothing later may be missing."""
+
 ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 """States after which nothing but late deliveries is to be expected."""
 
@@ -42,9 +45,20 @@ def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
                 connection.execute(delete(table).where(table.c.message_id.in_(ids)))
             forget_final(connection, noted)
             tally(connection, rows, 1)
+            if ids:
+                _note_pruned(connection, before)
         gone += len(ids)
         if len(ids) < _AT_ONCE:
             return gone
+
+
+def _note_pruned(connection: Connection, before: int) -> None:
+    fact = tables.facts.c
+    noted = connection.scalar(select(fact.value).where(fact.name == PRUNED_BEFORE))
+    if noted is None:
+        connection.execute(insert(tables.facts).values(name=PRUNED_BEFORE, value=before))
+    elif before > noted:
+        connection.execute(update(tables.facts).where(fact.name == PRUNED_BEFORE).values(value=before))
 
 
 def any_ended(engine: Engine, before: int, kept: Mapping[int, int]) -> bool:

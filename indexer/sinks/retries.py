@@ -98,7 +98,7 @@ def _most(retries: int | None) -> int:
 
 def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
     requests = tables.retry_requests
-    sequence = _next_sequence(connection)
+    sequence = _next_sequence(connection, now)
     ranking = Ranking(connection, policy.stall_after)
     written = 0
     for message in overdue:
@@ -123,13 +123,16 @@ def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallP
     return written
 
 
-def _next_sequence(connection: Connection) -> int:
+def _next_sequence(connection: Connection, now: float) -> int:
+    """Above all that were ever given out, also by a store of which this is an earlier copy: the time in milliseconds or more.
+
+    Readers remember the highest sequence that they have seen, and never look below it again.
+    """
     highest = connection.scalar(select(func.max(tables.retry_requests.c.sequence)))
-    if highest is not None:
-        return int(highest) + 1
-    first = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == "first_sequence"))
-    assert first is not None
-    return int(first)
+    if highest is None:
+        highest = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == "first_sequence"))
+    assert highest is not None
+    return max(int(highest) + 1, int(now * 1000))
 
 
 def _request(connection: Connection, message: RowMapping, received: int, now: float) -> dict[str, object]:

@@ -66,12 +66,13 @@ def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
       where p.source_chain = m.source_chain and p.source_router = m.source_router and p.destination_chain = m.destination_chain
     ), 0)""",
         executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
+        expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
         text="varchar",
     )
 
 
 _MARKS: Final = """
-select 'FINALITY_VIOLATED' as kind, message_id, chain_id as source_chain, null as destination_chain, evidence from marks where repaired_at is null
+select kind, message_id, chain_id as source_chain, null as destination_chain, evidence from marks where repaired_at is null
 """
 
 NOTED: Final = f"""

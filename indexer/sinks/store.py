@@ -18,9 +18,12 @@ from indexer.sinks.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.sinks.engine import writing_engine
 from indexer.sinks.finality import note_final
 from indexer.sinks.retention import described, has_pruned, tally
-from indexer.sources.position import ChainPosition
+from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import query
+
+FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
+"""The mark of messages whose final events a chain took back."""
 
 _IDS_IN_A_STATEMENT: Final = 500
 
@@ -112,16 +115,46 @@ class Store:
             ranges: by chain.
 
         Raises:
-            RangeGapError: a range does not follow what is stored.
+            RangeGapError: a range does not follow what is stored, or the store can't tell whether it does.
         """
         for chain, range_ in ranges.items():
             of_chain = events.filter(pc.equal(events["chain_id"], chain))
             ordered = of_chain.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
             for piece, part in in_pieces(ordered, range_, self._max_rows):
                 with self.engine.begin() as connection:
-                    before = _replace(connection, chain, piece, part, self._archive)
+                    before = _row_of(connection, chain)
+                    if before is not None:
+                        _check_follows(connection, chain, position_of(before), part)
+                    _replace_events(connection, chain, tables.events.c.block_number >= part.first, piece, self._archive)
                     note_final(connection, chain, before, part, range_)
                     _save_position(connection, chain, part, is_new=before is None)
+
+    def remove_above(self, chain: int, range_: BlockRange) -> None:
+        """Removes everything above a block, final blocks included, and the notes of checks that went beyond it.
+
+        Args:
+            chain: its id.
+            range_: an empty range that begins behind that block.
+        """
+        none = schemas.EVENTS.empty_table()
+        with self.engine.begin() as connection:
+            before = _row_of(connection, chain)
+            mark = tables.marks.c
+            above = (mark.chain_id == chain) & (mark.kind != FINALITY_VIOLATED) & (mark.block_number >= range_.first)
+            connection.execute(delete(tables.marks).where(above))
+            _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none, self._archive)
+            note_final(connection, chain, before, range_, range_)
+            _save_position(connection, chain, range_, is_new=before is None)
+            fact = tables.facts.c
+            connection.execute(delete(tables.facts).where(fact.name == ids_checked(chain)))
+            checks = tables.lane_checks.c
+            connection.execute(
+                delete(tables.lane_checks).where(checks.chain_id == chain, checks.block_number >= range_.first)
+            )
+            checks = tables.lake_checks.c
+            connection.execute(
+                delete(tables.lake_checks).where(checks.chain_id == chain, checks.equal_to >= range_.first)
+            )
 
     def halt(self, reasons: Mapping[int, str | None]) -> None:
         """Notes why chains are read no further, or with None that they are."""
@@ -147,35 +180,62 @@ class Store:
             within = (place.block_number >= first) & (place.block_number <= last)
             _replace_events(connection, chain, within, events, self._archive)
 
-    def mark(self, chain: int, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
-        """Marks messages whose final events a chain took back: DIVERGED until the repair. The same again changes nothing.
+    def note_ids_checked(self, chain: int, block: int) -> None:
+        """Notes up to which block the chain's message ids were compared with their envelopes."""
+        with self.engine.begin() as connection:
+            connection.execute(delete(tables.facts).where(tables.facts.c.name == ids_checked(chain)))
+            connection.execute(insert(tables.facts).values(name=ids_checked(chain), value=block))
+
+    def recompute(self) -> None:
+        """Makes all messages, receipts and pauses again from the events that the store holds."""
+        with self.engine.connect() as connection:
+            of_events = select(tables.events.c.message_id).where(tables.events.c.message_id.is_not(None))
+            ids = set(connection.scalars(of_events.union(select(tables.messages.c.message_id))))
+            chains = list(connection.scalars(select(tables.chains.c.chain_id)))
+        for part in _parts(ids):
+            with self.engine.begin() as connection:
+                _recompute(connection, part)
+        for chain in chains:
+            with self.engine.begin() as connection:
+                _recompute_pauses(connection, chain)
+
+    def mark(self, chain: int, kind: str, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
+        """Marks messages as DIVERGED until the chain is repaired. The same again changes nothing.
 
         Args:
             chain: its id.
+            kind: of the divergence.
             marks: message id, the lowest block concerned, and the evidence.
             now: Unix seconds.
         """
         mark = tables.marks.c
+        of_kind = (mark.chain_id == chain) & (mark.kind == kind)
         with self.engine.begin() as connection:
-            open_ = set(
-                connection.scalars(select(mark.message_id).where(mark.chain_id == chain, mark.repaired_at.is_(None)))
-            )
+            open_ = set(connection.scalars(select(mark.message_id).where(of_kind, mark.repaired_at.is_(None))))
             new = [one for one in marks if one[0] not in open_]
             for message_id, block, evidence in new:
-                connection.execute(delete(tables.marks).where(mark.message_id == message_id, mark.chain_id == chain))
+                connection.execute(delete(tables.marks).where(of_kind, mark.message_id == message_id))
                 values = {"block_number": block, "evidence": evidence, "noted_at": now}
-                connection.execute(insert(tables.marks).values(message_id=message_id, chain_id=chain, **values))
+                connection.execute(
+                    insert(tables.marks).values(message_id=message_id, chain_id=chain, kind=kind, **values)
+                )
             _recompute(connection, [message_id for message_id, _, _ in new])
 
     def note_repair(self, chain: int, now: float) -> None:
         """Notes that the index follows the chain again; its messages' states follow from their events once more."""
         mark = tables.marks.c
         with self.engine.begin() as connection:
-            repaired = (mark.chain_id == chain) & mark.repaired_at.is_(None)
+            repaired = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED) & mark.repaired_at.is_(None)
             ids = connection.scalars(select(mark.message_id).where(repaired)).all()
             connection.execute(update(tables.marks).where(repaired).values(repaired_at=now))
             connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=None))
             _recompute(connection, ids)
+
+    def hash_of(self, chain: int, number: int) -> bytes | None:
+        """The prefix of a block's hash, or None as far as the store does not know it."""
+        with self.engine.connect() as connection:
+            row = _row_of(connection, chain)
+            return None if row is None else hash_of_block(connection, chain, position_of(row), number)
 
     def lake_block(self, chain: int) -> int | None:
         """The block up to which the chain's events were in the lake when this was last noted."""
@@ -196,6 +256,11 @@ class Store:
                 connection.execute(
                     update(tables.chains).where(tables.chains.c.chain_id == chain).values(lake_block=block)
                 )
+
+
+def ids_checked(chain: int) -> str:
+    """The fact that says up to which block a chain's message ids were compared with their envelopes."""
+    return f"ids_checked_{chain}"
 
 
 def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
@@ -232,15 +297,18 @@ def position_of(row: RowMapping) -> ChainPosition:
     )
 
 
-def _replace(
-    connection: Connection, chain: int, events: pa.Table, range_: BlockRange, archive: Archive | None
-) -> RowMapping | None:
-    """Replaces the range's events; returns the chain's row as it was, and still is."""
-    stored = connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
-    if stored is not None:
-        _check_follows(chain, position_of(stored), range_)
-    _replace_events(connection, chain, tables.events.c.block_number >= range_.first, events, archive)
-    return stored
+def _row_of(connection: Connection, chain: int) -> RowMapping | None:
+    return connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
+
+
+def hash_of_block(connection: Connection, chain: int, position: ChainPosition, number: int) -> bytes | None:
+    """The prefix of a block's hash as far as the store knows it: from the chain's position, or from an event of the block."""
+    if (known := position.known_hash(number)) is not None:
+        return known
+    place = tables.events.c
+    chosen = select(place.block_hash).where(place.chain_id == chain, place.block_number == number).limit(1)
+    found: bytes | None = connection.scalar(chosen)
+    return None if found is None else found[:HASH_PREFIX]
 
 
 def _replace_events(
@@ -288,14 +356,25 @@ def _bring_back(connection: Connection, ids: Iterable[bytes], archive: Archive) 
             tally(connection, created.values(), -1)
 
 
-def _check_follows(chain: int, position: ChainPosition, range_: BlockRange) -> None:
+def _check_follows(connection: Connection, chain: int, position: ChainPosition, range_: BlockRange) -> None:
+    """A range is joined to the block before it by that block's hash, however long ago it was read."""
     before = range_.first - 1
     if before > position.block:
         raise RangeGapError(
             f"chain {chain} is stored up to block {position.block}, and the blocks read begin with {range_.first}"
         )
-    ours, theirs = position.hash_at(before), range_.position.hash_at(before)
-    if None not in (ours, theirs) and ours != theirs:
+    if range_.parent_hash is None:
+        place = tables.events.c
+        below = select(place.block_number).where(place.chain_id == chain, place.block_number < range_.first).limit(1)
+        if connection.scalar(below) is not None:
+            raise RangeGapError(
+                f"the blocks read of chain {chain} are said to begin with {range_.first}, and events before it are stored"
+            )
+        return
+    ours = hash_of_block(connection, chain, position, before)
+    if ours is None:
+        raise RangeGapError(f"the hash of block {before} of chain {chain}, which the blocks read follow, is not known")
+    if ours != range_.parent_hash:
         raise RangeGapError(f"the blocks read of chain {chain} do not follow the block {before} that is stored")
 
 

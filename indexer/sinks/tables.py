@@ -26,8 +26,8 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from bridge.protocol import retry_requests as format_
 from indexer import schemas
 
-SCHEMA_VERSION: Final = 6
-LACKS_TABLES_SINCE: Final = 5
+SCHEMA_VERSION: Final = 7
+LACKS_TABLES_SINCE: Final = 7
 """Stores of this version and later ones have all that is in theirs as it is now, and lack no more than tables."""
 
 
@@ -121,6 +121,9 @@ for _name, _unexpected in {
     "never_created": _message.source_block.is_(None),
     "over_unused_gmp": text("(received & ~dispatched) <> 0"),
     "contradicted": _message.contradicted,
+    "conflicting": _message.conflicts != 0,
+    "expired": _message.expired_time.is_not(None),
+    "cancelled_unasked": _message.cancelled_unasked,
     "reported": _message.outcome.is_not(None),
 }.items():
     Index(f"messages_{_name}", _message.message_id, sqlite_where=_unexpected, postgresql_where=_unexpected)
@@ -193,11 +196,12 @@ final_times: Final = Table(
 )
 
 marks: Final = Table(
-    "marks",  # messages whose events a chain took back after it had called them final
+    "marks",  # messages that are DIVERGED by what their own rows do not say: the running index found it and noted it
     metadata,
     Column("message_id", LargeBinary, primary_key=True),
     Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("block_number", BigInteger, nullable=False),  # the lowest of the blocks that are gone
+    Column("kind", String, primary_key=True),  # FINALITY_VIOLATED: a chain took its final events back; ID_DIFFERS
+    Column("block_number", BigInteger, nullable=False),  # the lowest of the blocks concerned
     Column("evidence", String, nullable=False),
     Column("noted_at", Float, nullable=False),
     Column("repaired_at", Float),

@@ -207,7 +207,7 @@ def error_of(error: Any, where: str) -> RpcError:
             return StateUnavailableError(text)
         case Meaning.NO_SUCH_BLOCK:
             return UnknownBlockError(text)
-        case Meaning.MALFORMED | Meaning.REVERTED:
+        case Meaning.MALFORMED | Meaning.NOT_UNDERSTOOD | Meaning.REVERTED:
             return RefusedError(text)
         case _:
             return TransientRpcError(text)

@@ -20,6 +20,7 @@ from indexer.settings import EndpointLimits, SourceLimits
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.headers import Headers
 from indexer.sources.logs import EventReader
+from indexer.sources.poll_schedule import PollSchedule
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.sources.rpc import Block, ChainRpc
 
@@ -46,6 +47,7 @@ class Advance:
     """What a look at a chain brought: blocks `first`…`position.block` and their events replace all from `first` on."""
 
     first: int
+    parent_hash: bytes | None  # prefix of the hash of block `first` - 1; None if the chain is read from `first` on
     position: ChainPosition
     last: Header
     head_block: int
@@ -84,6 +86,8 @@ class ChainReader:
             clock=clock,
         )
         self._headers = Headers(self._rpc, limits.finality_depth)
+        self._schedule = PollSchedule(limits.poll_interval)
+        self._next_look = limits.poll_interval
         self._events = EventReader(self._rpc, self._headers, config.emitters)
         self._lower_head_since: float | None = None
 
@@ -191,6 +195,11 @@ class ChainReader:
         """Whether the last look found a head below ours, and waits to see whether it stays there."""
         return self._lower_head_since is not None
 
+    @property
+    def next_look(self) -> float:
+        """Seconds from the beginning of the last `advance` until the next one is worth its request."""
+        return self._next_look
+
     def advance(self, position: ChainPosition, target: int | None = None) -> Advance | None:
         """What is new since `position`, or None if nothing is.
 
@@ -202,16 +211,22 @@ class ChainReader:
             RpcError: no usable answer, or the chain changed while it was read: try again.
             FinalityViolatedError: the chain no longer has a block that it had called final.
         """
+        self._next_look = self._limits.poll_interval
         self._rpc.must_have(*_ours(position))
-        head = self._headers.head()
+        head, final = self._headers.newest()
+        self._next_look = self._schedule.wait_after(head)
         if self._lags(position, head):
+            self._next_look = self._limits.poll_interval
             return None
         fork = self._fork(position, head)
         last = head.number if target is None else min(head.number, max(target, fork))
         if fork == position.block and last <= fork:
             return None
         last = min(last, fork + self._limits.max_blocks_per_batch)
-        return self._read(position.back_to(fork), last, head)
+        advance = self._read(position.back_to(fork), last, head, final)
+        if advance.position.block < head.number:
+            self._next_look = 0
+        return advance
 
     def read_final(self, first: int, last: int) -> Iterator[pa.Table]:
         """The events of a range of blocks that the chain calls final, piece by piece.
@@ -257,6 +272,8 @@ class ChainReader:
         """The last block of ours that the chain still has."""
         if not position.hashes:
             return position.block
+        if position.has(head):
+            return head.number
         if head.number == position.block + 1 and head.parent_hash[:HASH_PREFIX] == position.hash_at(position.block):
             return position.block
         highest = min(position.block, head.number)
@@ -287,11 +304,11 @@ class ChainReader:
             raise forked
         raise FinalityViolatedError(text)
 
-    def _read(self, base: ChainPosition, last: int, head: Header) -> Advance:
+    def _read(self, base: ChainPosition, last: int, head: Header, final: Header | None) -> Advance:
         first = base.block + 1
         if last < first:
             return self._taken_back(base, head)
-        tail = self._headers.between(max(first, last - self._limits.hash_window + 1), last)
+        tail = self._headers.between(max(first, last - self._limits.hash_window + 1), last, head)
         parts: list[pa.Table] = []
         count = 0
         for end, events in self._events.read(first, last, tail):
@@ -304,7 +321,8 @@ class ChainReader:
         position = base.extended(tail, self._limits.hash_window)
         return Advance(
             first=first,
-            position=self._finalised(position, tail[-1], head),
+            parent_hash=base.known_hash(base.block),
+            position=self._finalised(position, tail[-1], final),
             last=tail[-1],
             head_block=head.number,
             events=pa.concat_tables(parts),
@@ -314,6 +332,7 @@ class ChainReader:
         """Blocks fell away, and none has taken their place yet."""
         return Advance(
             first=base.block + 1,
+            parent_hash=base.known_hash(base.block),
             position=base,
             last=self._headers.at(base.block),
             head_block=head.number,
@@ -322,15 +341,15 @@ class ChainReader:
 
     def _check_base(self, base: ChainPosition, next_header: Header) -> None:
         """What was read now must follow what was read before, also after the time that reading took."""
-        if not base.hashes:
+        known = base.known_hash(base.block)
+        if known is None:
             return
         adjoins = next_header.number == base.block + 1
         hash_now = next_header.parent_hash if adjoins else self._headers.at(base.block).hash
-        if hash_now[:HASH_PREFIX] != base.hash_at(base.block):
+        if hash_now[:HASH_PREFIX] != known:
             raise UnknownBlockError(f"chain {self.config.chain_id} changed while it was read")
 
-    def _finalised(self, position: ChainPosition, last: Header, head: Header) -> ChainPosition:
-        final = self._headers.final(head)
+    def _finalised(self, position: ChainPosition, last: Header, final: Header | None) -> ChainPosition:
         if final is None or final.number <= position.final_block:
             return position
         reached = final if final.number <= last.number else last

@@ -29,6 +29,22 @@ class Headers:
         """
         return self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", "latest", False)
 
+    def newest(self) -> tuple[Header, Header | None]:
+        """The newest block, and the last one that the chain calls final, by one HTTP request; None if there is none.
+
+        Raises:
+            RpcError: no endpoint says which they are.
+        """
+        if self._knows_finalized:
+            try:
+                head, final = self._rpc.batch("eth_getBlockByNumber", [["latest", False], ["finalized", False]])
+            except RefusedError:  # in the words and with the code of a wrong method, tag or argument
+                self._knows_finalized = False
+            else:
+                return header_of(head), None if final is None else header_of(final)
+        newest = self.head()
+        return newest, self.final(newest)
+
     def at(self, number: int, *, final: bool = False) -> Header:
         """The block at that height on the chain as it is now.
 
@@ -43,13 +59,14 @@ class Headers:
             number, self._rpc.call_and_read(_read_header, "eth_getBlockByNumber", hex(number), False, final=final)
         )
 
-    def between(self, first: int, last: int) -> list[Header]:
-        """Blocks `first`…`last` on the chain as it is now.
+    def between(self, first: int, last: int, known: Header) -> list[Header]:
+        """Blocks `first`…`last` on the chain as it is now; `known` is not asked for again.
 
         Raises:
             UnknownBlockError: one of them is not there, or they do not follow one another: the chain is changing.
         """
-        headers = self.of(range(first, last + 1))
+        headers = self.of([number for number in range(first, last + 1) if number != known.number])
+        headers += [known] if known.number == last else []
         for parent, child in itertools.pairwise(headers):
             if child.parent_hash != parent.hash:
                 raise UnknownBlockError(f"block {child.number} does not follow the block {parent.number} read with it")
@@ -75,6 +92,14 @@ class Headers:
                 self._knows_finalized = False
         number = head.number - self._finality_depth
         return self.at(number) if number >= 0 else None
+
+
+def _bloom(text: Any) -> bytes:
+    """The filter of a block's logs, or nothing where the endpoint gives none: it only spares requests."""
+    try:
+        return fixed_width([text], 256).tobytes()
+    except (HexError, TypeError):
+        return b""
 
 
 def _expected(number: int, header: Header) -> Header:
@@ -103,6 +128,7 @@ def header_of(block: Any) -> Header:
             hash=hash_.tobytes(),
             parent_hash=parent.tobytes(),
             time=quantity(block["timestamp"]),
+            bloom=_bloom(block.get("logsBloom")),
         )
     except (HexError, KeyError, TypeError) as error:
         raise TransientRpcError(f"a block header has a missing or wrong field: {error}") from error

@@ -9,10 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from indexer import schemas
 from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registered_adapters
 from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
 from indexer.decode.scan import scan
 from indexer.sources.answers import TransientRpcError, UnknownBlockError, parsed_result
+from indexer.sources.bloom import Blooms
 from indexer.sources.endpoint import Call
 from indexer.sources.headers import Headers, header_of
 from indexer.sources.position import Header
@@ -49,6 +51,7 @@ class EventReader:
         self._headers = headers
         self._emitters = emitters
         self._ranges = AdaptiveRanges()
+        self._blooms = Blooms()
 
     def read(
         self, first: int, last: int, headers: Sequence[Header], *, final: bool = False
@@ -81,7 +84,13 @@ class EventReader:
                 raise self._changed(end)
             yield end, self._events(logs, by_number)
         for header in by_hash:
+            if self._blooms.rule_out(header, self._emitters.addresses):
+                yield header.number, schemas.EVENTS.empty_table()
+                continue
             logs = self._logs(_Blocks(header.number, header.number, header, final))
+            self._blooms.compare(
+                header, {address for address in self._emitters.addresses if logs.emitted_by(address).any()}
+            )
             yield header.number, self._events(logs, by_number)
 
     def adapters(self, first: int, last: int) -> frozenset[bytes]:

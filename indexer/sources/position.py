@@ -18,6 +18,7 @@ class Header:
     hash: bytes
     parent_hash: bytes
     time: int  # Unix seconds
+    bloom: bytes = b""  # of its logs' addresses and topics, 256 bytes; empty if the endpoint gave none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,12 @@ class ChainPosition:
             return None
         start = (number - self.first_remembered) * HASH_PREFIX
         return self.hashes[start : start + HASH_PREFIX]
+
+    def known_hash(self, number: int) -> bytes | None:
+        """The prefix of that block's hash if it is remembered, or if it is the last final block; else None."""
+        if self.final_hash and number == self.final_block:
+            return self.final_hash[:HASH_PREFIX]
+        return self.hash_at(number)
 
     def has(self, header: Header) -> bool:
         """Whether that block was read."""

@@ -34,11 +34,11 @@ class ChainTail:
 
     def __init__(self, chains: Sequence[ChainConfig], limits: SourceLimits) -> None:
         """Connects lazily."""
-        self._limits = limits
         self._readers = {chain.chain_id: ChainReader(chain, limits) for chain in chains}
         self._targets: dict[int, int] | None = None
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(chains)), thread_name_prefix="chain")
         self._looks: dict[int, Future[Advance | None]] = {}
+        self._looked_at: dict[int, float] = {}
         self._not_before: dict[int, float] = {}
         self._failures: dict[int, int] = {}
         self._at_target: set[int] = set()
@@ -91,14 +91,14 @@ class ChainTail:
             if self._rests(chain, positions) or now < self._not_before.get(chain, 0.0):
                 continue
             target = None if self._targets is None else self._targets[chain]
-            self._not_before[chain] = now + self._limits.poll_interval
+            self._looked_at[chain] = now
             self._looks[chain] = self._pool.submit(reader.advance, position, target)
 
     def _wait(self, positions: Positions, round_ends: float) -> None:
         """Until a look has ended, another is due, or the round is over."""
         now = time.monotonic()
-        until = [self._not_before[chain] for chain in self._readers if not self._rests(chain, positions)]
-        until += [now + self._limits.poll_interval] + [round_ends] * (self._targets is None)
+        until = [self._not_before.get(chain, now) for chain in self._readers if not self._rests(chain, positions)]
+        until += [now + _LONGEST_ROUND] + [round_ends] * (self._targets is None)
         seconds = max(0.0, min(until) - now)
         if self._looks:
             wait(self._looks.values(), timeout=seconds, return_when=FIRST_COMPLETED)
@@ -116,6 +116,7 @@ class ChainTail:
         try:
             advance = look.result()
             self._failures[chain] = 0
+            self._not_before[chain] = self._looked_at[chain] + self._readers[chain].next_look
         except RpcError as error:
             self._note_failure(chain, error)
             return position, []
@@ -146,6 +147,7 @@ def _rows(chain: int, advance: Advance) -> list[pa.RecordBatch]:
         "block_time": advance.last.time,
         "range_first": advance.first,
         "range_hashes": position.hashes,
+        "parent_hash": advance.parent_hash,
         "final_block": position.final_block,
         "final_hash": position.final_hash,
         "head_block": advance.head_block,

@@ -6,7 +6,7 @@ import json
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -72,6 +72,14 @@ def made_of(name: str, files: Sequence[str], bucket: int | None = None, folder: 
         connection.execute("set threads = 1" if bucket is not None else "set preserve_insertion_order = false")
         ids = ALL_IDS if bucket is None else slices_of(bucket, 1)[0]
         found = connection.sql(table_text(name, ids, source), params=parameters).to_arrow_table()
+    return found.cast(TABLES[name][1])
+
+
+def made_of_events(name: str, events: pa.Table) -> pa.Table:
+    """One of `TABLES`, made of events in memory by the same text as everywhere."""
+    with duckdb.connect() as connection:
+        connection.register(_EVENTS, events)
+        found = connection.sql(table_text(name, source=_EVENTS)).to_arrow_table()
     return found.cast(TABLES[name][1])
 
 
@@ -207,16 +215,15 @@ def _connected(
     files: Sequence[str], folder: Place | None
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, dict[str, Any]]]:
     """A connection, what it calls the files' events, and the parameters that this takes."""
-    with duckdb.connect() as connection:
+    with nullcontext() if folder is None else explained(folder), duckdb.connect() as connection:
         if folder is None or not folder.is_bucket:
             check_there(files, folder)
             yield connection, _FILES, {"files": list(files)}
             return
         names = [PurePosixPath(path).name for path in files]
-        with explained(folder):
-            events = dataset(names, schema=schemas.EVENTS, format="parquet", filesystem=files_of(folder))
-            connection.register(_EVENTS, events)
-            yield connection, _EVENTS, {}
+        events = dataset(names, schema=schemas.EVENTS, format="parquet", filesystem=files_of(folder))
+        connection.register(_EVENTS, events)
+        yield connection, _EVENTS, {}
 
 
 def check_there(files: Sequence[str], folder: Place | None) -> None:

@@ -44,6 +44,7 @@ def divergences(
         periods=query("periods", rules="{rules}"),
         lane_paused="m.lane_paused",
         executed_paused="m.executed_paused",
+        expired_paused="m.expired_paused",
         pruned="0",
         text="string",
     )

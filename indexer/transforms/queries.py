@@ -9,18 +9,45 @@ from typing import Final
 
 _GMPS: Final = range(1, 17)
 
-_COLUMNS: Final = {
+_COLUMNS: Final[dict[str, str]] = {
     "dispatched_bits": " + ".join(
         f"coalesce(max(case when stage in ('routed', 'retried') then gmps & {1 << (gmp - 1)} end), 0)" for gmp in _GMPS
     ),
     "received_bits": " + ".join(
         f"max(case when stage = 'received' and gmp = {gmp} then {1 << (gmp - 1)} else 0 end)" for gmp in _GMPS
     ),
+    # How many GMPs' receipts there are.
+    "received_count": "("
+    + " + ".join(f"case when (received & {1 << (gmp - 1)}) <> 0 then 1 else 0 end" for gmp in _GMPS)
+    + ")",
     # A lane that has not carried the last attempt in time gets twice as long for the next, up to eight times.
     "patience": "case when m.attempts >= 3 then 8 when m.attempts = 2 then 4 when m.attempts = 1 then 2 else 1 end",
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
 }
 """Sets of GMPs are bits, which are put together by what every engine has."""
+
+CONFLICTS: Final = {
+    1: ("ENDED_TWICE", "it ended in more than one way: executed, expired or cancelled"),
+    2: ("EXECUTED_ELSEWHERE", "its execution names another chain, source or recipient than its envelope"),
+    4: ("EVENT_ELSEWHERE", "an event of it stands on a chain, or names a source, that is not in its envelope"),
+    8: ("ROUTED_TWICE", "it was created, dispatched for the first time, or retried with one number, more than once"),
+    16: ("CREATION_DIFFERS", "MessageIdCreated names another sender or nonce than its envelope"),
+    32: ("RECEIPTS_MISCOUNTED", "the router counts more receipts than it has told of"),
+    128: (
+        "REPORTED_TWICE",
+        "its outcome was reported more than once, and the router did not say that the reports differ",
+    ),
+    256: ("EXPIRED_TOO_EARLY", "expired before its time, or though it has no end"),
+    512: ("CANCELLED_WITHOUT_REQUEST", "cancelled by another message than its sender asked to cancel it"),
+}
+"""What a message's own events can contradict, whatever was not read yet: by bit of `conflicts`, the kind and the evidence.
+
+Bit 64, executed with fewer receipts than its sender asked for, is not among them: EXECUTED_WITHOUT_QUORUM says more of it.
+"""
+
+_COLUMNS["conflict_kinds"] = " union all ".join(
+    f"select {bit} as bit, '{kind}' as kind, '{evidence}' as evidence" for bit, (kind, evidence) in CONFLICTS.items()
+)
 
 WITH_BIT_OR: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",

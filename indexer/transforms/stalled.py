@@ -19,7 +19,9 @@ select m.*,
   coalesce(sum(least(p.ends, d.block_time) - greatest(p.begins, m.sent_at)) filter (
     where p.kind = 'clock' and p.ends > m.sent_at), 0) as clock_paused,
   coalesce(sum(least(p.ends, m.executed_time) - greatest(p.begins, m.sent_at)) filter (
-    where p.kind = 'clock' and p.ends > m.sent_at and p.begins < m.executed_time), 0) as executed_paused
+    where p.kind = 'clock' and p.ends > m.sent_at and p.begins < m.executed_time), 0) as executed_paused,
+  coalesce(sum(least(p.ends, m.expired_time) - greatest(p.begins, m.sent_at)) filter (
+    where p.kind = 'clock' and p.ends > m.sent_at and p.begins < m.expired_time), 0) as expired_paused
 from {messages} m
 left join {chains} d on d.chain_id = m.destination_chain
 left join {pauses} p
@@ -76,7 +78,7 @@ def with_shown_status(
         messages=_with_counts(with_pauses(messages, chains, pauses), chains, receipts, events),
         chains=chains,
         limits=or_none(spark, limits, schemas.LIMITS),
-    ).drop("lane_paused", "clock_paused", "executed_paused", "counted_now", "needed_now")
+    ).drop("lane_paused", "clock_paused", "executed_paused", "expired_paused", "counted_now", "needed_now")
 
 
 def or_none(spark: SparkSession, rows: DataFrame | None, schema: pa.Schema) -> DataFrame:

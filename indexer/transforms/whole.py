@@ -70,15 +70,19 @@ def write_whole(name: str, parts: Mapping[str, Part], noted: Noted, target: Plac
 
 @contextmanager
 def opened(parts: Mapping[str, Part]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that knows each part by its name."""
-    with duckdb.connect() as connection:
+    """A connection that knows each part by its name.
+
+    Raises:
+        LakeDamagedError: a file of a part is lost or can't be read, also while the block reads it.
+        LakeUnreachableError: their bucket refuses, or does not answer.
+    """
+    with explained(*(part.folder for part in parts.values())), duckdb.connect() as connection:
         for name, part in parts.items():
             if not part.files:
                 connection.register(name, part.schema.empty_table())
             elif part.folder.is_bucket:
                 names = [PurePosixPath(path).name for path in part.files]
-                with explained(part.folder):
-                    of_bucket = dataset(names, schema=part.schema, format="parquet", filesystem=files_of(part.folder))
+                of_bucket = dataset(names, schema=part.schema, format="parquet", filesystem=files_of(part.folder))
                 connection.register(name, of_bucket)
             else:
                 check_there(part.files, part.folder)
@@ -119,6 +123,7 @@ def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
         periods=query("periods", rules="rules"),
         lane_paused=paused("lane", "m.attempted_time"),
         executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
+        expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
         pruned="0",
         text="varchar",
     )

@@ -55,6 +55,7 @@ FIRST_TESTS = {
     "Addresses": ("receiveMessage", "route"),
     "AssetInstruction": ("AssetRegistry",),
     "AttestationGuard": ("Guards",),
+    "ReissueGuard": ("Guards",),
     "BaseAdapter": ("HyperlaneAdapter", "AdapterConnections"),
     "BoundedCall": ("recipientCall", "route"),
     "BoundedMulticall": ("BoundedMulticall",),

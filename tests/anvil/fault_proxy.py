@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -27,8 +27,10 @@ class FaultProxy:
             share: of the requests that something happens to.
         """
         self.share = share
+        self.always: Fault | None = None  # what happens to every request, whatever the share
         self.is_down = False  # every connection breaks, and nothing is carried out
         self.faults: Counter[str] = Counter()
+        self.requests = 0  # HTTP requests: a batch is one
         self._upstream = upstream
         self._dice = random.Random(seed)
         self._session: ClientSession | None = None
@@ -48,10 +50,11 @@ class FaultProxy:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answers one HTTP request."""
+        self.requests += 1
         body = await request.read()
         if self.is_down:
             return _broken(request)
-        fault = self._dice.choice(FAULTS) if self._dice.random() < self.share else None
+        fault = self.always or (self._dice.choice(FAULTS) if self._dice.random() < self.share else None)
         if fault is None:
             answer_in_time = web.json_response(await self._forward(body))
             if self._held_method in body:
@@ -132,6 +135,49 @@ class FaultProxy:
     async def logs_doubled_and_shuffled(self, body: bytes) -> web.Response:
         return await self._changed(body, "eth_getLogs", lambda logs: self._dice.sample([*logs, *logs], 2 * len(logs)))
 
+    async def logs_altered(self, body: bytes) -> web.Response:
+        """A byte of one log's data is another one."""
+
+        def altered(logs: list[Answer]) -> list[Answer]:
+            if not logs:
+                return logs
+            spoilt = self._dice.randrange(len(logs))
+            last = "0" if logs[spoilt]["data"][-1:] != "0" else "1"
+            return [
+                {**log, "data": log["data"][:-1] + last} if place == spoilt and len(log["data"]) > 2 else log
+                for place, log in enumerate(logs)
+            ]
+
+        return await self._changed(body, "eth_getLogs", altered)
+
+    async def logs_of_another_block(self, body: bytes) -> web.Response:
+        return await self._changed(
+            body, "eth_getLogs", lambda logs: [{**log, "blockHash": "0x" + "ab" * 32} for log in logs]
+        )
+
+    async def calls_blank(self, body: bytes) -> web.Response:
+        """A node that has no contracts: a load balancer's empty one, or one that lags."""
+        return await self._changed(body, "eth_call", lambda _: "0x")
+
+    async def calls_cut(self, body: bytes) -> web.Response:
+        return await self._changed(body, "eth_call", lambda data: data[: 2 + (len(data) - 2) // 128 * 64 + 62])
+
+    async def nothing(self, body: bytes) -> web.Response:
+        """Every result is null."""
+        return self._mapped(json.loads(body), lambda one: {"jsonrpc": "2.0", "id": one["id"], "result": None})
+
+    async def not_understood(self, body: bytes) -> web.Response:
+        error = {"code": -32601, "message": "the method is not available"}
+        return self._mapped(json.loads(body), lambda one: {"jsonrpc": "2.0", "id": one["id"], "error": error})
+
+    async def wrong_types(self, body: bytes) -> web.Response:
+        return self._mapped(json.loads(body), lambda one: {"jsonrpc": "2.0", "id": one["id"], "result": [17, {}]})
+
+    async def receipts_of_others(self, body: bytes) -> web.Response:
+        return await self._changed(
+            body, "eth_getTransactionReceipt", lambda receipt: {**receipt, "transactionHash": "0x" + "cd" * 32}
+        )
+
     async def _changed(self, body: bytes, method: str, change: Callable[[Any], Any]) -> web.Response:
         answers = await self._forward(body)
         requests = json.loads(body)
@@ -152,7 +198,10 @@ def _broken(request: web.Request) -> web.Response:
     return web.Response()
 
 
-FAULTS = (
+Fault = Callable[[FaultProxy, bytes], Awaitable[web.StreamResponse | None]]
+
+# Without altered logs: the devnet's oracles read through the same node, and what they sign of those stays signed.
+FAULTS: tuple[Fault, ...] = (
     FaultProxy.unavailable,
     FaultProxy.too_many_requests,
     FaultProxy.reset,
@@ -163,4 +212,10 @@ FAULTS = (
     FaultProxy.stale_head,
     FaultProxy.logs_left_out,
     FaultProxy.logs_doubled_and_shuffled,
+    FaultProxy.calls_blank,
+    FaultProxy.calls_cut,
+    FaultProxy.nothing,
+    FaultProxy.not_understood,
+    FaultProxy.wrong_types,
+    FaultProxy.receipts_of_others,
 )

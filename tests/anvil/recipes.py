@@ -1,10 +1,13 @@
-"""What the README and docs/recipes.md show in Python, as it stands there."""
+"""What the README and the pages of docs/ show in Python, as it stands there."""
 
 from __future__ import annotations
 
 from eth_account import Account
+from eth_account.signers.base import BaseAccount
+from web3 import HTTPProvider, Web3
 
 from bridge.chains import open_chains
+from bridge.chains.own_web3 import own_web3
 from bridge.client import BlockingClient, Client, RouteRequest, Sent
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -42,3 +45,8 @@ async def hello(deployment: Deployment, key: str) -> bool:
         sent = await client.route("alpha", request)
         await client.retry(sent.message, [Gmp.WORMHOLE])
         return (await client.wait(sent.message, timeout=60)).executed
+
+
+def send_over_own_web3(deployment: Deployment, account: BaseAccount, url: str, request: RouteRequest) -> Sent:
+    with BlockingClient(deployment, own_web3(Web3(HTTPProvider(url))), account) as client:
+        return client.route("alpha", request)

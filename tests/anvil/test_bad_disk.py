@@ -32,6 +32,7 @@ async def test_on_a_disk_that_is_full_or_fails_it_says_so_and_goes_on_when_there
 ) -> None:
     home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)
     database = home / "bridge.db"
+    SqlStore(f"sqlite:///{database}").close()
     async with blocks(devnet):
         with process(home, home / "relayer.log", WAYBILL_STORE=f"sqlite:///{database}") as relayer:
             await relayer.is_at_work()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
+from web3 import HTTPProvider, Web3
 
 from bridge.chains import open_chains
 from bridge.chains.evm import EvmChain
+from bridge.chains.own_web3 import own_web3
 from bridge.client import (
     BlockingClient,
     Client,
     FeeCapError,
+    NothingToRetryError,
     RefusedError,
     RouteRequest,
+    TooMuchGasError,
     TtlTooShortError,
     UnknownMessageError,
 )
@@ -73,6 +78,26 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
         client.progress(sent.message)
 
 
+@pytest.mark.finding("N7")
+def test_over_ones_own_web3_a_message_is_sent_and_its_retry_after_execution_is_refused(devnet: Devnet) -> None:
+    web3s = [Web3(HTTPProvider(chain.rpc_urls[0])) for chain in devnet.deployment.chains]
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    request = RouteRequest(destination="beta", recipient=inbox, payload=b"once", gmps=(Gmp.HYPERLANE,))
+    with BlockingClient(devnet.deployment, own_web3(*web3s), DAPP) as client:
+        sent = recipes.send_over_own_web3(
+            devnet.deployment, DAPP, devnet.deployment.chain("alpha").rpc_urls[0], request
+        )
+        deliver(devnet, Gmp.HYPERLANE)
+        assert client.wait(sent.message, PATIENCE).executed
+        before = client.quote_retry(sent.message, [Gmp.WORMHOLE])
+        with pytest.raises(
+            NothingToRetryError, match="was executed on beta: a retry would cost its fee and change nothing"
+        ):
+            client.retry(sent.message, [Gmp.WORMHOLE])
+        again = client.retry(sent.message, [Gmp.WORMHOLE], even_if_ended=True)
+        assert (again.attempt, again.fee) == (1, sum(before.values()))
+
+
 def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> None:
     inbox = devnet.deployment.chain("beta").examples["inbox"]
     request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
@@ -104,6 +129,25 @@ async def test_a_deployment_that_is_of_another_network_is_told_by_the_address_th
     request = RouteRequest(destination="beta", recipient=DAPP.address, payload=b"", gmps=(Gmp.AXELAR,))
     with pytest.raises(TransientError, match=f"{elsewhere} does not answer .* is the deployments file of this network"):
         await Client(deployment, chains, DAPP).route("alpha", request)
+
+
+@pytest.mark.finding("O6")
+async def test_what_no_relayer_would_execute_is_not_sent_and_the_figures_say_why(
+    devnet: Devnet, chains: dict[int, EvmChain]
+) -> None:
+    client, inbox = Client(devnet.deployment, chains, DAPP), devnet.deployment.chain("beta").examples["inbox"]
+    usual = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
+    long = replace(usual, payload=b"x" * 32_000)
+    with pytest.raises(
+        TooMuchGasError, match=r"needs about 2\d{7} gas \(as its recipient is now, a payload of 32000 bytes"
+    ):
+        await client.route("alpha", long)
+    with pytest.raises(
+        TooMuchGasError, match=r"a gas limit of 20000000.* relayers give a transaction at most 16000000"
+    ):
+        await client.route("alpha", replace(usual, gas_limit=20_000_000))
+    assert (await client.route("alpha", replace(long, max_gas=None))).gmps == {Gmp.AXELAR}
+    assert (await client.route("alpha", replace(usual, payload=b"x" * 4_000))).gmps == {Gmp.AXELAR}
 
 
 async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(

@@ -141,7 +141,12 @@ def test_an_index_that_is_behind_is_not_believed_without_saying_how_far_behind_i
     store = Store(f"sqlite:///{waybill.home / '.waybill' / 'devnet' / 'index.db'}")
     for chain_id in (chain.chain_id for chain in devnet.deployment.chains):
         range_ = BlockRange(
-            first=0, position=ChainPosition.before(1), block_hash=bytes(32), block_time=1_000_000, head_block=0
+            first=0,
+            parent_hash=None,
+            position=ChainPosition.before(1),
+            block_hash=bytes(32),
+            block_time=1_000_000,
+            head_block=0,
         )
         store.apply(schemas.EVENTS.empty_table(), {chain_id: range_})
     store.close()

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
+from eth_utils import keccak
+from eth_utils.address import to_canonical_address, to_checksum_address
 
-from bridge.chains import WrongChainIdError
+from bridge.chains import EvmChain, WrongChainIdError
 from bridge.deploying import Deployed, DeployError, NetworkPlan, PlannedChain, deploy
+from bridge.deploying.forge import CHECKOUT
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
+from bridge.dlq.parameters import OnChainParameters, Thresholds
+from bridge.ports import Call
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from tests.anvil.rpc import rpc
+from tests.anvil.traffic import DAPP, transact
 
+FACTORY = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
+SALT = keccak(text="waybill 1")
 OWNER_KEY = ANVIL_KEYS[7]  # owns nothing yet: its routers have addresses of their own
 
 
@@ -40,6 +51,22 @@ def plan(devnet: Devnet, owner: LocalAccount | None = None) -> NetworkPlan:
     )
 
 
+def creation_code(contract: str, types: Sequence[str], values: Sequence[object]) -> bytes:
+    """The code that the script creates a contract with."""
+    artifact = json.loads((CHECKOUT / "build" / "forge" / "out" / f"{contract}.sol" / f"{contract}.json").read_text())
+    return bytes.fromhex(artifact["bytecode"]["object"][2:]) + encode(types, values)
+
+
+def create2_address(code: bytes) -> str:
+    return to_checksum_address(keccak(b"\xff" + to_canonical_address(FACTORY) + SALT + keccak(code))[12:])
+
+
+async def created_by_a_stranger(chain: EvmChain, code: bytes) -> None:
+    receipt = await transact(chain, DAPP, Call(to=FACTORY, data=SALT + code), gas=12_000_000)
+    assert receipt.succeeded
+    assert await chain.code(create2_address(code))
+
+
 def run(planned: NetworkPlan, target: Path, key: str = OWNER_KEY) -> Deployed:
     return asyncio.run(deploy(planned, key, target))
 
@@ -53,6 +80,7 @@ def read(devnet: Devnet, chain: int, address: str, contract: Contract, function:
     return contract.decode(function, bytes.fromhex(rpc(devnet.chains[chain].url, "eth_call", call, "latest")[2:]))
 
 
+@pytest.mark.finding("C1")
 def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet: Devnet, tmp_path: Path) -> None:
     done = run(plan(devnet), tmp_path / "second.json")
     assert done.changed
@@ -62,6 +90,7 @@ def test_routers_know_their_peers_and_adapters_and_adapters_their_remotes(devnet
     peer = to_bytes32(there.router)
     assert read(devnet, 0, here.router, ROUTER, "owner") == account(OWNER_KEY).address.lower()
     assert read(devnet, 0, here.router, ROUTER, "peerOf", there.chain_id) == peer
+    assert read(devnet, 0, here.router, ROUTER, "floorOf", there.chain_id) == 2
     for gmp in (Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE):
         adapter = str(read(devnet, 0, here.router, ROUTER, "adapterOf", int(gmp)))
         assert adapter == here.adapter(gmp).lower()
@@ -108,6 +137,16 @@ def test_what_is_missing_on_one_chain_is_all_that_is_done(devnet: Devnet, tmp_pa
         ("axelar adapter", "axelar registered", "axelar to beta"),
         ("axelar to alpha",),
     ]
+
+
+def test_a_floor_that_the_plan_raises_is_raised_and_one_that_it_lowers_stays(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    run(plan(devnet), target)
+    raised = run(plan(devnet).model_copy(update={"floor": 3}), target)
+    assert [outcome.done for outcome in raised.outcomes] == [("floor to beta",), ("floor to alpha",)]
+    assert not run(plan(devnet), target).changed
+    here, there = raised.deployment.chains
+    assert read(devnet, 0, here.router, ROUTER, "floorOf", there.chain_id) == 3
 
 
 def test_a_gmp_contract_that_is_not_there_is_named_before_anything_is_sent(devnet: Devnet, tmp_path: Path) -> None:
@@ -165,6 +204,56 @@ def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devne
     with pytest.raises(DeployError, match=r"(?s)'alpha'.*AnotherAdapterRegistered"):
         run(full.model_copy(update={"chains": (changed, full.chains[1])}), target)
     assert target.read_text() == before
+
+
+@pytest.mark.finding("C12")
+async def test_contracts_that_a_stranger_created_first_get_their_values_all_the_same(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    owner = account(ANVIL_KEYS[6])
+    router = creation_code("Router", ["address"], [owner.address])
+    alpha = devnet.deployment.chains[0].chain_id
+    arguments = ("address", "address", "uint64", "address", "uint8", "uint16")
+    for chain in chains.values():
+        await created_by_a_stranger(chain, router)
+        values = [owner.address, create2_address(router), alpha, owner.address, 2, 0xFFFF]
+        await created_by_a_stranger(chain, creation_code("Parameters", arguments, values))
+    done = await deploy(plan(devnet, owner), ANVIL_KEYS[6], tmp_path / "second.json")
+    for deployed, outcome in zip(done.deployment.chains, done.outcomes, strict=True):
+        assert deployed.parameters is not None
+        assert "parameters" not in outcome.done, "the stranger's is another contract than ours"
+        assert "parameters set" in outcome.done
+        parameters = OnChainParameters(chains[deployed.chain_id], deployed.router, deployed.parameters)
+        assert await parameters.is_operator(owner.address)
+        assert await parameters.thresholds() == Thresholds(10, 100)
+
+
+@pytest.mark.finding("C12")
+def test_a_second_network_is_not_deployed_over_the_file_of_the_first(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    first = run(plan(devnet), target)
+    before, blocks = target.read_text(), heads(devnet)
+    # Another owner makes other code, as another version of the contracts would.
+    other = plan(devnet, account(ANVIL_KEYS[5]))
+    with pytest.raises(DeployError, match=r"(?s)name of its own.*AnotherNetworkDeployed"):
+        run(other, target, ANVIL_KEYS[5])
+    assert target.read_text() == before
+    assert heads(devnet) == blocks
+    # A devnet that was started again: what the file names is gone.
+    gone = first.deployment.model_copy(
+        update={"chains": tuple(one.model_copy(update={"router": "0x" + "12" * 20}) for one in first.deployment.chains)}
+    )
+    target.write_text(gone.to_json())
+    assert run(plan(devnet), target).file_changed
+
+
+@pytest.mark.finding("C12")
+def test_a_deployments_file_that_can_not_be_read_is_not_written_over(devnet: Devnet, tmp_path: Path) -> None:
+    target = tmp_path / "second.json"
+    target.write_text('{"version": 1, "network": "second", ')
+    with pytest.raises(DeployError, match=r"(?s)second\.json.*repair the file, or delete it"):
+        run(plan(devnet), target)
+    assert target.read_text().startswith('{"version": 1')
 
 
 def test_a_first_endpoint_that_is_down_does_not_stop_the_deployment(devnet: Devnet, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class Index:
             while (found := reader.advance(self.store.positions().get(chain, start))) is not None:
                 range_ = BlockRange(
                     first=found.first,
+                    parent_hash=found.parent_hash,
                     position=found.position,
                     block_hash=found.last.hash,
                     block_time=found.last.time,

@@ -31,7 +31,8 @@ async def test_thresholds_and_operators_are_read_from_the_contract_that_governan
     assert await parameters.is_operator(OWNER.address)
     assert not await parameters.is_operator(DAPP.address)
     names, values = [ALERT_THRESHOLD, operator_parameter(DAPP.address)], [3, 1]
-    data = keccak(text="set(bytes32[],uint256[])")[:4] + encode(["bytes32[]", "uint256[]"], [names, values])
+    arguments = encode(["uint64", "bytes32[]", "uint256[]"], [2, names, values])
+    data = keccak(text="set(uint64,bytes32[],uint256[])")[:4] + arguments
     by_stranger = await transact(chains[alpha.chain_id], DAPP, Call(to=alpha.parameters, data=data))
     assert not by_stranger.succeeded, "no operator changes this alone"
     assert (await parameters.thresholds()).alert == 10

@@ -42,6 +42,7 @@ def settings(folder: Path, **changes: object) -> Settings:
         "poll": 0.1,
         "rebroadcast": 1,
         "policies": {"plain": {"base": 0.3, "cap": 3}},
+        "retry_for": ["any"],
     }
     return Settings.load(**{**values, **changes})
 

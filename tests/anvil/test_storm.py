@@ -37,6 +37,7 @@ EXPLAINED = {
     "delivery reorged away, opened again": "a reorg",
     "messages missing, reading again": "a node left logs out",
     "dispatch not recognised": "a node left a GMP's logs out, twice in a row",
+    "delivery is not there, opened again": "a node showed a receipt that is not there",
     "endpoint fails": "a node did not answer, or not sensibly",
     "nonce taken by another signer": "a node was behind",
     "transaction refused": "a node was behind, and knew of another state",

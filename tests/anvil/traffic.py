@@ -71,7 +71,13 @@ class World:
         """Routes a message to the destination's inbox."""
         recipient = self.deployment.chain(destination).examples["inbox"]
         request = RouteRequest(
-            destination=destination, recipient=recipient, payload=payload, gmps=gmps, gas_limit=gas_limit, quorum=quorum
+            destination=destination,
+            recipient=recipient,
+            payload=payload,
+            gmps=gmps,
+            gas_limit=gas_limit,
+            quorum=quorum,
+            max_gas=None,  # tests send what nobody should
         )
         return await Client(self.deployment, self.chains, sender).route(source, request)
 

@@ -159,6 +159,7 @@ async def _weather(history: History, dice: random.Random, shape: Shape) -> None:
             hides=dice.choice([0, 0.2, 0.5]),
             stale=dice.choice([0, 0.1, 0.3]),
             slow=dice.choice([0, 0.01]),
+            blank=random.Random(f"blank {history.seed} {chain.chain_id}").choice([0, 0.05, 0.2]),
         )
         history.note(f"chain {chain.chain_id}: {chain.faults}")
     kinds = [*EVENTS, *(TROUBLES if shape.follows else ())]

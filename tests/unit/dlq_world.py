@@ -23,6 +23,9 @@ from tests.builders import BETA, block, message, observed_range
 SEALER: LocalAccount = Account.from_key("0x" + "44" * 32)
 OPERATOR: LocalAccount = Account.from_key("0x" + "55" * 32)
 STRANGER: LocalAccount = Account.from_key("0x" + "66" * 32)
+
+PLACE = (31337, "0x0101010101010101010101010101010101010101")
+"""The chain and the contract that say who may decide."""
 DAY = 86_400
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 from eth_abi.abi import decode, encode
+from eth_utils.crypto import keccak
 
 from bridge.protocol.contracts import ROUTER
 from indexer.settings import EndpointLimits, SourceLimits
@@ -44,6 +45,8 @@ class Endpoint:
         batches: whether requests may travel together.
         faults: code and text of the error that a method, or a first parameter such as a block's tag, always gets.
         call_result: what `eth_call` answers.
+        blooms: whether headers have the filter of their block's logs, or one that is empty, as on some chains.
+        requests: HTTP requests that came.
     """
 
     chain: SimulatedChain
@@ -57,10 +60,13 @@ class Endpoint:
     batches: bool = True
     faults: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     call_result: str = "0x"
+    blooms: bool = True
+    requests: int = 0
     calls: list[str] = field(default_factory=list)
 
     def handle(self, request: httpx.Request) -> httpx.Response:
         document = json.loads(request.content)
+        self.requests += 1
         if isinstance(document, list):
             if not self.batches:
                 return httpx.Response(400, text="one at a time")
@@ -109,6 +115,7 @@ class Endpoint:
             "hash": "0x" + self.chain.blocks[number].hash.hex(),
             "parentHash": "0x" + (self.chain.blocks[number - 1].hash if number else bytes(32)).hex(),
             "timestamp": hex(self.chain.blocks[number].time),
+            "logsBloom": "0x" + (_bloom(self.chain.logs(number, number)) if self.blooms else bytes(256)).hex(),
         }
 
     def _eth_getLogs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
@@ -169,6 +176,16 @@ class WithRouter(Endpoint):
         at_this_lane = other == (BETA if sent else ALPHA)
         total = sum(int.from_bytes(one, "big") for one in ids) % 2**192 if at_this_lane else 0
         return "0x" + encode(["uint64", "uint192"], [len(ids) * at_this_lane, total]).hex()
+
+
+def _bloom(logs: list[dict[str, Any]]) -> bytes:
+    """The filter as nodes make it (Ethereum yellow paper, 4.4.1)."""
+    bits = 0
+    for text in (text for log in logs for text in (log["address"], *log["topics"])):
+        digest = keccak(hexstr=text)
+        for start in (0, 2, 4):
+            bits |= 1 << (int.from_bytes(digest[start : start + 2], "big") & 2047)
+    return bits.to_bytes(256, "big")
 
 
 def _of_range(request: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ def message(nonce: int = 1, **changes: Any) -> Message:
     fields: dict[str, Any] = {
         "source_chain": ALPHA,
         "source_router": ROUTERS[ALPHA].rjust(32, b"\0"),
-        "sender": b"\x11" * 20 + bytes(12),
+        "sender": (b"\x11" * 20).rjust(32, b"\0"),
         "nonce": nonce,
         "destination_chain": BETA,
         "destination_router": ROUTERS[BETA].rjust(32, b"\0"),

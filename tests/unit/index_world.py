@@ -234,6 +234,7 @@ class SimulatedChain:
         window = self.blocks[max(0, last - 63) : last + 1]
         return BlockRange(
             first=first,
+            parent_hash=self.blocks[first - 1].hash[:HASH_PREFIX] if first else None,
             position=ChainPosition(
                 block=last,
                 hashes=b"".join(block.hash[:HASH_PREFIX] for block in window),

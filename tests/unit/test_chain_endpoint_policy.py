@@ -12,7 +12,8 @@ from aiohttp import web
 
 from bridge.chains import EndpointPolicy, EvmChain
 from bridge.chains.endpoints import Endpoints
-from bridge.ports import Call, TerminalError, TransientError
+from bridge.ports import Call, TerminalError, TransientError, UnansweredError, read_view
+from bridge.protocol.contracts import ROUTER
 from tests.unit.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
@@ -337,3 +338,63 @@ async def test_requests_to_an_endpoint_keep_their_distance(serve: Serve) -> None
         began = time.monotonic()
         await asyncio.gather(*(chain.balance(ADDRESS) for _ in range(10)))
         assert time.monotonic() - began >= 9 / 20
+
+
+BLOCK_5 = {"number": "0x5", "hash": f"0x{1:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}
+HALF_ANSWERS: dict[str, tuple[Callable[[EvmChain], Awaitable[Any]], Any, list[Answer]]] = {
+    "view": (
+        lambda chain: read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1),
+        {"result": f"0x{1:064x}"},
+        [
+            {"result": "0x"},
+            {"result": "0x" + "00" * 31},
+            {"result": None},
+            {"result": 7},
+            error(-32601, "no such method"),
+        ],
+    ),
+    "block": (
+        lambda chain: chain.block(5),
+        {"result": BLOCK_5},
+        [{"result": {}}, {"result": {**BLOCK_5, "number": "0x6"}}, {"result": {**BLOCK_5, "hash": "zz"}}],
+    ),
+    "receipt": (
+        lambda chain: chain.receipt(b"\x09" * 32),
+        {"result": RECEIPT},
+        [{"result": {**RECEIPT, "transactionHash": "0x" + "08" * 32}}, {"result": {"status": "0x1"}}, {"result": "0x"}],
+    ),
+    "logs": (
+        lambda chain: chain.logs(1, 9, [ADDRESS], [TOPIC]),
+        {"result": [LOG]},
+        [{"result": None}, {"result": [{**LOG, "blockNumber": "0xff"}]}, {"result": [{"address": ADDRESS}]}],
+    ),
+    "nonce": (lambda chain: chain.transaction_count(ADDRESS), {"result": "0x2"}, [{"result": None}, {"result": "2"}]),
+    "code": (lambda chain: chain.code(ADDRESS), {"result": "0x01"}, [{"result": None}, {"result": "01"}]),
+}
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize("asked", HALF_ANSWERS)
+async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_another_one_is_asked(
+    serve: Serve, asked: str
+) -> None:
+    ask, truth, half_answers = HALF_ANSWERS[asked]
+    for half in half_answers:
+        liar, honest = await serve(lambda *_, half=half: half), await serve(lambda *_: truth)
+        async with await EvmChain.connect(ALPHA, [liar.url, honest.url], retry_seconds=0.1) as chain:
+            assert await ask(chain) is not None
+            assert [state.is_up for state in chain.endpoint_states] == [False, True]
+        async with await EvmChain.connect(ALPHA, [liar.url], retry_seconds=0.1) as chain:
+            with pytest.raises(UnansweredError):
+                await ask(chain)
+
+
+@pytest.mark.finding("R1")
+async def test_where_endpoints_must_agree_an_answer_that_can_not_be_decoded_has_no_vote(serve: Serve) -> None:
+    blank, truth = (lambda *_: {"result": "0x"}), (lambda *_: {"result": f"0x{1:064x}"})
+    urls = [(await serve(behaviour)).url for behaviour in (blank, truth, blank, truth)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        assert await read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1) is True
+    async with await EvmChain.connect(ALPHA, urls[:3], agreement=2) as chain:
+        with pytest.raises(UnansweredError):
+            await read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1)

@@ -17,6 +17,7 @@ from bridge.ports import (
     InsufficientFundsError,
     TerminalError,
     TransientError,
+    UnansweredError,
 )
 from tests.unit.rpc_server import Answer, Behaviour, RpcServer, error
 
@@ -281,7 +282,7 @@ async def test_a_revert_carries_what_the_contract_returned_and_is_not_tried_agai
 async def test_a_chain_without_a_base_fee_is_refused(serve: Serve) -> None:
     server = await serve(lambda *_: {"result": {"number": "0x1"}})
     async with await EvmChain.connect(ALPHA, [server.url]) as chain:
-        with pytest.raises(TerminalError, match="EIP-1559"):
+        with pytest.raises(UnansweredError, match="EIP-1559"):
             await chain.fees()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,25 @@ pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("compiled")]  # 
 def compiled() -> None:
     built = subprocess.run([str(FORGE), "build", "--quiet"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
+
+
+@pytest.mark.finding("C12")
+def test_a_comment_does_not_change_a_contracts_code(tmp_path: Path) -> None:
+    """Its address follows from the code: a comment would deploy a second network."""
+    codes: list[str] = []
+    for comment in ("", "// Just a word.\n"):
+        folder = tmp_path / f"project{len(codes)}"
+        (folder / "contracts").mkdir(parents=True)
+        shutil.copy(CHECKOUT / "foundry.toml", folder)
+        (folder / "build" / "tools").mkdir(parents=True)
+        (folder / "build" / "tools" / "bin").symlink_to(FORGE.parent)
+        source = (
+            "// SPDX-License-Identifier: MIT\npragma solidity ^0.8.28;\ncontract Plain { uint256 public value = 7; }\n"
+        )
+        (folder / "contracts" / "Plain.sol").write_text(source + comment)
+        subprocess.run([str(FORGE), "build", "--quiet"], cwd=folder, check=True)
+        codes.append(json.loads((folder / "build/forge/out/Plain.sol/Plain.json").read_text())["bytecode"]["object"])
+    assert codes[0] == codes[1]
 
 
 def contract_names() -> list[str]:

@@ -16,7 +16,7 @@ from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
 from bridge.records.executions import AwaitedExecution, ExecutionState
 from bridge.records.failures import Failure, FailureKind
-from bridge.records.outbox import OutboxEntry
+from bridge.records.outbox import STUCK_AFTER, OutboxEntry
 from bridge.records.retries import RetryJob, RetryState
 from tests.builders import retry_request
 
@@ -280,3 +280,18 @@ def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -
     execution = replace(EXECUTION, state=state)
     told = explain(MESSAGE, receipts=BOTH, executed=True, index=None, entries=(), execution=execution, now=NOW)
     assert "relayer" not in told.reason
+
+
+@pytest.mark.finding("R4")
+@pytest.mark.parametrize(("setbacks", "is_stuck"), [(1, False), (STUCK_AFTER - 1, False), (STUCK_AFTER, True)])
+def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int, *, is_stuck: bool) -> None:
+    one = entry(Gmp.AXELAR)
+    for _ in range(setbacks):
+        claimed = one.claimed("worker", NOW, 30)
+        failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
+        one = claimed.retried(claimed.claim_held, failure, NOW + 600)
+    found = explained(one)
+    assert "axelar is not delivered (no endpoint answers)" in found.reason
+    assert ("makes no progress after" in found.reason) is is_stuck
+    (progress,) = found.gmps
+    assert (progress.stage, progress.tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)

@@ -29,6 +29,7 @@ KINDS = {
     "TOO_MUCH_ASKED": RangeTooLargeError,
     "LIMITED": RangeTooLargeError,
     "MALFORMED": RefusedError,
+    "NOT_UNDERSTOOD": RefusedError,
     "REVERTED": RefusedError,
 }
 

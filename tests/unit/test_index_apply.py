@@ -46,7 +46,8 @@ from tests.unit.index_world import (
     unfunded,
 )
 
-MESSAGES = [sent_message(nonce) for nonce in range(1, 5)]
+MESSAGES = [sent_message(nonce, quorum=1) for nonce in range(1, 5)]
+MORTAL = sent_message(1, quorum=1, ttl=1, sent_at=1)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -188,17 +189,23 @@ def test_the_same_batch_twice_changes_nothing(store: Store) -> None:
         ([routed(MESSAGES[0])], [received(MESSAGES[0], 1), failed(MESSAGES[0])], "EXECUTION_FAILED"),
         ([routed(MESSAGES[0])], [received(MESSAGES[0], 1), deferred(MESSAGES[0])], "EXECUTION_DEFERRED"),
         ([routed(MESSAGES[0])], [deferred(MESSAGES[0]), failed(MESSAGES[0])], "EXECUTION_FAILED"),
-        ([routed(MESSAGES[0])], [failed(MESSAGES[0]), executed(MESSAGES[0]), absorbed(MESSAGES[0], 1)], "EXECUTED"),
+        (
+            [routed(MESSAGES[0])],
+            [received(MESSAGES[0], 1), failed(MESSAGES[0]), executed(MESSAGES[0]), absorbed(MESSAGES[0], 1)],
+            "EXECUTED",
+        ),
+        ([routed(MESSAGES[0])], [failed(MESSAGES[0]), executed(MESSAGES[0])], "DIVERGED"),
         ([routed(MESSAGES[0])], [executed(MESSAGES[0]), executed(MESSAGES[0])], "DIVERGED"),
-        ([], [received(MESSAGES[0], 1), executed(MESSAGES[0])], "EXECUTED"),
+        ([], [received(MESSAGES[0], 1), executed(MESSAGES[0])], "UNKNOWN"),
         ([], [received(MESSAGES[0], 1)], "UNKNOWN"),
         ([unfunded(MESSAGES[0])], [], "UNFUNDED"),
         ([unfunded(MESSAGES[0]), routed(MESSAGES[0])], [], "ROUTED"),
         ([unfunded(MESSAGES[0]), cancellation_requested(MESSAGES[0])], [cancelled(MESSAGES[0])], "CANCELLED"),
-        ([routed(MESSAGES[0])], [expired(MESSAGES[0]), arrived_after_end(MESSAGES[0], 1)], "EXPIRED"),
-        ([routed(MESSAGES[0]), reported(MESSAGES[0], 2)], [], "EXPIRED"),
-        ([routed(MESSAGES[0]), reported(MESSAGES[0], 3)], [], "CANCELLED"),
-        ([routed(MESSAGES[0]), reported(MESSAGES[0], 1)], [], "EXECUTED"),
+        ([routed(MORTAL)], [expired(MORTAL), arrived_after_end(MORTAL, 1)], "EXPIRED"),
+        ([routed(MESSAGES[0])], [expired(MESSAGES[0])], "DIVERGED"),
+        ([routed(MESSAGES[0]), reported(MESSAGES[0], 2)], [], "ROUTED"),
+        ([routed(MESSAGES[0]), reported(MESSAGES[0], 3)], [], "ROUTED"),
+        ([routed(MESSAGES[0]), reported(MESSAGES[0], 1)], [], "ROUTED"),
         ([routed(MESSAGES[0]), contradicted(MESSAGES[0], 2, 1)], [expired(MESSAGES[0])], "DIVERGED"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_receipt_that_the_recipient_does_not_allow_does_not_count(world: World
     ("first", "rules", "expected"),
     [
         (3, [policy_set(sent_message().recipient, ALPHA, 0b111, quorum=2)], (2, 2)),  # lowered: may be executed
-        (2, [policy_set(sent_message().recipient, ALPHA, 0b111, quorum=3)], (2, 2)),  # a raise comes too late
+        (2, [policy_set(sent_message().recipient, ALPHA, 0b111, quorum=3)], (2, 3)),  # a raise applies at once
         (2, [policy_set(sent_message().recipient, ALPHA, 0b110, quorum=2)], (1, 2)),
         (3, [policy_set(sent_message().recipient, 999, 0b110, quorum=2)], (2, 3)),  # of another lane
         (3, [floor_set(ALPHA, 2)], (2, 2)),

@@ -21,6 +21,7 @@ from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.reading import IndexReader
 from indexer.settings import StallPolicy
 from indexer.sinks.limits import set_limits
+from indexer.sinks.retries import request_retries
 from indexer.sinks.store import Store
 from indexer.transforms.bucketed import TABLES, typed
 from indexer.transforms.lanes import Direction, LaneTotal
@@ -29,14 +30,17 @@ from indexer.transforms.whole import divergences
 from tests.unit.index_logs import ADAPTERS, ALPHA, BETA
 from tests.unit.index_world import (
     START,
+    Event,
     SimulatedChain,
     absorbed,
     adapter_added,
     adapter_revoked,
     apply,
     arrived_after_end,
+    cancellation_requested,
     cancelled,
     contradicted,
+    created,
     executed,
     expired,
     failed,
@@ -52,6 +56,8 @@ from tests.unit.index_world import (
     sent_message,
     unfunded,
 )
+
+SHOWN_BY_TIME = {"END_WITHOUT_CREATION", "CANCELLED_WITHOUT_REQUEST", "OUTCOME_DIFFERS"}
 
 POLICY = StallPolicy(stall_after=100, max_lag=30, silence_after=1_000)
 GAMMA = 31339
@@ -78,7 +84,7 @@ class World:
         of_store = {(row.kind, row.message_id, row.evidence) for row in found}
         of_lake = {(row["kind"], row["message_id"], row["evidence"]) for row in self._of_lake()}
         assert of_lake <= of_store
-        waiting = {"SILENT", "RECEIPT_WITHOUT_CREATION", "RECEIPT_OVER_UNUSED_GMP"}
+        waiting = {"SILENT", "RECEIPT_WITHOUT_CREATION", "RECEIPT_OVER_UNUSED_GMP"} | SHOWN_BY_TIME
         assert {kind for kind, _, _ in of_store - of_lake} <= waiting
 
     def _of_lake(self) -> list[dict[str, Any]]:
@@ -186,7 +192,7 @@ def outcome_differs(world: World) -> None:
 
 def outcome_contradicted(world: World) -> None:
     world.alpha.mine(routed(SENT), reported(SENT, 2), contradicted(SENT, 2, 1))
-    world.beta.mine(expired(SENT))
+    world.beta.mine(expired(SENT), time=START + 501)
 
 
 OF_A_MESSAGE: dict[Callable[[World], None], str] = {
@@ -270,6 +276,7 @@ def test_a_world_without_faults_has_no_divergence(world: World) -> None:
     world.beta.mine(
         expired(sent[4]), received(sent[4], 1), arrived_after_end(sent[4], 1), cancelled(sent[5]), time=START + 800
     )
+    world.alpha.mine(cancellation_requested(sent[5]), time=START + 890)
     world.alpha.mine(reported(sent[4], 2), reported(sent[5], 3), reported(sent[0], 1), time=START + 900)
     assert world.found() == []
 
@@ -286,9 +293,19 @@ def test_a_quorum_that_was_lowered_raised_or_taken_back_meanwhile_is_no_divergen
     world.beta.mine(policy_set(recipient, ALPHA, 0, quorum=0), floor_set(ALPHA, 2))
     world.beta.mine(received(sent[2], 3, 2, quorum=2), executed(sent[2]))
     world.beta.mine(floor_set(ALPHA, 1), executed(sent[3]))
-    world.beta.mine(policy_set(recipient, ALPHA, 0b1111, quorum=4), received(sent[4], 2, 2, quorum=3))
-    world.beta.mine(received(sent[4], 3, 3, quorum=3), executed(sent[4]))  # a raise does not apply to it
+    world.beta.mine(policy_set(recipient, ALPHA, 0b1111, quorum=4), received(sent[4], 2, 2, quorum=4))
+    world.beta.mine(received(sent[4], 3, 3, quorum=4), received(sent[4], 4, 4, quorum=4), executed(sent[4]))
     assert world.found() == []
+
+
+@pytest.mark.finding("C7")
+def test_an_execution_at_the_quorum_from_before_a_raise_is_a_divergence(world: World) -> None:
+    sent = sent_message(1, quorum=2)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(policy_set(sent.recipient, ALPHA, 0b111, quorum=2), received(sent, 1, 1, quorum=2))
+    world.beta.mine(policy_set(sent.recipient, ALPHA, 0b111, quorum=3))
+    world.beta.mine(received(sent, 2, 2, quorum=2), executed(sent))
+    assert world.found() == [("EXECUTED_WITHOUT_QUORUM", sent.id)]
 
 
 def test_a_gmp_that_delivers_again_after_its_revocation_counts_for_the_execution_after_that(world: World) -> None:
@@ -315,9 +332,234 @@ def test_a_lane_that_was_paused_or_may_take_longer_is_not_silent(world: World) -
     assert sorted(world.found()) == sorted([("SILENT", paused.id), ("SILENT", patient.id)])
 
 
+MORTAL = sent_message(quorum=1, ttl=500)
+LATER = START + 1 + POLICY.max_lag + 1
+
+
+def executed_as(**changes: Any) -> Event:
+    return "MessageExecuted", executed(SENT)[1] | changes
+
+
+def reported_as_executed_and_nowhere_executed(world: World) -> None:
+    world.alpha.mine(routed(SENT), reported(SENT, 1))
+    world.beta.mine(received(SENT, 1), time=LATER)
+
+
+def reported_as_expired_and_still_open(world: World) -> None:
+    world.alpha.mine(routed(SENT), reported(SENT, 2))
+    world.beta.mine(time=LATER)
+
+
+def executed_on_another_chain(world: World) -> None:
+    away = sent_message(quorum=1, ttl=500, destination_chain=GAMMA)
+    world.alpha.mine(routed(away))
+    world.beta.mine(received(away, 1), executed(away))
+
+
+def executed_at_another_recipient(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1), executed_as(recipient="0x" + "77" * 20))
+
+
+def executed_under_another_source(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1), executed_as(source_chain=GAMMA))
+
+
+def received_under_another_source(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(("MessageReceived", received(SENT, 1)[1] | {"source_chain": GAMMA}))
+
+
+def retried_on_another_chain(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(retried(SENT, 1))
+
+
+def cancelled_after_executed(world: World) -> None:
+    world.alpha.mine(routed(SENT), cancellation_requested(SENT))
+    world.beta.mine(received(SENT, 1), executed(SENT), cancelled(SENT))
+
+
+def executed_after_cancelled(world: World) -> None:
+    world.alpha.mine(routed(SENT), cancellation_requested(SENT))
+    world.beta.mine(cancelled(SENT), received(SENT, 1), executed(SENT))
+
+
+def executed_after_expired_though_it_can_not_expire(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(expired(sent), received(sent, 1), executed(sent))
+
+
+def expired_and_cancelled(world: World) -> None:
+    world.alpha.mine(routed(MORTAL), cancellation_requested(MORTAL))
+    world.beta.mine(expired(MORTAL), cancelled(MORTAL), time=START + 501)
+
+
+def expired_though_it_can_not_expire(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(expired(sent))
+
+
+def expired_before_its_time(world: World) -> None:
+    world.alpha.mine(routed(MORTAL))
+    world.beta.mine(expired(MORTAL), time=START + 500)
+
+
+def expired_before_its_time_with_a_pause(world: World) -> None:
+    world.alpha.mine(routed(MORTAL))
+    world.beta.mine(lane_pause_set(ALPHA, START + 110), time=START + 10)
+    world.beta.mine(expired(MORTAL), time=START + 599)
+
+
+def cancelled_though_nobody_asked(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(cancelled(SENT))
+    world.alpha.mine(time=LATER)
+
+
+def cancelled_by_another_message(world: World) -> None:
+    asked = cancellation_requested(SENT)
+    world.alpha.mine(routed(SENT), (asked[0], asked[1] | {"cancellation_id": bytes(31) + b"\x09"}))
+    world.beta.mine(cancelled(SENT))
+
+
+def expiry_of_a_message_never_sent(world: World) -> None:
+    world.beta.mine(expired(MORTAL), time=START + 501)
+    world.alpha.mine(time=START + 501 + POLICY.max_lag + 1)
+
+
+def execution_of_a_message_never_sent(world: World) -> None:
+    world.beta.mine(executed(SENT))
+    world.alpha.mine(time=LATER)
+
+
+def two_reports_that_differ(world: World) -> None:
+    world.alpha.mine(routed(MORTAL), reported(MORTAL, 2), reported(MORTAL, 1))
+    world.beta.mine(expired(MORTAL), time=START + 501)
+
+
+def receipts_counted_that_are_not_there(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1, 5))
+
+
+def duplicate_without_a_first_delivery(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(absorbed(SENT, 1))
+
+
+def created_by_another_sender(world: World) -> None:
+    world.alpha.mine(("MessageIdCreated", created(SENT)[1] | {"sender": "0x" + "77" * 20}), routed(SENT))
+
+
+def created_with_another_nonce(world: World) -> None:
+    world.alpha.mine(("MessageIdCreated", created(SENT)[1] | {"nonce": 8}), routed(SENT))
+
+
+def routed_twice(world: World) -> None:
+    world.alpha.mine(routed(SENT), routed(SENT))
+
+
+def created_twice(world: World) -> None:
+    world.alpha.mine(created(SENT), created(SENT), routed(SENT))
+
+
+def retried_twice_with_one_number(world: World) -> None:
+    world.alpha.mine(routed(SENT), retried(SENT, 1), retried(SENT, 1))
+
+
+NO_HONEST_ROUTER: dict[Callable[[World], None], set[str]] = {
+    reported_as_executed_and_nowhere_executed: {"OUTCOME_DIFFERS"},
+    reported_as_expired_and_still_open: {"OUTCOME_DIFFERS"},
+    executed_on_another_chain: {"EXECUTED_ELSEWHERE", "EVENT_ELSEWHERE"},
+    executed_at_another_recipient: {"EXECUTED_ELSEWHERE"},
+    executed_under_another_source: {"EXECUTED_ELSEWHERE", "EVENT_ELSEWHERE"},
+    received_under_another_source: {"EVENT_ELSEWHERE"},
+    retried_on_another_chain: {"EVENT_ELSEWHERE"},
+    cancelled_after_executed: {"ENDED_TWICE"},
+    executed_after_cancelled: {"ENDED_TWICE"},
+    executed_after_expired_though_it_can_not_expire: {"ENDED_TWICE", "EXPIRED_TOO_EARLY"},
+    expired_and_cancelled: {"ENDED_TWICE"},
+    expired_though_it_can_not_expire: {"EXPIRED_TOO_EARLY"},
+    expired_before_its_time: {"EXPIRED_TOO_EARLY"},
+    expired_before_its_time_with_a_pause: {"EXPIRED_TOO_EARLY"},
+    cancelled_though_nobody_asked: {"CANCELLED_WITHOUT_REQUEST"},
+    cancelled_by_another_message: {"CANCELLED_WITHOUT_REQUEST"},
+    expiry_of_a_message_never_sent: {"END_WITHOUT_CREATION"},
+    execution_of_a_message_never_sent: {"END_WITHOUT_CREATION", "EXECUTED_WITHOUT_QUORUM"},
+    two_reports_that_differ: {"REPORTED_TWICE"},
+    receipts_counted_that_are_not_there: {"RECEIPTS_MISCOUNTED"},
+    duplicate_without_a_first_delivery: {"DUPLICATE_WITHOUT_RECEIPT"},
+    created_by_another_sender: {"CREATION_DIFFERS"},
+    created_with_another_nonce: {"CREATION_DIFFERS"},
+    routed_twice: {"ROUTED_TWICE"},
+    created_twice: {"ROUTED_TWICE"},
+    retried_twice_with_one_number: {"ROUTED_TWICE"},
+}
+RETRIED_ALL_THE_SAME = {
+    expired_before_its_time_with_a_pause,
+    cancelled_though_nobody_asked,
+    duplicate_without_a_first_delivery,
+}
+"""Where the store has another status than DIVERGED, and the retries go by that."""
+
+
+@pytest.mark.finding("I2")
+@pytest.mark.parametrize("fault", NO_HONEST_ROUTER, ids=lambda fault: fault.__name__)
+def test_what_no_honest_router_emits_is_found_with_evidence_and_shown_as_diverged(
+    world: World, fault: Callable[[World], None]
+) -> None:
+    fault(world)
+    found = world.found()
+    assert {kind for kind, _ in found} == NO_HONEST_ROUTER[fault]
+    (message_id,) = {message_id for _, message_id in found}
+    assert message_id is not None
+    with IndexReader(world.url, POLICY, clock=lambda: START + 5_000) as reader:
+        shown = reader.message(message_id)
+        assert {one.kind for one in reader.divergences_of(message_id)} == NO_HONEST_ROUTER[fault]
+        assert shown is not None
+        assert shown.status is Status.DIVERGED
+    if fault not in RETRIED_ALL_THE_SAME:
+        assert request_retries(world.store.engine, POLICY, START + 5_000) == 0
+
+
+@pytest.mark.finding("I2")
+@pytest.mark.parametrize(("outcome", "status"), [(1, Status.EXECUTED), (2, Status.EXPIRED), (3, Status.CANCELLED)])
+def test_a_report_counts_until_its_destination_was_read_past_it_and_never_afterwards(
+    world: World, outcome: int, status: Status
+) -> None:
+    world.alpha.mine(routed(SENT))
+    world.alpha.mine(reported(SENT, outcome), time=START + 100)
+    for seconds, expected in ((100 + POLICY.max_lag, status), (100 + POLICY.max_lag + 1, Status.DIVERGED)):
+        world.beta.mine(time=START + seconds)
+        kinds = {kind for kind, _ in world.found()}
+        with IndexReader(world.url, POLICY, clock=lambda: START + 300) as reader:
+            shown = reader.message(SENT.id)
+        assert shown is not None
+        assert shown.status is expected
+        assert kinds == ({"OUTCOME_DIFFERS"} if expected is Status.DIVERGED else set())
+        assert request_retries(world.store.engine, POLICY, START + 300) == 0
+
+
+@pytest.mark.finding("I2")
+def test_an_execution_is_not_shown_as_one_before_its_creation_was_read(world: World) -> None:
+    world.beta.mine(received(SENT, 1), executed(SENT))
+    for at, expected in ((START + 1 + POLICY.max_lag, Status.UNKNOWN), (LATER, Status.DIVERGED)):
+        world.alpha.mine(time=at)
+        world.found()
+        with IndexReader(world.url, POLICY, clock=lambda: START + 50) as reader:
+            shown = reader.message(SENT.id)
+        assert shown is not None
+        assert shown.status is expected
+
+
 def test_every_kind_that_a_test_seeds_has_a_meaning_and_every_meaning_a_test() -> None:
     seeded = set(OF_A_MESSAGE.values()) | {"NONCE_GAP", "FAN_OUT_DIFFERS", "LANE_DIFFERS"}
-    elsewhere = {"STORE_DIFFERS_FROM_LAKE", "FINALITY_VIOLATED"}  # test_index_restore, test_index_repair
+    seeded |= set().union(*NO_HONEST_ROUTER.values())
+    elsewhere = {"STORE_DIFFERS_FROM_LAKE", "FINALITY_VIOLATED", "ID_DIFFERS"}  # test_index_restore, _repair, _ids
     assert seeded | elsewhere == MEANINGS.keys()
 
 

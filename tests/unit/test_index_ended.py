@@ -69,7 +69,7 @@ class World:
         write_tables(self.store.engine, self.lake)
 
     def covered(self) -> dict[int, int]:
-        return covered(self.lake, [ALPHA, BETA])
+        return covered(self.lake, {chain: position.final_block for chain, position in self.store.positions().items()})
 
     def report(self) -> Report:
         """All figures of messages that are of all there ever were; the others are of those in the store."""

@@ -86,8 +86,8 @@ def test_chains_without_news_leave_the_processor_alone(tmp_path: Path) -> None:
     world = new_world()
     store = Store(f"sqlite:///{tmp_path / 'idle.db'}")
     configs = configs_of(world)
-    tail = ChainTail(configs, SourceLimits(poll_interval=0.4))
-    tail._readers = {one.chain_id: reader_of(Endpoint(one), SourceLimits()) for one in world}
+    tail = ChainTail(configs, SourceLimits())
+    tail._readers = {one.chain_id: reader_of(Endpoint(one), SourceLimits(poll_interval=0.4)) for one in world}
     try:
         follow(store, *world)
         positions = where_to_begin(configs, store)
@@ -96,7 +96,7 @@ def test_chains_without_news_leave_the_processor_alone(tmp_path: Path) -> None:
             began, worked = time.monotonic(), time.thread_time()
             assert tail.read(followed)[1] == []
             assert time.thread_time() - worked < 0.25 * (time.monotonic() - began)
-        tail._limits = SourceLimits(poll_interval=60.0)
+        tail._not_before = dict.fromkeys((ALPHA, BETA), time.monotonic() + 60)
         began = time.monotonic()
         tail.read(alive)
         assert time.monotonic() - began < 30, "whoever waits for it can't stop"

@@ -42,7 +42,7 @@ def test_what_was_appended_is_read_back_unchanged(lake: Lake) -> None:
     lake.append(chain.events(4, 5), final(chain, 4, 5))
     assert lake.events(ALPHA, 0, 5) == chain.events(0, 5)
     assert lake.events(ALPHA, 2, 4) == chain.events(2, 4)
-    assert (lake.last_block(ALPHA), lake.last_hash(ALPHA)) == (5, chain.blocks[5].hash)
+    assert (lake.last_block(ALPHA), lake.last_known(ALPHA)) == (5, (5, chain.blocks[5].hash))
 
 
 def test_blocks_without_events_count_as_read(lake: Lake) -> None:

@@ -26,6 +26,7 @@ from tests.unit.index_world import (
     Event,
     absorbed,
     apply,
+    cancellation_requested,
     cancelled,
     executed,
     expired,
@@ -213,7 +214,7 @@ def test_a_store_from_a_newer_version_is_refused_by_writer_and_reader(index: Ind
     with index.store.engine.begin() as connection:
         connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=99))
     for opening in (Store, IndexReader):
-        with pytest.raises(StoreVersionError, match=r"version 99.*reads version 6"):
+        with pytest.raises(StoreVersionError, match=r"version 99.*reads version 7"):
             opening(index.url)
 
 
@@ -260,8 +261,8 @@ def test_settings_that_make_no_sense_are_refused(make: Any) -> None:
 def test_a_message_that_has_ended_on_its_destination_is_never_stalled_nor_retried(
     index: Index, ended: Callable[[Message], Event], status: Status
 ) -> None:
-    sent = sent_message(quorum=2)
-    index.alpha.mine(routed(sent, gmps=0b11))
+    sent = sent_message(quorum=2, ttl=1)
+    index.alpha.mine(routed(sent, gmps=0b11), *([cancellation_requested(sent)] if ended is cancelled else []))
     index.beta.mine(received(sent, 2))
     index.beta.mine(ended(sent))
     late = START + 10 * POLICY.stall_after

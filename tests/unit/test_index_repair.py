@@ -23,6 +23,7 @@ from indexer.sinks.promotion import promote
 from indexer.sinks.store import Store
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainConfig, ChainReader
+from indexer.spark_outage import SparkOutage
 from tests.unit.index_endpoint import Endpoint, reader_of
 from tests.unit.index_logs import ALPHA, BETA, EMITTERS
 from tests.unit.index_world import (
@@ -150,7 +151,7 @@ def test_a_repair_goes_back_to_the_last_block_that_any_endpoint_still_has_and_as
         assert violation is not None
         assert (violation.fork, violation.fork_hash) == (1, world.before.blocks[1].hash)
         repair(world.store, world.lake, reader, violation, 5.0)
-    assert world.lake.last_hash(BETA) == world.before.blocks[1].hash
+    assert world.lake.last_known(BETA) == (1, world.before.blocks[1].hash)
     assert world.store.positions()[BETA].final_hash == world.before.blocks[1].hash
 
 
@@ -187,7 +188,7 @@ def test_a_repair_goes_back_to_the_fork_and_the_index_follows_the_chain_again(wo
         assert violation is not None
         repair(world.store, world.lake, reader, violation, 5.0)
         assert world.lake.last_block(BETA) == 1
-        assert world.lake.last_hash(BETA) == world.beta.blocks[1].hash
+        assert world.lake.last_known(BETA) == (1, world.beta.blocks[1].hash)
         assert find_violation(reader, world.history) is None
         repair(world.store, world.lake, reader, violation, 6.0)
     assert [world.status(position) for position in range(3)] == [Status.EXECUTED, Status.ROUTED, Status.ROUTED]
@@ -214,7 +215,7 @@ def test_the_lakes_earlier_versions_and_the_commits_reason_record_a_repair(world
     assert world.lake.repairs() == [f"chain {BETA} took back final blocks above 1"]
 
 
-@pytest.mark.parametrize("step", ["take_back", "note_lake", "apply", "note_repair"])
+@pytest.mark.parametrize("step", ["take_back", "note_lake", "remove_above", "note_repair"])
 def test_a_repair_cut_off_after_any_step_is_finished_by_the_next(
     world: World, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +246,15 @@ def test_a_chain_that_halts_and_then_does_not_answer_ends_no_other(world: World)
         for chain in (ALPHA, BETA)
     ]
     settings = IndexSettings(folder=IndexFolder(path=world.folder))
-    stream = Stream(cast("Any", Unused()), chains, settings, store=world.store, lake=world.lake, clock=lambda: START)
+    stream = Stream(
+        cast("Any", Unused()),
+        chains,
+        settings,
+        store=world.store,
+        lake=world.lake,
+        clock=lambda: START,
+        outage=SparkOutage(),
+    )
     stream._note_halts({BETA: "beta took back block 3"})
     with world.store.engine.connect() as connection:
         halted = {row.chain_id: row.halted for row in connection.execute(select(tables.chains))}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from indexer.errors import IndexerError, LakeFileLostError
+from indexer.errors import IndexerError, LakeDamagedError
 from indexer.jobs import backfill
 from indexer.jobs.backfill import fill_store
 from indexer.jobs.ended import let_go_of_ended
@@ -161,7 +161,7 @@ def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
     else:
         _remove(folder, what["remove"])
     if cell in FILES_ARE_MISSING:
-        with pytest.raises(LakeFileLostError, match=r"delete .*`waybill index run`"):
+        with pytest.raises(LakeDamagedError, match=r"delete .*`waybill index run`"):
             is_right(folder, HEADS["now"], kept)
         shutil.rmtree(folder / "lake")  # as the error says
     run(folder, HEADS["later"], kept)

@@ -21,7 +21,7 @@ def chain(chain_id: int, name: str) -> dict[str, Any]:
 
 
 def document() -> dict[str, Any]:
-    return {"version": 1, "network": "test", "owner": ADDRESS, "chains": [chain(1, "one"), chain(2, "two")]}
+    return {"version": 1, "network": "test", "owner": ADDRESS, "floor": 1, "chains": [chain(1, "one"), chain(2, "two")]}
 
 
 def read(tmp_path: Path, text: str) -> NetworkPlan:
@@ -34,6 +34,14 @@ def test_a_network_file_reads_as_it_was_written(tmp_path: Path) -> None:
     plan = read(tmp_path, json.dumps(document()))
     assert read(tmp_path, plan.to_json()) == plan
     assert plan.examples
+
+
+def test_a_plan_that_names_no_floor_asks_for_two_gmps(tmp_path: Path) -> None:
+    changed: Any = document()
+    del changed["floor"]
+    for one in changed["chains"]:
+        one["gmps"]["layerzero"] = {"eid": one["chainId"], "endpoint": ADDRESS}
+    assert read(tmp_path, json.dumps(changed)).floor == 2
 
 
 def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_path: Path) -> None:
@@ -52,6 +60,9 @@ def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_pa
         (("owner",), "0x12", "owner: .*'0x12' is not the address"),
         (("owner",), "0x" + "00" * 20, "owner"),
         (("network",), "Main Net", "network"),
+        (("floor",), 0, "floor"),
+        (("floor",), 17, "floor"),
+        (("floor",), 2, r"chains 'one' and 'two' share 1 of the 2 GMPs that the floor asks for \(wormhole\)"),
         (("chains",), [], "chains"),
         (("chains",), [chain(1, "one")], "chains"),
         (("chains", 1, "chainId"), 1, "chain_id 1 stands for more than one chain"),

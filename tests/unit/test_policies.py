@@ -17,7 +17,7 @@ from bridge.policies import (
     retry_delay,
     validated,
 )
-from bridge.ports import CallRevertedError, TerminalError, TransientError
+from bridge.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
 from bridge.protocol.message import Kind
 from bridge.records.failures import FailureKind
 
@@ -185,6 +185,7 @@ def test_a_try_that_would_come_after_expiry_is_not_made() -> None:
     ("error", "kind"),
     [
         (TransientError("later"), FailureKind.TRANSIENT),
+        (UnansweredError("nobody is there"), FailureKind.UNANSWERED),
         (TerminalError("never"), FailureKind.TERMINAL),
         (CallRevertedError(b""), FailureKind.UNKNOWN),
         (ZeroDivisionError(), FailureKind.UNKNOWN),

@@ -77,3 +77,19 @@ def test_launcher_drops_the_module_that_the_wheel_lacks_and_keeps_the_rest(
     arguments = ["--add-modules=jdk.incubator.vector", "-cp", "a b", "--add-modules=java.se", "Main"]
     done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=True)
     assert done.stdout == "<-cp><a b><--add-modules=java.se><Main>"
+
+
+@pytest.mark.finding("F1")
+@pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
+def test_a_child_that_inherits_the_launcher_starts_spark_with_it(
+    no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """The launcher runs a Java that names another home; without the launcher Spark would not start."""
+    runtime = fake_java(tmp_path / "wheel", "21")
+    monkeypatch.setattr(setup_java, "BUNDLED_HOME", no_java)
+    setup_java.write_launcher(runtime / "bin" / "java")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # the launcher is a script for bash
+    inherited = {"JAVA_HOME": str(no_java), "PATH": f"{no_java}/bin:/usr/bin:/bin"}
+    monkeypatch.setenv(variable, inherited[variable])
+    assert java.system_java_home() == no_java
+    assert java_home() == no_java

@@ -40,7 +40,14 @@ def test_python_lock_names_no_address(name: str) -> None:
 
 def test_every_python_requirement_of_the_project_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = [Requirement(text) for text in project["project"]["dependencies"] + project["dependency-groups"]["dev"]]
+    extras = project["project"]["optional-dependencies"]
+    named = [
+        *project["project"]["dependencies"],
+        *extras["relayer"],
+        *extras["index"],
+        *project["dependency-groups"]["dev"],
+    ]
+    wanted = [Requirement(text) for text in named]
     pins = {(canonicalize_name(pin.name), next(iter(pin.specifier)).version) for pin in locked("requirements.lock")}
     for requirement in wanted:
         versions = [version for name, version in pins if name == canonicalize_name(requirement.name)]

@@ -10,6 +10,7 @@ from bridge.store.memory.observations import MemoryObservations
 from bridge.store.memory.outbox import MemoryOutbox
 from bridge.store.memory.pending_sync import MemoryPendingSyncs
 from bridge.store.memory.retries import MemoryRetryJobs
+from bridge.store.memory.spending import MemorySpending
 from bridge.store.memory.transactions import MemoryTransactionLedger
 
 
@@ -20,9 +21,10 @@ class MemoryStore:
         lanes = MemoryLanes()
         self.lanes = lanes
         self.executions = MemoryExecutions()
-        outbox = MemoryOutbox(lanes, self.executions)
+        self.spending = MemorySpending()
+        outbox = MemoryOutbox(lanes, self.executions, self.spending)
         self.outbox = outbox
-        transactions = MemoryTransactionLedger(outbox)
+        transactions = MemoryTransactionLedger(outbox, self.spending)
         self.transactions = transactions
         self.observations = MemoryObservations(outbox, transactions)
         self.executions.look_up_by(self.observations.message)

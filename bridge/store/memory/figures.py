@@ -6,10 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection
 
 from bridge.protocol.gmps import Gmp
-from bridge.records.executions import executed_message
 from bridge.records.figures import (
     LATENCY_BOUNDS,
-    Committed,
     DeliverySum,
     FailureSum,
     SlotSum,
@@ -17,9 +15,8 @@ from bridge.records.figures import (
     TransactionSum,
     Tried,
 )
-from bridge.records.lanes import Lane
 from bridge.records.outbox import OutboxEntry, OutboxState
-from bridge.records.transactions import Part, Slot, SlotState
+from bridge.records.transactions import Slot, SlotState
 from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.outbox import MemoryOutbox
 from bridge.store.memory.transactions import MemoryTransactionLedger
@@ -104,19 +101,6 @@ class MemoryFigures:
             )
         return sorted(tried, key=lambda one: one.at)
 
-    def committed(self, since: float) -> list[Committed]:
-        wei: defaultdict[tuple[int, int], int] = defaultdict(int)
-        for slot in self._transactions.all():
-            if slot.reserved_at <= since or slot.call is None or not slot.versions:
-                continue
-            fee = max(version.fees.max_fee for version in slot.versions)
-            for part in slot.parts or (Part(slot.purpose, slot.call.gas or 0),):
-                lane = self._lane_of(part.purpose)
-                if lane is not None:
-                    ends = (lane.source_chain, lane.destination_chain)
-                    wei[ends] += part.gas * fee + slot.call.value  # what is shared has no value
-        return [Committed(*lane, total) for lane, total in sorted(wei.items())]
-
     def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
         first: dict[tuple[bytes, Gmp], float] = {}
         for slot in self._transactions.all():
@@ -126,13 +110,6 @@ class MemoryFigures:
                     key = (entry.dispatch.message_id, entry.dispatch.gmp)
                     first[key] = min(first.get(key, slot.reserved_at), slot.reserved_at)
         return first
-
-    def _lane_of(self, purpose: str) -> Lane | None:
-        """That on which a delivery or an execution is; None for anything else."""
-        message_id = executed_message(purpose)
-        awaited = None if message_id is None else self._executions.of_message(message_id)
-        entry = self._outbox.entry(purpose)
-        return awaited.lane if awaited is not None else entry.lane if entry is not None else None
 
 
 def _queue(entry: OutboxEntry) -> tuple[int, int, Gmp]:

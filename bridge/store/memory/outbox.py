@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
-from bridge.records.failures import RecordedFailure
+from bridge.records.failures import CONFIRMATION, Failure, RecordedFailure
 from bridge.records.fresh_share import FreshShare, shared_out
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
@@ -18,20 +18,23 @@ from bridge.records.outbox import (
     OutboxEntry,
     OutboxState,
     Outcome,
+    Postponed,
     QueueCount,
     apply_outcome,
     lease_expired,
 )
 from bridge.store.memory.executions import MemoryExecutions
 from bridge.store.memory.lanes import MemoryLanes
+from bridge.store.memory.spending import MemorySpending
 
 
 class MemoryOutbox:
     """See `bridge.records.outbox.Outbox`."""
 
-    def __init__(self, lanes: MemoryLanes, executions: MemoryExecutions) -> None:
+    def __init__(self, lanes: MemoryLanes, executions: MemoryExecutions, spending: MemorySpending) -> None:
         self._lanes = lanes
         self._executions = executions
+        self._spending = spending
         self._entries: dict[str, OutboxEntry] = {}  # in the order of their creation
         self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
 
@@ -96,6 +99,13 @@ class MemoryOutbox:
         self._entries[event_id] = entry
         return entry
 
+    def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
+        entry = self._entries[event_id].reopened(failure, now)
+        self._entries[event_id] = entry
+        history = self._failures[event_id]
+        history.append(RecordedFailure(len(history) + 1, CONFIRMATION, failure))
+        return entry
+
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
         by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
         for entry in self._entries.values():
@@ -103,10 +113,6 @@ class MemoryOutbox:
             if entry.dispatch.destination_chain == destination_chain and is_delivered and entry.delivery is not None:
                 by_block[entry.delivery.block].append(entry.event_id)
         return {block: by_block[block] for block in sorted(by_block, key=lambda block: block.number)}
-
-    def without_transaction(self, event_ids: Collection[str]) -> set[str]:
-        deliveries = ((key, self._entries[key].delivery) for key in event_ids if key in self._entries)
-        return {key for key, delivery in deliveries if delivery is None or delivery.transaction_hash is None}
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         self._change_delivered(event_ids, lambda entry: replace(entry, confirmed_at=now))
@@ -173,6 +179,7 @@ class MemoryOutbox:
                 state=state,
                 count=len(group),
                 failing=Counter(entry.attempts > 0 for entry in group)[True],
+                stuck=Counter(entry.is_stuck for entry in group)[True],
                 oldest=min(entry.created_at for entry in group),
             )
             for (source, destination, gmp, state), group in sorted(groups.items())
@@ -216,7 +223,8 @@ class MemoryOutbox:
         """By ordering key: the entry that all others of it wait for."""
         first: dict[str, str] = {}
         for entry in self._entries.values():
-            if entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) and entry.orphaned_at is None:
+            unfinished = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) and entry.orphaned_at is None
+            if unfinished and not self._spending.is_held(entry.event_id):
                 first.setdefault(entry.ordering_key, entry.event_id)
         return first
 
@@ -229,6 +237,8 @@ class MemoryOutbox:
             else:
                 self._executions.delivered(message_id, entry.lane, now)
         else:
+            if isinstance(outcome, Postponed):
+                return
             history = self._failures[entry.event_id]
             history.append(RecordedFailure(len(history) + 1, outcome.claim.worker, outcome.failure))
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.records.observations import BlockRef
+from bridge.records.spending import UNBOUNDED, SpendBounds, TotalKeys
 from bridge.records.transactions import (
     SENT_STATES,
     Inclusion,
@@ -16,16 +17,20 @@ from bridge.records.transactions import (
     Slot,
     SlotRequest,
     SlotState,
+    SpendCheck,
     one_by_one,
+    require_room,
 )
 from bridge.store.memory.outbox import MemoryOutbox
+from bridge.store.memory.spending import MemorySpending
 
 
 class MemoryTransactionLedger:
     """See `bridge.records.transactions.TransactionLedger`."""
 
-    def __init__(self, outbox: MemoryOutbox) -> None:
+    def __init__(self, outbox: MemoryOutbox, spending: MemorySpending) -> None:
         self._outbox = outbox
+        self._spending = spending
         self._slots: dict[int, Slot] = {}
 
     def reserve(
@@ -37,29 +42,46 @@ class MemoryTransactionLedger:
         first_nonce: int,
         now: float,
         pack: Packing = one_by_one,
+        check: SpendCheck | None = None,
     ) -> list[Slot | None]:
+        check = check or SpendCheck()
         first = max([first_nonce, *(slot.nonce + 1 for slot in self._of(chain_id, account))])
         good = [self._claim_is_good(request) for request in requests]
         known = {purpose: slot for slot in self.open_slots(chain_id, account) for purpose in slot.purposes}
         pairs = zip(requests, good, strict=True)
         wanted = {one.purpose: one for one, is_good in pairs if is_good and one.purpose not in known}
-        for nonce, parcel in enumerate(pack(list(wanted.values())), first):
+        keys = [key for one in wanted.values() for key in TotalKeys.of(chain_id, one.spent_for, now).all]
+        totals = self._spending.totals(keys)
+        parcels = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
+        for nonce, parcel in enumerate(parcels, first):
             slot = self._new(chain_id, account, nonce, parcel, now)
+            costs = []
+            for part in parcel.parts:
+                asked = wanted.get(part.purpose)
+                costs.append((asked.spent_for if asked else None, check.cost(parcel, part)))
+            self._spending.reserved(slot, costs)
             known.update(dict.fromkeys(slot.purposes, slot))
-        return [known[one.purpose] if is_good else None for one, is_good in zip(requests, good, strict=True)]
+        return [known.get(one.purpose) if is_good else None for one, is_good in zip(requests, good, strict=True)]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         for slot in self._of(chain_id, account):
             if slot.nonce == nonce:
                 return slot
-        return self._new(chain_id, account, nonce, None, now)
+        slot = self._new(chain_id, account, nonce, None, now)
+        self._spending.reserved(slot, [(None, 0)])
+        return slot
 
-    def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
+    def sign(
+        self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
+    ) -> bool:
         slot = self._slots[slot_id]
         latest = slot.latest and slot.latest.hash
         if latest != replaces or not (slot.is_open or slot.state is SlotState.TAKEN):
             return False
-        self._slots[slot_id] = slot.signed(version)
+        signed = slot.signed(version)
+        require_room(signed, bounds, self._spending.spent_for(slot_id), self._spending.totals)
+        self._slots[slot_id] = signed
+        self._spending.settle(signed)
         return True
 
     def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
@@ -78,10 +100,13 @@ class MemoryTransactionLedger:
     def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
         changed = {slot_id: self._slots[slot_id].in_block(inclusion) for slot_id, inclusion in inclusions}
         self._slots.update(changed)
+        for slot in changed.values():
+            self._spending.settle(slot)
         return list(changed.values())
 
     def orphan(self, slot_id: int) -> None:
         self._slots[slot_id] = self._slots[slot_id].orphaned()
+        self._spending.settle(self._slots[slot_id])
 
     def finalise(self, slot_ids: Collection[int]) -> None:
         for slot_id in slot_ids:
@@ -91,6 +116,7 @@ class MemoryTransactionLedger:
 
     def take(self, slot_id: int) -> None:
         self._slots[slot_id] = self._slots[slot_id].became(SlotState.TAKEN)
+        self._spending.settle(self._slots[slot_id])
 
     def slot(self, slot_id: int) -> Slot:
         return self._slots[slot_id]

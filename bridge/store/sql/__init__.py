@@ -11,6 +11,7 @@ from bridge.store.sql.observations import SqlObservations
 from bridge.store.sql.outbox import SqlOutbox
 from bridge.store.sql.pending_sync import SqlPendingSyncs
 from bridge.store.sql.retries import SqlRetryJobs
+from bridge.store.sql.spending import SqlSpending
 from bridge.store.sql.transactions import SqlTransactionLedger
 
 
@@ -34,6 +35,7 @@ class SqlStore:
         self.figures = SqlFigures(self._database)
         self.letter_head = SqlHead(self._database)
         self.pending_sync = SqlPendingSyncs(self._database)
+        self.spending = SqlSpending(self._database)
 
     def close(self) -> None:
         """Closes its connections."""

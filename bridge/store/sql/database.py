@@ -184,10 +184,16 @@ class Database:
             StoreError: the database is no store, or can't be written.
         """
         with self._errors(), self._engine.begin() as connection:
-            if exclusive is not None and connection.dialect.name == "postgresql":
-                name = func.concat(func.current_schema(), "/", exclusive)
-                connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+            if exclusive is not None:
+                self.exclude(connection, exclusive)
             yield connection
+
+    @staticmethod
+    def exclude(connection: Connection, name: str) -> None:
+        """Has other transactions of that name wait until this one ends."""
+        if connection.dialect.name == "postgresql":
+            scoped = func.concat(func.current_schema(), "/", name)
+            connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(scoped, 0))))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -212,8 +218,13 @@ class Database:
                 ) from error
             raise StoreBusyError(f"store {self._url}: {reason}") from error
         except DBAPIError as error:
-            if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in str(error.orig):
+            if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
                 raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error
+            if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+                raise StoreError(
+                    f"store {self._url} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and put a"
+                    " backup back with `waybill store restore FILE --replace`"
+                ) from error
             if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
                 raise StoreError(
                     f"store {self._url}: {error.orig}; grant it to the role, or use another one"

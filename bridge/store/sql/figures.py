@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, case, func, null, select
+from sqlalchemy import ColumnElement, case, func, null, select
 
 from bridge.protocol.gmps import Gmp
-from bridge.records.executions import PURPOSE, executed_message
 from bridge.records.failures import FailureKind
 from bridge.records.figures import (
     LATENCY_BOUNDS,
-    Committed,
     DeliverySum,
     FailureSum,
     SlotSum,
@@ -24,7 +21,7 @@ from bridge.records.figures import (
 from bridge.records.outbox import OutboxState
 from bridge.records.transactions import SlotState
 from bridge.store.sql.database import Database
-from bridge.store.sql.tables import messages, outbox, outbox_failures, signed_versions, slot_parts, slots
+from bridge.store.sql.tables import outbox, outbox_failures, signed_versions, slot_parts, slots
 
 _IDS_IN_A_STATEMENT: Final = 500
 
@@ -125,29 +122,6 @@ class SqlFigures:
         ]
         return sorted(tried, key=lambda one: one.at)
 
-    def committed(self, since: float) -> list[Committed]:
-        lane = (outbox.c.source_chain, outbox.c.destination_chain)
-        alone = (*lane, slots.c.slot_id, slots.c.call_gas, slots.c.call_value)
-        shared = (*lane, slots.c.slot_id, slot_parts.c.gas, slots.c.call_value, slot_parts.c.position)
-        fee = func.max(signed_versions.c.max_fee)
-        of_alone = select(*alone, fee).select_from(slots).join(outbox, outbox.c.event_id == slots.c.purpose)
-        of_shared = (
-            select(*shared[:-1], fee)
-            .select_from(slots)
-            .join(slot_parts, slot_parts.c.slot_id == slots.c.slot_id)
-            .join(outbox, outbox.c.event_id == slot_parts.c.purpose)
-        )
-        wei: defaultdict[tuple[int, int], int] = defaultdict(int)  # sums of more than 64 bits are not every database's
-        with self._database.reading() as connection:
-            for query, key in ((of_alone, alone), (of_shared, shared)):
-                signed = query.join(signed_versions, signed_versions.c.slot_id == slots.c.slot_id)
-                recent = signed.where(slots.c.reserved_at > since).group_by(*key)
-                for source, destination, _, gas, value, max_fee in connection.execute(recent):
-                    wei[source, destination] += (gas or 0) * max_fee + int(value or 0)  # what is shared has no value
-            for one in _for_executions(connection, since):
-                wei[one.source_chain, one.destination_chain] += one.wei
-        return [Committed(*of, total) for of, total in sorted(wei.items())]
-
     def attested(self, message_ids: Collection[bytes]) -> dict[tuple[bytes, Gmp], float]:
         key = (outbox.c.message_id, outbox.c.gmp)
         chosen = select(*key, func.min(slots.c.reserved_at)).group_by(*key)
@@ -165,28 +139,6 @@ class SqlFigures:
                         of = (message_id, Gmp(gmp))
                         first[of] = min(first.get(of, at), at)
         return first
-
-
-def _for_executions(connection: Connection, since: float) -> list[Committed]:
-    """Of each nonce that was reserved for an execution after that moment."""
-    query = (
-        select(slots.c.purpose, slots.c.call_gas, func.max(signed_versions.c.max_fee))
-        .join(signed_versions, signed_versions.c.slot_id == slots.c.slot_id)
-        .where(slots.c.reserved_at > since, slots.c.purpose.startswith(PURPOSE))
-        .group_by(slots.c.slot_id, slots.c.purpose, slots.c.call_gas)
-    )
-    found = [(executed_message(purpose), gas or 0, max_fee) for purpose, gas, max_fee in connection.execute(query)]
-    ids = sorted({message_id for message_id, _, _ in found if message_id is not None})
-    lanes = {
-        message_id: (source, destination)
-        for start in range(0, len(ids), _AT_ONCE)
-        for message_id, source, destination in connection.execute(
-            select(messages.c.message_id, messages.c.source_chain, messages.c.destination_chain).where(
-                messages.c.message_id.in_(ids[start : start + _AT_ONCE])
-            )
-        )
-    }
-    return [Committed(*lanes[message_id], gas * fee) for message_id, gas, fee in found if message_id in lanes]
 
 
 def _outcome() -> ColumnElement[str]:

@@ -27,10 +27,11 @@ from sqlalchemy import (
 
 from bridge.protocol.gmps import Gmp
 from bridge.records.acceptance import EVERYTHING, Acceptance
-from bridge.records.failures import RecordedFailure
+from bridge.records.failures import CONFIRMATION, Failure, RecordedFailure
 from bridge.records.fresh_share import FreshShare, shared_out
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import (
+    STUCK_AFTER,
     Claim,
     Dead,
     Delivered,
@@ -47,7 +48,7 @@ from bridge.records.outbox import (
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
 from bridge.store.sql.executions import await_executions, end_executions, forget_executions
-from bridge.store.sql.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures
+from bridge.store.sql.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_held
 
 _MESSAGES = messages.c.message_id == outbox.c.message_id
 _ENTRIES = select(*rows.ENTRY_COLUMNS).join(messages, _MESSAGES)
@@ -61,6 +62,7 @@ _BEHIND_ANOTHER = exists().where(
     _EARLIER.c.sequence < outbox.c.sequence,
     _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
     _EARLIER.c.orphaned_at.is_(None),
+    ~exists().where(spending_held.c.subject == _EARLIER.c.event_id),
 )
 
 # Statements that each delivery needs are put together once: that costs more than to run them.
@@ -167,17 +169,19 @@ class SqlOutbox:
             _write(connection, [entry])
         return entry
 
+    def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
+        with self._database.transaction() as connection:
+            entry = _awaited(connection, [event_id])[event_id].reopened(failure, now)
+            _write(connection, [entry])
+            _note_failures(connection, {event_id: (CONFIRMATION, failure)})
+        return entry
+
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
         by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
         with self._database.reading() as connection:
             for number, block_hash, event_id in connection.execute(_UNCONFIRMED, {"destination": destination_chain}):
                 by_block[BlockRef(number, block_hash)].append(event_id)
         return dict(by_block)
-
-    def without_transaction(self, event_ids: Collection[str]) -> set[str]:
-        these = outbox.c.event_id.in_(list(event_ids)) & outbox.c.delivery_transaction_hash.is_(None)
-        with self._database.reading() as connection:
-            return set(connection.execute(select(outbox.c.event_id).where(these)).scalars())
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
         delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)
@@ -248,6 +252,9 @@ class SqlOutbox:
                 *key,
                 func.count().label("count"),
                 func.count().filter(outbox.c.attempts > 0).label("failing"),
+                func.count()
+                .filter((outbox.c.setbacks >= STUCK_AFTER) & outbox.c.confirmed_at.is_(None))
+                .label("stuck"),
                 func.min(outbox.c.created_at).label("oldest"),
             )
             .group_by(*key)
@@ -337,7 +344,18 @@ def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outco
     if not finished:
         return
     _write(connection, (apply_outcome(entry, outcome, now) for entry, outcome in finished.values()))
-    failed = {key: outcome for key, (_, outcome) in finished.items() if isinstance(outcome, Retry | Dead)}
+    _note_failures(
+        connection,
+        {
+            key: (outcome.claim.worker, outcome.failure)
+            for key, (_, outcome) in finished.items()
+            if isinstance(outcome, Retry | Dead)
+        },
+    )
+
+
+def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failure]]) -> None:
+    """Adds to the histories of entries: the worker and what it failed with, by event id."""
     if not failed:
         return
     query = (
@@ -349,7 +367,7 @@ def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outco
     connection.execute(
         insert(outbox_failures),
         [
-            rows.failure_row(key, RecordedFailure(last.get(key, 0) + 1, outcome.claim.worker, outcome.failure))
-            for key, outcome in failed.items()
+            rows.failure_row(key, RecordedFailure(last.get(key, 0) + 1, worker, failure))
+            for key, (worker, failure) in failed.items()
         ],
     )

@@ -100,6 +100,7 @@ def state_columns(entry: OutboxEntry) -> dict[str, Any]:
         "delivery_transaction_hash": delivery and delivery.transaction_hash,
         "confirmed_at": entry.confirmed_at,
         "orphaned_at": entry.orphaned_at,
+        "setbacks": entry.setbacks,
     }
 
 
@@ -144,7 +145,7 @@ def entry_from(row: Sequence[Any]) -> OutboxEntry:
     """An entry from its `ENTRY_COLUMNS`. By place, since claims read many: names would cost as much as all the rest."""
     event_id, _, _, attempt, kind, _, _, ordering_key, created_at = row[:9]
     state, available_at, attempts, last_error, fence, claimed_at, claimed_by, lease_until, delivered_at = row[15:24]
-    confirmed_at, orphaned_at = row[27:29]
+    confirmed_at, orphaned_at, setbacks = row[27:30]
     return OutboxEntry(
         event_id=event_id,
         attempt=attempt,
@@ -155,6 +156,7 @@ def entry_from(row: Sequence[Any]) -> OutboxEntry:
         state=OutboxState(state),
         available_at=available_at,
         attempts=attempts,
+        setbacks=setbacks,
         last_error=last_error,
         fence=fence,
         claimed_at=claimed_at,
@@ -175,7 +177,7 @@ def _dispatch_from(row: Sequence[Any]) -> Dispatch:
         message_id=message_id,
         source_chain=source_chain,
         destination_chain=destination_chain,
-        envelope=row[29],
+        envelope=row[30],
         transport_id=transport_id,
         block_number=block_number,
         block_hash=block_hash,

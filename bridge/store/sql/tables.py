@@ -133,6 +133,7 @@ outbox = Table(
     Column("delivery_transaction_hash", LargeBinary),
     Column("confirmed_at", Double),
     Column("orphaned_at", Double),
+    Column("setbacks", Integer, nullable=False),
     UniqueConstraint("message_id", "gmp", "attempt"),
     CheckConstraint("state IN ('PENDING', 'CLAIMED', 'DELIVERED', 'DEAD')", name="state"),
     CheckConstraint("(state = 'CLAIMED') = (claimed_at IS NOT NULL)", name="claimed_at_iff_claimed"),
@@ -222,6 +223,46 @@ signed_versions = Table(
     Column("priority_fee", BigInteger, nullable=False),
     Column("signed_at", Double, nullable=False),
     Column("is_noop", Boolean, nullable=False),
+)
+
+# What each slot costs, by its purposes: at most, until a block includes it. Without a message it is of the chain alone.
+spending = Table(
+    "spending",
+    METADATA,
+    Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("reserved_at", Double, nullable=False),
+    Column("message_id", LargeBinary),
+    Column("sender", LargeBinary),
+    Column("source_chain", BigInteger),
+    Column("destination_chain", BigInteger),
+    Column("gwei", BigInteger, nullable=False),
+    Column("failures", Integer, nullable=False),
+)
+
+spending_totals = Table(
+    "spending_totals",
+    METADATA,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("of", String, primary_key=True),
+    Column("gwei", BigInteger, nullable=False),
+    Column("failures", Integer, nullable=False),
+)
+
+spending_held = Table(
+    "spending_held",  # what waits since a bound has no room for it
+    METADATA,
+    Column("subject", String, primary_key=True),
+    Column("message_id", LargeBinary, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("bound", String, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("at", Double, nullable=False),
+    Index(None, "message_id"),
 )
 
 retry_cursor = Table(

@@ -12,23 +12,29 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, case, func,
 
 from bridge.records.observations import BlockRef
 from bridge.records.outbox import Claim
+from bridge.records.spending import UNBOUNDED, SpendBounds, TotalKeys
 from bridge.records.transactions import (
     OPEN_STATES,
     SENT_STATES,
     SHARED,
     Inclusion,
     Packing,
+    Parcel,
     Part,
     SignedVersion,
     Slot,
     SlotRequest,
     SlotState,
+    SpendCheck,
     one_by_one,
+    require_room,
 )
 from bridge.store.sql import rows
 from bridge.store.sql.database import Database
+from bridge.store.sql.spending import reserved, settle, spent_for, totals_of
 from bridge.store.sql.tables import outbox, signed_versions, slot_parts, slots
 
+_SPENDING = "spending"  # what must not be checked twice at once
 _OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
 _IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
 _THESE = slots.c.slot_id.in_(bindparam("slot_ids", expanding=True))
@@ -81,7 +87,9 @@ class SqlTransactionLedger:
         first_nonce: int,
         now: float,
         pack: Packing = one_by_one,
+        check: SpendCheck | None = None,
     ) -> list[Slot | None]:
+        check = check or SpendCheck()
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             highest = connection.execute(_HIGHEST, _account(chain_id, account)).scalar()
             first = first_nonce if highest is None else max(first_nonce, highest + 1)
@@ -90,30 +98,43 @@ class SqlTransactionLedger:
             known = _open_by_purpose(connection, chain_id, account, [one.purpose for one in requests])
             pairs = zip(requests, good, strict=True)
             wanted = {one.purpose: one for one, is_good in pairs if is_good and one.purpose not in known}
-            parcels = enumerate(pack(list(wanted.values())), first)
-            blanks = [Slot.reserved(chain_id, account, nonce, parcel, now) for nonce, parcel in parcels]
-            for slot in _new_slots(connection, blanks):
+            if wanted:  # what accounts of one chain commit to at the same moment counts together
+                self._database.exclude(connection, _SPENDING)
+            keys = [key for one in wanted.values() for key in TotalKeys.of(chain_id, one.spent_for, now).all]
+            totals = totals_of(connection, keys)
+            parcels = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
+            numbered = enumerate(parcels, first)
+            blanks = [Slot.reserved(chain_id, account, nonce, parcel, now) for nonce, parcel in numbered]
+            fresh = _new_slots(connection, blanks)
+            reserved(connection, list(zip(fresh, parcels, strict=True)), wanted, check)
+            for slot in fresh:
                 known.update(dict.fromkeys(slot.purposes, slot))
-        return [known[one.purpose] if is_good else None for one, is_good in zip(requests, good, strict=True)]
+        return [known.get(one.purpose) if is_good else None for one, is_good in zip(requests, good, strict=True)]
 
     def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
         with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
             existing = _slots(
                 connection, select(slots).where(_OF_ACCOUNT, slots.c.nonce == nonce), _account(chain_id, account)
             )
-            return (
-                existing[0]
-                if existing
-                else _new_slots(connection, [Slot.reserved(chain_id, account, nonce, None, now)])[0]
-            )
+            if existing:
+                return existing[0]
+            (slot,) = _new_slots(connection, [Slot.reserved(chain_id, account, nonce, None, now)])
+            reserved(connection, [(slot, Parcel.closing(nonce))], {}, SpendCheck())
+            return slot
 
-    def sign(self, slot_id: int, version: SignedVersion, *, replaces: bytes | None) -> bool:
-        with self._database.transaction() as connection:
+    def sign(
+        self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
+    ) -> bool:
+        with self._database.transaction(exclusive=_SPENDING) as connection:
             slot = _locked_slot(connection, slot_id)
             latest = slot.latest and slot.latest.hash
             if latest != replaces or not (slot.is_open or slot.state is SlotState.TAKEN):
                 return False
-            _save(connection, slot.signed(version))
+            signed = slot.signed(version)
+            charged = spent_for(connection, slot_id)
+            require_room(signed, bounds, charged, lambda keys: totals_of(connection, keys))
+            _save(connection, signed)
+            settle(connection, [signed])
             row = rows.version_row(slot_id, len(slot.versions), version)
             connection.execute(insert(signed_versions).values(**row))
             return True
@@ -140,11 +161,14 @@ class SqlTransactionLedger:
             included = [slot.in_block(places[slot.slot_id]) for slot in _locked_slots(connection, list(places))]
             values = [{"key": slot.slot_id, **rows.inclusion_columns(slot)} for slot in included]
             connection.execute(update(slots).where(slots.c.slot_id == bindparam("key")), values)
+            settle(connection, included)
         return included
 
     def orphan(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
-            _save(connection, _locked_slot(connection, slot_id).orphaned())
+            orphaned = _locked_slot(connection, slot_id).orphaned()
+            _save(connection, orphaned)
+            settle(connection, [orphaned])
 
     def finalise(self, slot_ids: Collection[int]) -> None:
         included = slots.c.slot_id.in_(list(slot_ids)) & (slots.c.state == SlotState.INCLUDED)
@@ -153,7 +177,9 @@ class SqlTransactionLedger:
 
     def take(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
-            _save(connection, _locked_slot(connection, slot_id).became(SlotState.TAKEN))
+            taken = _locked_slot(connection, slot_id).became(SlotState.TAKEN)
+            _save(connection, taken)
+            settle(connection, [taken])
 
     def slot(self, slot_id: int) -> Slot:
         with self._database.reading() as connection:

@@ -14,6 +14,7 @@ export const ccipAdapterAbi = [
 {"type": "function", "name": "router", "inputs": [], "outputs": [{"name": "", "type": "address", "internalType": "contract IRouter"}], "stateMutability": "view"},
 {"type": "function", "name": "selectorOf", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}], "outputs": [{"name": "", "type": "uint64", "internalType": "uint64"}], "stateMutability": "view"},
 {"type": "function", "name": "supportsInterface", "inputs": [{"name": "interfaceId", "type": "bytes4", "internalType": "bytes4"}], "outputs": [{"name": "", "type": "bool", "internalType": "bool"}], "stateMutability": "pure"},
+{"type": "function", "name": "transport", "inputs": [], "outputs": [{"name": "", "type": "address", "internalType": "address"}], "stateMutability": "view"},
 {"type": "event", "name": "Connected", "inputs": [{"name": "chain", "type": "uint64", "indexed": true, "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "indexed": false, "internalType": "bytes32"}], "anonymous": false},
 {"type": "event", "name": "Disconnected", "inputs": [{"name": "chain", "type": "uint64", "indexed": true, "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "indexed": false, "internalType": "bytes32"}], "anonymous": false},
 {"type": "event", "name": "DuplicateAbsorbed", "inputs": [{"name": "messageId", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "gmp", "type": "uint8", "indexed": true, "internalType": "Gmp"}], "anonymous": false},
@@ -29,5 +30,6 @@ export const ccipAdapterAbi = [
 {"type": "error", "name": "RemoteAlreadyConnected", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "UntrustedRemote", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "WrongFee", "inputs": [{"name": "value", "type": "uint256", "internalType": "uint256"}, {"name": "fee", "type": "uint256", "internalType": "uint256"}]},
+{"type": "error", "name": "WrongRemoteRouter", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}, {"name": "router", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "ZeroConnection", "inputs": []}
 ] as const;

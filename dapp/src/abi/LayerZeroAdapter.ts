@@ -16,6 +16,7 @@ export const layerZeroAdapterAbi = [
 {"type": "function", "name": "remoteAdapterOf", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "internalType": "bytes32"}], "outputs": [{"name": "", "type": "bytes32", "internalType": "bytes32"}], "stateMutability": "view"},
 {"type": "function", "name": "router", "inputs": [], "outputs": [{"name": "", "type": "address", "internalType": "contract IRouter"}], "stateMutability": "view"},
 {"type": "function", "name": "setDelegate", "inputs": [{"name": "delegate", "type": "address", "internalType": "address"}], "outputs": [], "stateMutability": "nonpayable"},
+{"type": "function", "name": "transport", "inputs": [], "outputs": [{"name": "", "type": "address", "internalType": "address"}], "stateMutability": "view"},
 {"type": "event", "name": "Connected", "inputs": [{"name": "chain", "type": "uint64", "indexed": true, "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "indexed": false, "internalType": "bytes32"}], "anonymous": false},
 {"type": "event", "name": "Disconnected", "inputs": [{"name": "chain", "type": "uint64", "indexed": true, "internalType": "uint64"}, {"name": "remoteRouter", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "remoteAdapter", "type": "bytes32", "indexed": false, "internalType": "bytes32"}], "anonymous": false},
 {"type": "event", "name": "DuplicateAbsorbed", "inputs": [{"name": "messageId", "type": "bytes32", "indexed": true, "internalType": "bytes32"}, {"name": "gmp", "type": "uint8", "indexed": true, "internalType": "Gmp"}], "anonymous": false},
@@ -29,5 +30,6 @@ export const layerZeroAdapterAbi = [
 {"type": "error", "name": "SafeCastOverflowedUintDowncast", "inputs": [{"name": "bits", "type": "uint8", "internalType": "uint8"}, {"name": "value", "type": "uint256", "internalType": "uint256"}]},
 {"type": "error", "name": "UntrustedRemote", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "WrongFee", "inputs": [{"name": "value", "type": "uint256", "internalType": "uint256"}, {"name": "fee", "type": "uint256", "internalType": "uint256"}]},
+{"type": "error", "name": "WrongRemoteRouter", "inputs": [{"name": "chain", "type": "uint64", "internalType": "uint64"}, {"name": "remoteAdapter", "type": "bytes32", "internalType": "bytes32"}, {"name": "router", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "ZeroConnection", "inputs": []}
 ] as const;

@@ -3,6 +3,8 @@ import { test } from "node:test";
 
 import { createWalletClient, http, stringToHex } from "viem";
 
+import type { Page } from "playwright-core";
+
 import { inboxAbi, localWallet, Waybill } from "@waybill/dapp";
 import { roughly } from "../../example/format.ts";
 import { problems } from "../browser.ts";
@@ -81,9 +83,11 @@ test("a message whose GMP is silent is retried over another from its page, with 
   const { page, context, observed } = await open(`/message/${sent.id}`);
   await state(page, "STALLED");
   await page.getByText(`waybill message retry ${sent.id} --gmps hyperlane`).waitFor();
+  assert.deepEqual(await chunks(page), [], "what a wallet needs is not loaded for those who only look");
   await page.getByRole("button", { name: "Connect wallet" }).click();
   const retry = page.locator('[data-act="retry"]');
   await retry.getByLabel("hyperlane").uncheck();
+  assert.ok((await chunks(page)).some((name) => name.includes("/explorer-acting-")));
   await retry.getByLabel("wormhole").check();
   await page.getByText(`waybill message retry ${sent.id} --gmps wormhole`, { exact: true }).waitFor();
   await retry.locator(".total").getByText(/free|ETH|wei/).waitFor();
@@ -129,3 +133,9 @@ test("a payload full of markup is text, runs nothing, and is read with JavaScrip
   await plain.page.locator(`a[href="/message/${id}"]`).waitFor();
   await plain.context.close();
 });
+
+/** The chunks of the explorer's script that a page has loaded because a visitor wants to act. */
+async function chunks(page: Page): Promise<string[]> {
+  const loaded = await page.evaluate(() => performance.getEntriesByType("resource").map(({ name }) => name));
+  return loaded.filter((name) => /\/explorer-(?!chunk-)/.test(name));
+}

@@ -1,11 +1,10 @@
 -- How many receipts the destination's router would count now, and how many it would ask for, of messages that are yet to be
--- executed: as `_record`, `_demand` and `_quorumOf` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter
+-- executed: as `_record` and `_demand` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter
 -- was revoked since (`voided`: the set of those), the GMP is paused, or the recipient does not allow it.
 select
   message_id, counted, voided,
   case
     when told is null then quorum
-    when recorded < told or recorded < asked_quorum then recorded
     when told > asked_quorum then told
     else asked_quorum
   end as needed
@@ -20,8 +19,6 @@ from (
       else 0
     end) as counted,
     sum(case when v.begins is null then 0 else g.bit end) as voided,
-    -- A raise does not concern messages that have a receipt: the router keeps what it asked for with the first that counts.
-    max(case when v.begins is null then r.quorum end) as recorded,
     min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
   from $messages m
   join $receipts r on r.message_id = m.message_id

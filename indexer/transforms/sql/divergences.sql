@@ -4,6 +4,18 @@ select 'EXECUTED_TWICE' as kind, m.message_id, m.source_chain, m.destination_cha
   'executions on the destination: ' || cast(m.executions as $text) as evidence
 from $messages m where m.executions > 1
 union all
+select k.kind, m.message_id, m.source_chain, m.destination_chain,
+  k.evidence || coalesce('; created in block ' || cast(m.source_block as $text), '; never created')
+    || coalesce('; receipts of ' || cast($received_count as $text) || ' GMPs, the router counts ' || cast(m.receipts as $text), '')
+    || coalesce('; executed on chain ' || cast(m.executed_chain as $text) || ' in block ' || cast(m.executed_block as $text), '')
+    || coalesce('; expired in block ' || cast(m.expired_block as $text) || ' at ' || cast(m.expired_time as $text), '')
+    || coalesce('; sent at ' || cast(m.sent_at as $text) || ' with a ttl of ' || cast(m.ttl as $text) || ' s', '')
+    || coalesce('; cancelled in block ' || cast(m.cancelled_block as $text), '')
+    || coalesce('; reported at ' || cast(m.outcome_time as $text), '')
+from $messages m
+join ($conflict_kinds) k on (m.conflicts & k.bit) <> 0
+where m.conflicts <> 0
+union all
 select 'PAYLOAD_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
   'source, receipts and execution do not all name the same payload hash'
 from $messages m where m.payload_differs
@@ -13,11 +25,10 @@ select 'EXECUTED_WITHOUT_QUORUM', message_id, source_chain, destination_chain,
 from (
   select
     message_id, source_chain, destination_chain, counted,
-    -- What was demanded then, or with the first receipt if that was less; never less than the sender asked for.
+    -- What was demanded then; where its rules are not known, the least that the router named. Never less than the sender asked for.
     case
-      when recorded is null or recorded <= asked_quorum or coalesce(told, least_recorded) <= asked_quorum then asked_quorum
-      when recorded < told then recorded
-      else coalesce(told, least_recorded)
+      when coalesce(told, least_recorded) > asked_quorum then coalesce(told, least_recorded)
+      else asked_quorum
     end as needed
   from (
     select
@@ -27,7 +38,6 @@ from (
       min(coalesce(m.asked_quorum, m.quorum, 1)) as asked_quorum,
       count(distinct case when v.begins is null and (p.quorum is null or p.quorum = 0 or (p.gmps & g.bit) <> 0) then r.gmp end)
         as counted,
-      max(case when v.begins is null then r.quorum end) as recorded,
       min(case when v.begins is null then r.quorum end) as least_recorded,
       min(case when p.quorum > 0 then p.quorum else coalesce(f.quorum, p.quorum) end) as told
     from (
@@ -83,6 +93,36 @@ select 'EXECUTED_AFTER_EXPIRY', m.message_id, m.source_chain, m.destination_chai
 from $messages m
 where m.ttl > 0 and m.executions > 0 and m.executed_time > m.sent_at + m.ttl
   and m.executed_time > m.sent_at + m.ttl + $executed_paused
+union all
+-- Without pauses its time would have been over; that it expired before even then is among the conflicts above.
+select 'EXPIRED_TOO_EARLY', m.message_id, m.source_chain, m.destination_chain,
+  'expired at ' || cast(m.expired_time as $text) || ', sent at ' || cast(m.sent_at as $text) || ' with a ttl of '
+    || cast(m.ttl as $text) || ' s, paused for ' || cast($expired_paused as $text) || ' s'
+from $messages m
+where m.expired_time is not null and m.ttl > 0 and m.expired_time > m.sent_at + m.ttl
+  and m.expired_time <= m.sent_at + m.ttl + $expired_paused
+union all
+select 'CANCELLED_WITHOUT_REQUEST', m.message_id, m.source_chain, m.destination_chain,
+  'cancelled in block ' || cast(m.cancelled_block as $text) || ', and its source, which was read to a later time, has no request for that'
+from $messages m
+join $chains s on s.chain_id = m.source_chain
+where m.cancelled_unasked and m.source_block is not null and s.block_time > m.cancelled_time + :max_lag
+union all
+select 'END_WITHOUT_CREATION', m.message_id, m.source_chain, m.destination_chain,
+  'never created on its source, which was read to a later time'
+    || coalesce('; executed on chain ' || cast(m.executed_chain as $text) || ' in block ' || cast(m.executed_block as $text), '')
+    || coalesce('; expired in block ' || cast(m.expired_block as $text), '')
+    || coalesce('; cancelled in block ' || cast(m.cancelled_block as $text), '')
+from $messages m
+join $chains s on s.chain_id = m.source_chain
+where m.source_block is null and s.block_time > coalesce(m.executed_time, m.expired_time, m.cancelled_time) + :max_lag
+union all
+-- The router has to have taken a delivery before an adapter can absorb the next.
+select 'DUPLICATE_WITHOUT_RECEIPT', r.message_id, m.source_chain, m.destination_chain,
+  'GMP ' || cast(r.gmp as $text) || ' repeated, at ' || cast(r.last_duplicate_time as $text) || ', a delivery that the router never told of'
+from $receipts r
+join $messages m on m.message_id = r.message_id
+where r.duplicates > 0 and r.received_block is null
 union all
 select 'RECEIPT_WITHOUT_CREATION', m.message_id, m.source_chain, m.destination_chain,
   'received on the destination, but never routed on its source, which was read to a later time'
@@ -141,7 +181,7 @@ from $messages m
 join $chains s on s.chain_id = m.source_chain
 join $chains d on d.chain_id = m.destination_chain
 left join $limits l on l.source_chain = m.source_chain and l.destination_chain = m.destination_chain and l.kind = m.kind
-where m.status = 'ROUTED' and m.attempted_block <= s.final_block and m.cancellation_id is null
+where m.status = 'ROUTED' and m.outcome is null and m.attempted_block <= s.final_block and m.cancellation_id is null
   and d.block_time - m.attempted_time > :silence_after and d.block_time - m.attempted_time > coalesce(l.seconds, 0)
   -- Nothing can arrive while the lane is paused.
   and d.block_time - m.attempted_time - $lane_paused > :silence_after
@@ -149,26 +189,37 @@ where m.status = 'ROUTED' and m.attempted_block <= s.final_block and m.cancellat
 union all
 -- One transaction that sends the same payload to several chains means the same state on all of them.
 select 'FAN_OUT_DIFFERS', min(m.message_id), m.source_chain, null,
-  'of ' || cast(count(*) as $text) || ' messages with the same payload ' || cast(sum(case m.status when 'EXECUTED' then 1 else 0 end) as $text)
-    || ' were executed, and ' || cast(sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) as $text) || ' never will be'
-from $fan_outs m
+  'of ' || cast(count(*) as $text) || ' messages with the same payload ' || cast(sum(m.succeeded) as $text)
+    || ' were executed, and ' || cast(sum(m.failed) as $text) || ' never will be'
+from (
+  -- How a message ended on a chain that is not indexed, only the report says.
+  select f.*,
+    case when f.status = 'EXECUTED' or (f.status in ('ROUTED', 'UNFUNDED') and f.outcome = 1) then 1 else 0 end as succeeded,
+    case when f.status in ('EXPIRED', 'CANCELLED') or (f.status in ('ROUTED', 'UNFUNDED') and f.outcome in (2, 3)) then 1 else 0 end as failed
+  from $fan_outs f
+) m
 join (
   select source_chain, source_transaction from $fan_outs f group by source_chain, source_transaction having count(*) > 1
 ) several on several.source_chain = m.source_chain and several.source_transaction = m.source_transaction
 where m.source_block is not null
 group by m.source_chain, m.source_transaction, m.sender, m.payload_hash
-having count(distinct m.destination_chain) > 1 and sum(case m.status when 'EXECUTED' then 1 else 0 end) > 0
-  and sum(case when m.status in ('EXPIRED', 'CANCELLED') then 1 else 0 end) > 0
+having count(distinct m.destination_chain) > 1 and sum(m.succeeded) > 0 and sum(m.failed) > 0
 union all
--- Two halves, each of which an index answers: an `or` of both would have all messages gone through.
+-- Parts, each of which an index answers: an `or` of all would have all messages gone through.
 select 'OUTCOME_DIFFERS', m.message_id, m.source_chain, m.destination_chain,
   'reported to the source: ' || case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else cast(m.outcome as $text) end
     || ', on the destination: ' || case when m.executions > 0 then 'EXECUTED' else m.status end
+    || coalesce(', which was read to ' || cast(differing.later as $text) || ' s after the report', '')
 from (
-  select c.message_id from $messages c where c.contradicted
-  union
-  select o.message_id from $messages o
-  where o.outcome is not null and o.status <> 'DIVERGED'
-    and o.status <> case o.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' end
+  select c.message_id, cast(null as bigint) as later from $messages c where c.contradicted
+  union all
+  select o.message_id, cast(null as bigint) from $messages o
+  where o.outcome is not null and not o.contradicted and o.status in ('EXECUTED', 'EXPIRED', 'CANCELLED')
+    and o.status <> case o.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else '' end
+  union all
+  select u.message_id, d.block_time - u.outcome_time from $messages u
+  join $chains d on d.chain_id = u.destination_chain
+  where u.outcome is not null and not u.contradicted and u.executions = 0 and u.expired_block is null and u.cancelled_block is null
+    and d.block_time > u.outcome_time + :max_lag
 ) differing
 join $messages m on m.message_id = differing.message_id

@@ -3,6 +3,7 @@ with staged as (
   select
     e.*,
     case event
+      when 'MessageIdCreated' then 'created'
       when 'MessageUnfunded' then 'unfunded'
       when 'MessageRouted' then 'routed'
       when 'MessageRetried' then 'retried'
@@ -34,8 +35,16 @@ ranked as (
 picked as (
   select
     ranked.*,
-    case when stage in ('unfunded', 'routed', 'received', 'executed', 'outcome', 'retried', 'failed') and nth = 1 then stage end
-      as pick,
+    case
+      when nth = 1 and stage in (
+        'created', 'unfunded', 'routed', 'received', 'executed', 'outcome', 'retried', 'failed', 'expired', 'cancelled', 'cancelling'
+      ) then stage
+    end as pick,
+    -- Where a message's own events can stand: those of its source, and those of its destination.
+    case
+      when stage in ('created', 'unfunded', 'routed', 'retried', 'cancelling', 'outcome', 'contradicted') then 'source'
+      when stage in ('received', 'executed', 'failed', 'expired', 'cancelled', 'late') then 'destination'
+    end as side,
     -- The creation of a message and its first dispatch carry the same envelope; most messages have the second alone.
     nth = 1 and stage in ('unfunded', 'routed') as describes
   from ranked
@@ -48,6 +57,21 @@ facts as (
     max(case pick when 'received' then source_chain end) as received_source,
     max(case pick when 'received' then chain_id end) as received_chain,
     max(case pick when 'executed' then chain_id end) as executed_chain,
+    max(case pick when 'executed' then recipient end) as executed_recipient,
+    min(case side when 'source' then chain_id end) as lowest_source,
+    max(case side when 'source' then chain_id end) as highest_source,
+    min(case side when 'destination' then chain_id end) as lowest_destination,
+    max(case side when 'destination' then chain_id end) as highest_destination,
+    min(case side when 'destination' then source_chain end) as lowest_origin,
+    max(case side when 'destination' then source_chain end) as highest_origin,
+    max(case pick when 'executed' then source_chain end) as executed_origin,
+    max(case pick when 'created' then sender end) as created_sender,
+    max(case pick when 'created' then nonce end) as created_nonce,
+    count(case stage when 'created' then 1 end) as creations,
+    count(case stage when 'unfunded' then 1 end) as unfunded,
+    count(case stage when 'routed' then 1 end) as routes,
+    count(case stage when 'retried' then 1 end) as retries,
+    max(case stage when 'received' then receipts end) as most_receipts,
     max(case pick when 'failed' then event end) as last_failure,
     max(case when describes then source_router end) as source_router,
     max(case pick when 'routed' then block_number end) as routed_block,
@@ -91,39 +115,75 @@ facts as (
     max(case pick when 'failed' then reason end) as failure_reason,
     max(case pick when 'failed' then block_time end) as failed_time,
     count(case stage when 'expired' then 1 end) as expirations,
+    max(case pick when 'expired' then block_number end) as expired_block,
+    max(case pick when 'expired' then block_time end) as expired_time,
     count(case stage when 'cancelled' then 1 end) as cancellations,
+    max(case pick when 'cancelled' then block_number end) as cancelled_block,
+    max(case pick when 'cancelled' then block_time end) as cancelled_time,
+    max(case pick when 'cancelled' then cancellation_id end) as carried_out,
+    max(case pick when 'cancelling' then cancellation_id end) as requested,
+    count(case stage when 'cancelling' then 1 end) as requests,
     count(case stage when 'duplicate' then 1 end) as duplicates,
     max(case when stage in ('cancelling', 'cancelled') then cancellation_id end) as cancellation_id,
     count(case stage when 'late' then 1 end) as arrived_late,
     max(case pick when 'outcome' then outcome end) as outcome,
+    max(case pick when 'outcome' then block_time end) as outcome_time,
+    count(case stage when 'outcome' then 1 end) as reports,
     count(case stage when 'contradicted' then 1 end) as contradictions
   from picked
   group by message_id
+),
+-- What no honest router's events say, whatever was not read yet. Each has a bit; `divergences.sql` gives it a name.
+judged as (
+  select
+    facts.*,
+    case when executions + expirations + cancellations > 1 and executions < 2 then 1 else 0 end
+    + case
+        when executed_chain <> coalesce(destination_chain, executed_chain)
+          or executed_origin <> coalesce(created_chain, executed_origin)
+          or executed_recipient <> coalesce(recipient, executed_recipient) then 2
+        else 0
+      end
+    + case
+        when lowest_source <> highest_source
+          or lowest_destination <> coalesce(destination_chain, highest_destination)
+          or highest_destination <> coalesce(destination_chain, lowest_destination)
+          or lowest_origin <> coalesce(created_chain, highest_origin)
+          or highest_origin <> coalesce(created_chain, lowest_origin) then 4
+        else 0
+      end
+    + case when creations > 1 or unfunded > 1 or routes > 1 or retries > coalesce(attempts, retries) then 8 else 0 end
+    + case when created_sender <> sender or created_nonce <> nonce then 16 else 0 end
+    + case when most_receipts > $received_count then 32 else 0 end
+    + case when executions > 0 and $received_count < coalesce(asked_quorum, 1) then 64 else 0 end
+    + case when reports > 1 then 128 else 0 end
+    + case when expirations > 0 and (ttl = 0 or expired_time <= sent_at + ttl) then 256 else 0 end
+    + case when cancellations = 1 and requests = 1 and carried_out <> requested then 512 else 0 end
+    as conflicts
+  from facts
 )
 select
   message_id,
   case
-    when executions > 1 or contradictions > 0 or lowest_payload_hash <> highest_payload_hash then 'DIVERGED'
+    when executions > 1 or contradictions > 0 or lowest_payload_hash <> highest_payload_hash or conflicts <> 0 then 'DIVERGED'
+    -- An end without a creation: the source has not been read that far, or it never sent the message. What the destination
+    -- reported to the source is not looked at here: how far the destination was read decides (`shown_status.sql`).
+    when created_chain is null then 'UNKNOWN'
     when executions = 1 then 'EXECUTED'
     when expirations > 0 then 'EXPIRED'
     when cancellations > 0 then 'CANCELLED'
-    -- What its destination reported counts where the destination itself has not been read, or not that far.
-    when outcome = 1 then 'EXECUTED'
-    when outcome = 2 then 'EXPIRED'
-    when outcome = 3 then 'CANCELLED'
-    when created_chain is null then 'UNKNOWN'
     when last_failure = 'ExecutionFailed' then 'EXECUTION_FAILED'
     when last_failure = 'ExecutionDeferred' then 'EXECUTION_DEFERRED'
     when received <> 0 then 'RECEIVED'
     when routed_chain is null then 'UNFUNDED'
     else 'ROUTED'
   end as status,
-  coalesce(created_chain, received_source) as source_chain,
+  coalesce(created_chain, received_source, lowest_origin) as source_chain,
   source_router,
   coalesce(routed_block, unfunded_block) as source_block,
   coalesce(routed_time, unfunded_time) as source_time,
   coalesce(routed_transaction, unfunded_transaction) as source_transaction,
-  coalesce(destination_chain, received_chain, executed_chain) as destination_chain,
+  coalesce(destination_chain, received_chain, executed_chain, lowest_destination) as destination_chain,
   destination_router,
   sender,
   recipient,
@@ -147,6 +207,7 @@ select
   coalesce(receipts, 0) as receipts,
   received_time,
   executions,
+  executed_chain,
   executed_block,
   executed_log_index,
   executed_time,
@@ -154,9 +215,16 @@ select
   failures,
   failure_reason,
   failed_time,
+  expired_block,
+  expired_time,
+  cancelled_block,
+  cancelled_time,
+  cancellations > 0 and requests = 0 as cancelled_unasked,
   duplicates,
   cancellation_id,
   arrived_late,
   outcome,
-  contradictions > 0 as contradicted
-from facts
+  outcome_time,
+  contradictions > 0 as contradicted,
+  conflicts
+from judged

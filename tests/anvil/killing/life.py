@@ -30,7 +30,7 @@ from bridge.records.outbox import OutboxState
 from bridge.relay import CommitSettings, CommitStrategy, RelaySettings
 from bridge.relay.delivery import Deliveries
 from bridge.relay.health import GmpHealth
-from bridge.relay.spending import SpendBudget
+from bridge.relay.spending import SpendGate
 from bridge.sending import LocalSigner, Sender, SendingSettings
 from bridge.store import SqlStore, open_dead_letters
 from bridge.supervision import keep_doing
@@ -186,7 +186,7 @@ def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneM
         outbox=store.outbox,
         dead_letters=DeadLetterOffice(letters, store, KeySealer(Account.from_key(history.key)), clock),
         sender=sender,
-        budget=SpendBudget(BETA, {}, store.figures, clock),
+        gate=SpendGate(store.spending, clock),
         health=GmpHealth(BETA, store.figures, clock, settings.breaker),
         policies=DEFAULT_POLICIES,
         clock=clock,

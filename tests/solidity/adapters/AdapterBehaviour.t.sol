@@ -86,7 +86,7 @@ abstract contract AdapterBehaviour is AdapterConnections {
         request.refundTo = address(recipient);
         vm.chainId(ALPHA);
         vm.prank(dapp);
-        vm.expectRevert(abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1));
+        vm.expectPartialRevert(IMessageSender.TooFewDispatched.selector);
         alphaRouter.route{value: request.gmps[0].fee}(request);
     }
 

@@ -3,7 +3,11 @@ pragma solidity ^0.8.28;
 
 import {BaseAdapter} from "../../../contracts/adapters/BaseAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
+import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {Message} from "../../../contracts/types/Message.sol";
+import {GmpFee, Route} from "../../../contracts/types/Route.sol";
 import {TwoRouters} from "./TwoRouters.sol";
 import {Parcel} from "./networks/GmpNetwork.sol";
 
@@ -99,6 +103,119 @@ abstract contract AdapterConnections is TwoRouters {
         uint256 number = network.numberOf(BETA);
         vm.expectRevert(expected);
         network.connect(owner, alphaAdapter, BETA, bytes32(uint256(1)), adapter, number);
+    }
+
+    /// @dev An adapter that was connected for another router, since revoked, is still trusted here: its word may count for that
+    ///      router's messages alone.
+    function test_Finding_C8_ARevokedRoutersAdapterDoesNotVouchForTheCurrentOne() external {
+        IRouter other = IRouter(makeAddr("alpha's other router"));
+        address othersAdapter = makeAddr("its adapter");
+        _connect(betaAdapter, ALPHA, other, othersAdapter);
+        Message memory message = _invented("forged");
+        Parcel memory parcel = _say(othersAdapter, ALPHA, message.encode(message.id()));
+        assertFalse(network.deliver(parcel), "consumed by the GMP");
+        assertFalse(_isReceived(message), "receipt");
+
+        _setPeer(BETA, betaRouter, ALPHA, other);
+        message.sourceRouter = _word(address(other));
+        parcel = _say(othersAdapter, ALPHA, message.encode(message.id()));
+        assertTrue(network.deliver(parcel), "its own router's message is consumed");
+        assertTrue(_isReceived(message), "its own router's receipt");
+    }
+
+    /// @dev Shorter than what names a router: nothing behind it in memory may be taken for the router's address.
+    function testFuzz_RefusesAnEnvelopeThatIsCutShort(uint8 length) external {
+        Message memory message = _invented("forged");
+        bytes memory envelope = message.encode(message.id());
+        uint256 kept = bound(length, 0, 238);
+        assembly ("memory-safe") {
+            mstore(envelope, kept)
+        }
+        assertFalse(network.deliver(_say(address(alphaAdapter), ALPHA, envelope)), "consumed by the GMP");
+    }
+
+    // ---------------------------------------------------------------- replaced and revoked adapters
+
+    /// @dev Whether the GMP delivers again what it has delivered already.
+    function _deliversTwice() internal pure virtual returns (bool) {
+        return false;
+    }
+
+    function _waitingForTheOther() private returns (Message memory message, Parcel memory parcel) {
+        Route memory request = _request(address(recipient), "hello", 100_000);
+        GmpFee[] memory gmps = new GmpFee[](2);
+        (gmps[0], gmps[1]) = (request.gmps[0], GmpFee(OTHER_GMP, 0));
+        (request.gmps, request.quorum) = (gmps, 2);
+        return _send(request);
+    }
+
+    /// @dev A receipt that a revocation voided comes back over this GMP by a retry; by the old delivery only if the GMP keeps no
+    ///      account of deliveries.
+    function test_Finding_C11_AVoidedReceiptComesBackByARetry() external {
+        (Message memory message, Parcel memory parcel) = _waitingForTheOther();
+        assertTrue(network.deliver(parcel), "consumed by the GMP");
+        vm.startPrank(owner);
+        betaRouter.revokeAdapter(network.gmp());
+        betaRouter.addAdapter(network.gmp(), address(betaAdapter));
+        vm.stopPrank();
+        assertFalse(_isReceived(message), "voided");
+
+        network.deliver(parcel);
+        assertEq(_isReceived(message), _deliversTwice(), "receipt by the old delivery");
+        assertTrue(network.deliver(_retry(message)), "the retry is consumed");
+        assertTrue(_isReceived(message), "receipt by the retry");
+    }
+
+    /// @dev The GMP carries it to the adapter's address. The way back is to put that adapter in its place again.
+    function test_Finding_C11_WhatIsOnItsWayToAReplacedAdapterWaitsForIt() external {
+        (Message memory message, Parcel memory parcel) = _send("hello", 100_000);
+        BaseAdapter successor = BaseAdapter(address(network.deployAdapter(BETA, betaRouter)));
+        _connect(successor, ALPHA, alphaRouter, address(alphaAdapter));
+        vm.startPrank(owner);
+        betaRouter.replaceAdapter(network.gmp(), address(successor));
+        vm.stopPrank();
+        assertFalse(network.deliver(parcel), "consumed by the GMP");
+        assertFalse(_isReceived(message), "receipt");
+
+        vm.startPrank(owner);
+        betaRouter.replaceAdapter(network.gmp(), address(betaAdapter));
+        vm.stopPrank();
+        assertTrue(network.deliver(parcel), "consumed when the adapter is back");
+        assertEq(recipient.received(), 1, "executed");
+    }
+
+    /// @dev docs/security.md, "Replacing an adapter": the senders turn first, and what they send waits; then the place changes.
+    function test_Finding_C11_Runbook_ReplacingAnAdapterStrandsNothing() external {
+        (Message memory first, Parcel memory toTheOld) = _send("first", 100_000);
+        BaseAdapter old = betaAdapter;
+        betaAdapter = BaseAdapter(address(network.deployAdapter(BETA, betaRouter)));
+        _connect(betaAdapter, ALPHA, alphaRouter, address(alphaAdapter));
+        _connect(alphaAdapter, BETA, betaRouter, address(betaAdapter));
+        (Message memory second, Parcel memory toTheNew) = _send("second", 100_000);
+        assertFalse(network.deliver(toTheNew), "consumed before the place changed");
+        assertTrue(network.deliver(toTheOld), "the old adapter's last delivery");
+        assertTrue(_isReceived(first), "receipt of the first");
+
+        assertEq(betaRouter.adapterOf(network.gmp()), address(old));
+        vm.startPrank(owner);
+        betaRouter.replaceAdapter(network.gmp(), address(betaAdapter));
+        vm.stopPrank();
+        assertTrue(network.deliver(toTheNew), "consumed when delivered again");
+        assertTrue(_isReceived(second), "receipt of the second");
+        assertEq(recipient.received(), 2, "executed");
+    }
+
+    // ---------------------------------------------------------------- numbers
+
+    /// @dev Two adapters of one GMP under two numbers would make it a quorum of two.
+    function test_TheGmpGetsNoSecondNumber() external {
+        BaseAdapter second = BaseAdapter(address(network.deployAdapter(ALPHA, alphaRouter)));
+        assertGt(alphaAdapter.transport().code.length, 0, "a contract");
+        bytes memory reason =
+            abi.encodeWithSelector(IGmpRegistry.TransportAlreadyUsed.selector, alphaAdapter.transport(), network.gmp());
+        vm.expectRevert(reason);
+        vm.prank(owner);
+        alphaRouter.addAdapter(Gmp.wrap(15), address(second));
     }
 
     /// @dev Two chains under one number would make one of them speak for the other.

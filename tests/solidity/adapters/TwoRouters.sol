@@ -69,7 +69,7 @@ abstract contract TwoRouters is Test {
     function _setPeer(uint64 home, IRouter router, uint64 chain, IRouter peer) internal {
         vm.chainId(home);
         vm.prank(owner);
-        router.setPeer(chain, _word(address(peer)));
+        router.setPeer(chain, _word(address(peer)), 1);
     }
 
     /// @dev Makes beta's router refuse what alpha's sent, until {_trustAlpha}.

@@ -6,6 +6,7 @@ import {TwoRouters} from "./TwoRouters.sol";
 import {
     ChainBlindAdapter,
     OpenAdapter,
+    RouterBlindAdapter,
     StubbornAdapter,
     SwallowingAdapter,
     TrustingAdapter,
@@ -44,6 +45,18 @@ contract VulnerableTwinsTest is TwoRouters {
         _put(new ChainBlindAdapter(betaRouter, _mailbox(), _domain(), ALPHA));
         Message memory message = _invented("forged");
         network.deliver(_say(address(alphaAdapter), GAMMA, message.encode(message.id())));
+        assertEq(recipient.received(), 1);
+    }
+
+    /// @dev test_Finding_C8_ARevokedRoutersAdapterDoesNotVouchForTheCurrentOne
+    function test_AnUncheckedRouterLetsARevokedRoutersAdapterForge() external {
+        RouterBlindAdapter twin = new RouterBlindAdapter(betaRouter, _mailbox(), _domain(), ALPHA);
+        _put(twin);
+        address othersAdapter = makeAddr("its adapter");
+        vm.prank(owner);
+        twin.connect(_word(makeAddr("alpha's other router")), _word(othersAdapter));
+        Message memory message = _invented("forged");
+        network.deliver(_say(othersAdapter, ALPHA, message.encode(message.id())));
         assertEq(recipient.received(), 1);
     }
 

@@ -14,7 +14,8 @@ import {Execution} from "../../../contracts/types/Receipts.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {CourierAdapter} from "./doubles/CourierAdapter.sol";
 
-/// @notice Routers on two chains, alpha and beta, joined by three GMPs that deliver exactly what a test has them deliver.
+/// @notice Routers on two chains, alpha and beta, joined by three GMPs that deliver exactly what a test has them deliver. The lanes
+///         have the floor that a deployment gives them.
 abstract contract CourierChains is Test {
     uint64 internal constant ALPHA = 31337;
     uint64 internal constant BETA = 31338;
@@ -49,7 +50,7 @@ abstract contract CourierChains is Test {
     function _setPeer(uint64 home, uint64 chain) private {
         vm.chainId(home);
         vm.prank(owner);
-        routers[home].setPeer(chain, bytes32(uint256(uint160(address(routers[chain])))));
+        routers[home].setPeer(chain, bytes32(uint256(uint160(address(routers[chain])))), 2);
     }
 
     function _lane(uint64 chain, address recipient) internal pure returns (Lane memory) {

@@ -6,6 +6,7 @@ import {Test} from "forge-std/Test.sol";
 import {AttestationGuard} from "../../../contracts/client/AttestationGuard.sol";
 import {ExpiringLocks} from "../../../contracts/client/ExpiringLocks.sol";
 import {OrderedGuard} from "../../../contracts/client/OrderedGuard.sol";
+import {ReissueGuard} from "../../../contracts/client/ReissueGuard.sol";
 import {StateHashGuard} from "../../../contracts/client/StateHashGuard.sol";
 import {GuardHarness} from "./doubles/GuardHarness.sol";
 
@@ -76,20 +77,72 @@ contract GuardsTest is Test {
 
     function test_RevertWhen_TheTransactionIdIsZero() external {
         vm.expectRevert(AttestationGuard.ZeroTransactionId.selector);
-        guard.useAttestation(0, "message");
+        guard.useAttestation("ledger", 0, "message");
+    }
+
+    function test_RevertWhen_TheLedgerIsZero() external {
+        vm.expectRevert(AttestationGuard.ZeroLedger.selector);
+        guard.useAttestation(0, "transaction", "message");
+    }
+
+    /// @dev Ledgers number their transactions as they like.
+    function testFuzz_TransactionsOfTwoLedgersWithOneIdBothCount(bytes32 a, bytes32 b, bytes32 id) external {
+        vm.assume(a != 0 && b != 0 && a != b && id != 0);
+        guard.useAttestation(a, id, "first");
+        guard.useAttestation(b, id, "second");
+        assertEq(guard.messageOfTransaction(a, id), "first");
+        assertEq(guard.messageOfTransaction(b, id), "second");
     }
 
     /// @custom:requirement OIP-14, OIP-15, OIP-148
-    function testFuzz_ATransactionCountsOnceWhicheverMessageBringsIt(bytes32 id, bytes32 first, bytes32 second)
-        external
-    {
-        vm.assume(id != 0 && first != 0);
+    function testFuzz_ATransactionCountsOnceWhicheverMessageBringsIt(
+        bytes32 ledger,
+        bytes32 id,
+        bytes32 first,
+        bytes32 second
+    ) external {
+        vm.assume(ledger != 0 && id != 0 && first != 0);
         vm.expectEmit(address(guard));
-        emit AttestationGuard.AttestationUsed(id, first);
-        guard.useAttestation(id, first);
-        assertEq(guard.messageOfTransaction(id), first);
-        vm.expectRevert(abi.encodeWithSelector(AttestationGuard.AttestationReplayed.selector, id, first));
-        guard.useAttestation(id, second);
+        emit AttestationGuard.AttestationUsed(ledger, id, first);
+        guard.useAttestation(ledger, id, first);
+        assertEq(guard.messageOfTransaction(ledger, id), first);
+        vm.expectRevert(abi.encodeWithSelector(AttestationGuard.AttestationReplayed.selector, ledger, id, first));
+        guard.useAttestation(ledger, id, second);
+    }
+
+    // ---------------------------------------------------------------- ReissueGuard
+
+    /// @dev Of a message and its re-issues one is applied, whichever comes first. A re-issue names the first message, or a re-issue
+    ///      that was applied.
+    /// @custom:requirement X-7
+    function testFuzz_OfAMessageAndItsReissuesOneIsApplied(uint256 seed, bool namesTheLast) external {
+        bytes32[4] memory ids = [bytes32("original"), "second", "third", "fourth"];
+        uint256 applied;
+        uint256 last;
+        for (uint256 step; step < 12; ++step) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            uint256 index = seed % 4;
+            bytes32 replaces = index == 0 ? bytes32(0) : ids[0];
+            if (index > last && last != 0 && namesTheLast) replaces = ids[last];
+            try guard.applyOnce(1, address(2), ids[index], replaces) {
+                ++applied;
+                last = index;
+            } catch (bytes memory reason) {
+                assertEq(bytes4(reason), ReissueGuard.AlreadyApplied.selector);
+            }
+        }
+        assertEq(applied, 1);
+        assertEq(guard.appliedBy(1, address(2), ids[last]), ids[last]);
+        assertEq(guard.appliedBy(1, address(2), ids[0]), ids[last]);
+    }
+
+    /// @dev What a message is said to replace is its sender's word: it must not take another sender's message away.
+    function testFuzz_AReissueTakesNoOtherSendersMessageAway(uint64 chain, address sender) external {
+        vm.assume(chain != 1 || sender != address(2));
+        guard.applyOnce(chain, sender, "reissue", "original");
+        guard.applyOnce(1, address(2), "original", 0);
+        assertEq(guard.appliedBy(1, address(2), "original"), "original");
+        assertEq(guard.appliedBy(chain, sender, "original"), "reissue");
     }
 
     // ---------------------------------------------------------------- ExpiringLocks

@@ -42,7 +42,7 @@ contract LanesTest is CourierChains {
         assertEq(made.quorum, lane.quorum);
         assertEq(made.replaces, 0);
         assertTrue(made.retriable);
-        assertEq(made.minDispatched, 0);
+        assertEq(made.minDispatched, lane.quorum);
         assertEq(made.refundTo, address(7));
         assertEq(made.gmps.length, lane.gmps.count());
     }
@@ -74,6 +74,20 @@ contract LanesTest is CourierChains {
         assertEq(user.balance, 10 ether - 3 * FEE, "the user paid the fees");
         assertEq(address(client).balance, 0, "the client kept nothing");
         assertEq(couriers[ALPHA][1].taken(), 1);
+    }
+
+    function testFuzz_Finding_C10_ADappWithThreeGmpsKeepsSendingOverTwo(uint8 number, bool paused) external {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        vm.startPrank(owner);
+        if (paused) routers[ALPHA].pauseGmp(gmp, uint48(block.timestamp + 1 hours));
+        else routers[ALPHA].revokeAdapter(gmp);
+        vm.stopPrank();
+        vm.prank(user);
+        client.send{value: 3 * FEE}(_lane(BETA, address(9)), "hello");
+        assertEq(user.balance, 10 ether - 2 * FEE, "the user paid two fees");
+        for (uint8 courier = 1; courier <= 3; ++courier) {
+            assertEq(couriers[ALPHA][courier].taken(), courier == Gmp.unwrap(gmp) ? 0 : 1);
+        }
     }
 
     function test_RetryOfNamesTheMessageAndTodaysFees() external {

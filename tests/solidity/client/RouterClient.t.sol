@@ -10,8 +10,8 @@ import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry} from "../../../contracts/types/Route.sol";
+import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {CourierChains} from "./CourierChains.sol";
 import {PlainClient, TrustingClient} from "./doubles/Clients.sol";
 
@@ -38,6 +38,12 @@ contract RouterClientTest is CourierChains {
         vm.prank(user);
         from.send{value: 1 ether}(lane, payload);
         return _routed()[0];
+    }
+
+    /// @dev The router asks for one receipt only, so that what the route asks for shows.
+    function _goBelowTheFloor(address client) private {
+        vm.prank(client);
+        routers[BETA].setPolicy(ALPHA, 1, ALL);
     }
 
     // ---------------------------------------------------------------- constructor
@@ -154,6 +160,7 @@ contract RouterClientTest is CourierChains {
 
     /// @dev A lying GMP writes the quorum of the message it forges; the route's quorum stands here.
     function test_AsksForTheRoutesQuorum_WhichATrustingTwinForgets() external {
+        _goBelowTheFloor(address(betaClient));
         Message memory message = _send(alphaClient, address(betaClient), 1, "forged");
         _bring(message, 1);
         assertFalse(_isExecuted(message), "executed by the client on one GMP's word");
@@ -166,12 +173,14 @@ contract RouterClientTest is CourierChains {
         assertEq(betaClient.handled(), 1, "executed on two GMPs' word");
 
         TrustingClient twin = new TrustingClient(routers[BETA], owner);
+        _goBelowTheFloor(address(twin));
         message = _send(alphaClient, address(twin), 1, "forged");
         _bring(message, 1);
         assertTrue(_isExecuted(message), "executed by the twin on one GMP's word");
     }
 
     function testFuzz_CountsOnlyTheGmpsOfTheRoute(uint16 bits) external {
+        _goBelowTheFloor(address(betaClient));
         bits = uint16(bound(bits, 1, 7));
         _allow(betaClient, ALPHA, address(alphaClient), 1, GmpSet.wrap(bits));
         Message memory message = _send(alphaClient, address(betaClient), 1, "hello");
@@ -248,6 +257,26 @@ contract RouterClientTest is CourierChains {
         assertFalse(_isExecuted(message), "executed on two GMPs' word");
         _bring(message, 3);
         assertTrue(_isExecuted(message), "executed on three GMPs' word");
+    }
+
+    /// @dev A refund that the dApp could not take waited at the router, and no dApp could ask for it.
+    function test_TheOwnerWithdrawsWhatTheRouterOwesTheDapp() external {
+        Route memory request = _lane(BETA, address(betaClient)).request(Kind.PLAIN, "hello", address(alphaClient));
+        (request.gmps[0].fee, request.gmps[1].fee, request.gmps[2].fee) = (FEE, FEE, 1);
+        vm.chainId(ALPHA);
+        vm.deal(retrier, 1 ether);
+        vm.mockCallRevert(address(alphaClient), bytes(""), bytes("no money"));
+        vm.prank(retrier);
+        routers[ALPHA].route{value: 2 * FEE + 1}(request);
+        vm.clearMockedCalls();
+        assertEq(routers[ALPHA].creditOf(address(alphaClient)), 1);
+        address payable to = payable(makeAddr("payee"));
+        vm.expectRevert(abi.encodeWithSelector(Ownable.OwnableUnauthorizedAccount.selector, retrier));
+        vm.prank(retrier);
+        alphaClient.withdrawCredit(to);
+        vm.prank(owner);
+        alphaClient.withdrawCredit(to);
+        assertEq(to.balance, 1);
     }
 
     function _appoint(address account, bool allowed) private {

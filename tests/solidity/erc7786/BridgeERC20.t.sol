@@ -3,6 +3,8 @@ pragma solidity ^0.8.28;
 
 import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
+import {Lanes} from "../../../contracts/client/Lanes.sol";
+import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Message} from "../../../contracts/types/Message.sol";
 import {Retry} from "../../../contracts/types/Route.sol";
@@ -51,10 +53,10 @@ contract BridgeERC20Test is GatewayChains {
     function test_RevertWhen_TheMessageIsPaidForTwice() external {
         Message memory message = _transfer(10);
         _pay(message);
-        (Retry memory way, uint256 fees) = _way(message);
+        uint256 fees = _price(message);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, message.id()));
         vm.prank(payer);
-        routers[ALPHA].dispatch{value: fees}(way);
+        routers[ALPHA].dispatch{value: fees}(message, payer);
     }
 
     /// @dev The bridge could not call {retryRoute}, and its messages are not retriable: what helps is another delivery, or {execute}.
@@ -62,7 +64,7 @@ contract BridgeERC20Test is GatewayChains {
         Message memory message = _transfer(10);
         _pay(message);
         _bring(message, 1);
-        (Retry memory way, uint256 fees) = _way(message);
+        (Retry memory way, uint256 fees) = Lanes.retryOf(routers[ALPHA], message, ALL, payer);
         vm.chainId(ALPHA);
         vm.deal(address(alphaBridge), fees);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotRetriable.selector, message.id()));
@@ -101,6 +103,16 @@ contract BridgeERC20Test is GatewayChains {
         assertEq(betaToken.balanceOf(bob), 0);
         vm.expectRevert();
         _execute(message);
+    }
+
+    /// @dev The bridge asks for two GMPs on its way out and has no policy on its way in: the lane's floor is all that protects it.
+    function testFuzz_Finding_C1_OneLyingGmpCannotDrainTheBridge(uint8 liar) external {
+        bytes memory payload = abi.encode(bytes(""), abi.encodePacked(bob), uint256(1000));
+        Message memory forged = _forged(address(alphaBridge), address(betaBridge), payload);
+        _bring(forged, uint8(bound(liar, 1, GMPS)));
+        assertEq(betaToken.balanceOf(bob), 0, "one liar was believed");
+        vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, forged.id(), 1, 2));
+        _execute(forged);
     }
 
     function testFuzz_AStrangersMessagePaysOutNothing(address stranger) external {

@@ -6,16 +6,19 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {Vm} from "forge-std/Vm.sol";
 
 import {Lanes} from "../../../contracts/client/Lanes.sol";
+import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
+import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Kind, Message} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
 import {CourierChains} from "../client/CourierChains.sol";
 
 /// @notice Two routers as ERC-7786 gateways, for senders that know nothing of Waybill: they send no value and no attributes, so
 ///         the lane's default profile says how their messages travel, and somebody else pays.
 abstract contract GatewayChains is CourierChains {
+    using Addresses for address;
+
     address internal immutable payer = makeAddr("payer");
 
     function setUp() public virtual override {
@@ -55,18 +58,38 @@ abstract contract GatewayChains is CourierChains {
         revert("no message was kept unfunded");
     }
 
+    /// @dev What a GMP that lies makes up: a message of `sender` on alpha that asks for one receipt.
+    function _forged(address sender, address recipient, bytes memory payload) internal view returns (Message memory) {
+        return Message({
+            sourceChain: ALPHA,
+            sourceRouter: address(routers[ALPHA]).toBytes32(),
+            sender: sender.toBytes32(),
+            nonce: 77,
+            destinationChain: BETA,
+            destinationRouter: address(routers[BETA]).toBytes32(),
+            recipient: recipient.toBytes32(),
+            gasLimit: 300_000,
+            sentAt: uint64(block.timestamp),
+            ttl: 0,
+            kind: Kind.PLAIN,
+            quorum: 1,
+            replaces: 0,
+            payload: payload
+        });
+    }
+
     /// @dev Anyone pays.
     function _pay(Message memory message) internal {
         vm.chainId(message.sourceChain);
-        (Retry memory way, uint256 fees) = _way(message);
+        IRouter router = routers[message.sourceChain];
+        uint256 fees = _price(message);
         vm.prank(payer);
-        routers[message.sourceChain].dispatch{value: fees}(way);
+        router.dispatch{value: fees}(message, payer);
     }
 
-    /// @dev The GMPs of the default profile, at today's fees; all that the quorum needs must take the message.
-    function _way(Message memory message) internal view returns (Retry memory way, uint256 fees) {
-        (way, fees) = Lanes.retryOf(routers[message.sourceChain], message, ALL, payer);
-        way.minDispatched = message.quorum;
+    /// @dev What the GMPs of the default profile ask for.
+    function _price(Message memory message) internal view returns (uint256 fees) {
+        (fees,) = routers[message.sourceChain].quoteRetry(message, Lanes.unpriced(ALL));
     }
 
     function _payAndDeliver(Message memory message) internal {

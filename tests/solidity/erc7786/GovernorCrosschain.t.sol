@@ -52,6 +52,15 @@ contract GovernorCrosschainTest is GatewayChains {
         assertEq(governed.value(), 0);
     }
 
+    /// @dev OpenZeppelin's executor calls whatever the governor's message says.
+    function testFuzz_Finding_C1_OneLyingGmpCannotCallAnythingInTheGovernorsName(uint8 liar) external {
+        bytes memory payload = abi.encodePacked(SINGLE_CALL, _setCall(666));
+        Message memory forged = _forged(address(governor), address(executor), payload);
+        _bring(forged, uint8(bound(liar, 1, GMPS)));
+        assertFalse(_isExecuted(forged), "executed");
+        assertEq(governed.value(), 0);
+    }
+
     function _vote(bytes memory relay) private {
         address[] memory targets = new address[](1);
         targets[0] = address(governor);

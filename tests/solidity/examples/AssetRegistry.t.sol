@@ -235,7 +235,7 @@ contract AssetRegistryTest is AssetRegistryFixture {
     ///      message of its own that is made for the present state.
     function _rewrap() private returns (address) {
         Instruction memory made = _make(Action.ATTEST, eve, 1);
-        made.transactionId = "canton transaction";
+        (made.ledger, made.transactionId) = ("canton", "canton transaction");
         assertTrue(_apply(made));
         assertTrue(_apply(_make(Action.SYNC, bob, 1)));
         made.stateHash = beta.currentStateHash(HOUSE);
@@ -244,7 +244,9 @@ contract AssetRegistryTest is AssetRegistryFixture {
     }
 
     function test_RefusesAnAttestationWithoutATransaction() external {
-        bytes memory reason = abi.encodeWithSelector(AttestationGuard.ZeroTransactionId.selector);
-        _assertRefused(_make(Action.ATTEST, eve, 1), reason);
+        Instruction memory made = _make(Action.ATTEST, eve, 1);
+        _assertRefused(made, abi.encodeWithSelector(AttestationGuard.ZeroLedger.selector));
+        made.ledger = "canton";
+        _assertRefused(made, abi.encodeWithSelector(AttestationGuard.ZeroTransactionId.selector));
     }
 }

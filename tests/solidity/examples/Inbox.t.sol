@@ -29,14 +29,15 @@ contract InboxTest is WaybillFixture {
         request.recipient = address(inbox).toBytes32();
         request.payload = payload;
         request.gasLimit = 300_000;
-        request.quorum = 1;
-        request.gmps = quoted(HYPERLANE);
+        request.quorum = 2;
+        request.gmps = quoted(HYPERLANE, AXELAR);
         request.refundTo = address(this);
         return sourceRouter.route(request);
     }
 
     function testFuzz_KeepsThePayloadAndCountsTheMessage(bytes calldata payload) external {
         bytes32 id = _sent(payload);
+        deliver(id, AXELAR);
         vm.expectEmit(address(inbox));
         emit Inbox.Received(id, InteroperableAddress.formatEvmV1(SOURCE_CHAIN, address(this)), payload);
         deliver(id, HYPERLANE);
@@ -53,6 +54,7 @@ contract InboxTest is WaybillFixture {
         inbox.setClosed(true);
         bytes32 id = _sent("hello");
         deliver(id, HYPERLANE);
+        deliver(id, AXELAR);
         assertNotExecuted(id);
         assertEq(inbox.received(), 0);
         Message memory message = messageOf(id);

@@ -75,7 +75,6 @@ abstract contract Ghost is World {
 
     /// @dev The epoch in which the GMP delivered, plus one.
     mapping(uint8 router => mapping(bytes32 messageId => mapping(uint8 gmp => uint256))) internal deliveredIn;
-    mapping(uint8 router => mapping(bytes32 messageId => uint8)) internal asked;
     mapping(uint8 router => mapping(bytes32 messageId => Execution)) public end;
     mapping(uint8 router => uint64) public executedCount;
     mapping(uint8 router => uint192) public executedSum;
@@ -102,6 +101,7 @@ abstract contract Ghost is World {
                 enabled[r][gmp] = true;
             }
             peer[r] = r == 0 ? 2 : 1;
+            floor[r] = 1;
             for (uint8 other; other < ROUTERS; ++other) {
                 isPeer[r][other] = chainOf(other) != chainOf(r);
             }
@@ -178,13 +178,19 @@ abstract contract Ghost is World {
         if (message.quorum > quorum) quorum = message.quorum;
     }
 
-    /// @dev How many receipts count for the message now, and how many must: a raise does not reach what had one before it.
+    /// @dev How many receipts count for the message now, and how many must.
     function progress(uint8 r, bytes32 messageId) internal view returns (uint8 receipts, uint8 quorum) {
         uint16 allowed;
         (quorum, allowed) = demand(r, records[messageId].message);
-        uint8 before = asked[r][messageId];
-        if (before != 0 && before < quorum) quorum = before;
         receipts = sizeOf(counted(r, messageId) & allowed);
+    }
+
+    /// @dev What the router says of it with a receipt: what the recipient demands, once the message's own quorum is there.
+    function progressTold(uint8 r, bytes32 messageId) internal view returns (uint8 receipts, uint8 quorum) {
+        quorum = records[messageId].message.quorum;
+        receipts = sizeOf(counted(r, messageId));
+        if (receipts >= quorum) return progress(r, messageId);
+        if (floor[r] > quorum) quorum = floor[r];
     }
 
     /// @dev The clock of a router stands still during each of its pauses.

@@ -50,6 +50,7 @@ contract Handler is ReceivingActions {
 
     function pauseGmp(uint8 r, uint8 gmp, uint256 duration) public {
         (r, gmp) = (r % ROUTERS, 1 + gmp % GMPS);
+        if (!enabled[r][gmp]) return;
         uint256 until = time + bound(duration, 1, 1 hours);
         _asOwner(r);
         routers[r].pauseGmp(Gmp.wrap(gmp), uint48(until));
@@ -88,7 +89,7 @@ contract Handler is ReceivingActions {
         r %= ROUTERS;
         uint8 other = opposite(r, seed);
         _asOwner(r);
-        routers[r].setPeer(chainBeyond(r), address(routers[other]).toBytes32());
+        routers[r].setPeer(chainBeyond(r), address(routers[other]).toBytes32(), 1);
         listen();
         peer[r] = other + 1;
         isPeer[r][other] = true;
@@ -107,7 +108,7 @@ contract Handler is ReceivingActions {
     }
 
     function setFloor(uint8 r, uint8 least) public {
-        (r, least) = (r % ROUTERS, least % 4);
+        (r, least) = (r % ROUTERS, 1 + least % 3);
         _asOwner(r);
         routers[r].setFloor(chainBeyond(r), least);
         listen();
@@ -132,8 +133,8 @@ contract Handler is ReceivingActions {
         r %= ROUTERS;
         bytes32 router = address(routers[opposite(r, 0)]).toBytes32();
         bytes memory call = abi.encodeCall(routers[r].revokeAdapter, (Gmp.wrap(1)));
-        if (seed % 5 == 1) call = abi.encodeCall(routers[r].setPeer, (chainBeyond(r), router));
-        if (seed % 5 == 2) call = abi.encodeCall(routers[r].setFloor, (chainBeyond(r), 0));
+        if (seed % 5 == 1) call = abi.encodeCall(routers[r].setPeer, (chainBeyond(r), router, 1));
+        if (seed % 5 == 2) call = abi.encodeCall(routers[r].setFloor, (chainBeyond(r), 1));
         if (seed % 5 == 3) call = abi.encodeCall(routers[r].pauseLane, (chainBeyond(r), uint48(time + 1)));
         if (seed % 5 == 4) call = abi.encodeCall(routers[r].replaceAdapter, (Gmp.wrap(1), address(this)));
         onRouter(r);

@@ -83,15 +83,10 @@ abstract contract SendingActions is Witness {
         }
         Record memory entry = records[messageId];
         uint8 r = entry.source;
-        uint16 set;
-        for (uint8 gmp = 1; gmp <= 3; ++gmp) {
-            if (enabled[r][gmp] && !isPaused(r, gmp)) set |= bit(gmp);
-        }
         address payer = accountBy(callerSeed);
-        Retry memory request = Retry(messageId, entry.message, entry.message.quorum, gmpsOf(set), payer);
         onRouter(r);
         vm.prank(payer);
-        try routers[r].dispatch{value: feesOf(request.gmps)}(request) {
+        try routers[r].dispatch{value: feesOf(gmpsOf(ALL))}(entry.message, payer) {
             bool waited = entry.created && entry.unfunded && !entry.cancelled && !isExpired(r, messageId);
             expect(waited && isLaneOpen(r), Rule.DISPATCHED_WHAT_WAS_NOT_WAITING);
         } catch {

@@ -140,14 +140,9 @@ abstract contract Witness is Ghost {
         expect(isLaneOpen(r) && !isPaused(r, gmp), Rule.COUNTED_WHILE_PAUSED);
         uint16 before = delivered(r, messageId);
         expect(before & bit(gmp) == 0, Rule.RECEIPT_COUNTED_TWICE);
-        // The quorum is written down with the first receipt that counts.
-        if (before == 0) {
-            asked[r][messageId] = 0;
-            (, asked[r][messageId]) = progress(r, messageId);
-        }
         deliveredIn[r][messageId][gmp] = epoch[r][gmp] + 1;
         (uint8 receipts, uint8 quorum,) = abi.decode(log.data, (uint8, uint8, bytes32));
-        (uint8 expected, uint8 needed) = progress(r, messageId);
+        (uint8 expected, uint8 needed) = progressTold(r, messageId);
         expect(receipts == expected && quorum == needed, Rule.RECEIPTS_MISCOUNTED);
     }
 
@@ -180,7 +175,8 @@ abstract contract Witness is Ghost {
     function heardOutcome(uint8 r, bytes32 messageId, bytes memory data) private {
         Execution said = abi.decode(data, (Execution));
         expect(outcome[r][messageId] == Execution.NONE, Rule.OUTCOME_CHANGED);
-        outcome[r][messageId] = said;
+        Record memory entry = records[messageId];
+        if (entry.created && entry.source == r && (entry.retriable || entry.unfunded)) outcome[r][messageId] = said;
         if (liars[arrival.messageId] != 0) return;
         uint8 destination = indexOf(records[messageId].message.destinationRouter);
         expect(destination != ROUTERS && end[destination][messageId] == said, Rule.UNTRUE_OUTCOME);

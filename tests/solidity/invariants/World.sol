@@ -111,7 +111,7 @@ abstract contract World is CommonBase, StdCheats, StdUtils {
     function connectRouter(uint8 r, uint8 peer) private {
         onChainOf(r);
         vm.prank(owner);
-        routers[r].setPeer(chainOf(peer), address(routers[peer]).toBytes32());
+        routers[r].setPeer(chainOf(peer), address(routers[peer]).toBytes32(), 1);
         IProfiles profiles = routers[r].profiles();
         vm.prank(owner);
         profiles.setDefaultProfile(chainOf(peer), Profile(GmpSet.wrap(7), 2, 200_000, 2 days, Kind.PLAIN, r == 0));

@@ -18,6 +18,7 @@ import {Profile} from "../../../contracts/types/Profile.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
 import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {Courier} from "./Courier.sol";
+import {ForgetfulTicketOffice, TicketOffice} from "./TicketOffice.sol";
 
 contract Token is ERC20("Token", "T") {
     constructor(address holder) {
@@ -132,13 +133,45 @@ contract RecipesTest is WaybillFixture {
                 recipient: address(there),
                 gasLimit: 200_000,
                 ttl: 0,
-                quorum: 1,
-                gmps: HYPERLANE.alone()
+                quorum: 2,
+                gmps: HYPERLANE.alone().with(AXELAR)
             })
         );
         bytes32 foreign = stranger.send("let me in");
         deliver(foreign, HYPERLANE);
+        deliver(foreign, AXELAR);
+        assertReceipts(foreign, 2);
         assertNotExecuted(foreign);
+    }
+
+    /// @dev The first message is given up and issued again, and arrives late after all.
+    /// @custom:requirement X-7
+    function test_AReissueAndItsOriginalGiveOneTicket_WhichAForgetfulTwinDoubles() external {
+        TicketOffice sold = new TicketOffice(sourceRouter, address(this));
+        assertEq(_ticketsOfLateOriginal(sold, new TicketOffice(destinationRouter, address(this))), 1);
+        assertEq(_ticketsOfLateOriginal(sold, new ForgetfulTicketOffice(destinationRouter, address(this))), 2);
+    }
+
+    function _ticketsOfLateOriginal(TicketOffice sold, TicketOffice gate) private returns (uint256) {
+        sold.setLane(
+            Lane({
+                chain: DESTINATION_CHAIN,
+                recipient: address(gate),
+                gasLimit: 200_000,
+                ttl: 1 days,
+                quorum: 2,
+                gmps: HYPERLANE.alone().with(AXELAR)
+            })
+        );
+        gate.allowRoute(SOURCE_CHAIN, address(sold), 2, ALL);
+        bytes32 original = sold.issue(ann, 0);
+        bytes32 again = sold.issue(ann, original);
+        deliver(again, HYPERLANE);
+        deliver(again, AXELAR);
+        assertExecuted(again);
+        deliver(original, HYPERLANE);
+        deliver(original, AXELAR);
+        return gate.tickets(ann);
     }
 
     function test_OpenZeppelinsBridgeRunsOverTheRouterUnmodified() external {
@@ -164,9 +197,8 @@ contract RecipesTest is WaybillFixture {
         vm.stopPrank();
 
         Message memory message = _unfunded();
-        (Retry memory request, uint256 fees) = Lanes.retryOf(sourceRouter, message, ALL, address(this));
-        request.minDispatched = message.quorum;
-        sourceRouter.dispatch{value: fees}(request); // OpenZeppelin's bridge sends no money: anyone pays
+        (uint256 fees,) = sourceRouter.quoteRetry(message, Lanes.unpriced(ALL));
+        sourceRouter.dispatch{value: fees}(message, address(this)); // OpenZeppelin's bridge sends no money: anyone pays
 
         deliver(message.id(), HYPERLANE);
         deliver(message.id(), AXELAR);

@@ -6,7 +6,7 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {Retry, Route} from "../../../contracts/types/Route.sol";
+import {Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 
 /// @dev Senders whose profile is the chain's default: two GMPs, both of which must deliver.
@@ -41,11 +41,5 @@ abstract contract GatewayFixture is RouterFixture {
         message = expected(usualProfile(), "hello");
         vm.prank(alice);
         sendId = source.sendMessage(to, "hello", none);
-    }
-
-    function payment(Message memory message) internal view returns (Retry memory request) {
-        request = usualRetry(message, HYPERLANE);
-        request.gmps = firstGmps(2);
-        request.minDispatched = 2;
     }
 }

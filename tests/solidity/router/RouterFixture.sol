@@ -5,11 +5,12 @@ import {Test} from "forge-std/Test.sol";
 import {Vm} from "forge-std/Vm.sol";
 
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {DispatchFailure, GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {AcceptingRecipient} from "./doubles/Recipients.sol";
@@ -53,10 +54,10 @@ abstract contract RouterFixture is Test {
         }
         onSource();
         vm.prank(owner);
-        source.setPeer(THERE, address(destination).toBytes32());
+        source.setPeer(THERE, address(destination).toBytes32(), 1);
         onDestination();
         vm.prank(owner);
-        destination.setPeer(HERE, address(source).toBytes32());
+        destination.setPeer(HERE, address(source).toBytes32(), 1);
         onSource();
         vm.deal(alice, 100 ether);
         vm.deal(stranger, 100 ether);
@@ -74,7 +75,7 @@ abstract contract RouterFixture is Test {
 
     // ---- sending
 
-    /// @dev A retriable message over the first `gmps` GMPs with that quorum, without fees.
+    /// @dev A retriable message over the first `gmps` GMPs with that quorum, without fees; the quorum of them must take it.
     function usualRoute(uint8 gmps, uint8 quorum) internal view returns (Route memory request) {
         request.destinationChain = THERE;
         request.recipient = address(recipient).toBytes32();
@@ -83,6 +84,7 @@ abstract contract RouterFixture is Test {
         request.ttl = 7 days;
         request.quorum = quorum;
         request.retriable = true;
+        request.minDispatched = quorum < gmps ? quorum : gmps;
         request.gmps = firstGmps(gmps);
         request.refundTo = refundee;
     }
@@ -150,6 +152,19 @@ abstract contract RouterFixture is Test {
             gmps: oneGmp(gmp),
             refundTo: refundee
         });
+    }
+
+    /// @dev What is reverted when exactly those GMPs refused, each with the same reason.
+    function tooFew(uint256 dispatched, uint256 minimum, GmpFee[] memory failing, bytes memory reason)
+        internal
+        pure
+        returns (bytes memory)
+    {
+        DispatchFailure[] memory failures = new DispatchFailure[](failing.length);
+        for (uint256 index; index < failing.length; ++index) {
+            failures[index] = DispatchFailure(failing[index].gmp, reason);
+        }
+        return abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, dispatched, minimum, failures);
     }
 
     // ---- receiving

@@ -4,7 +4,11 @@ pragma solidity ^0.8.28;
 import {Gmp} from "../../../contracts/types/Gmp.sol";
 import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+import {FailingAdapter, RecordingAdapter} from "./doubles/Adapters.sol";
+import {ReentrantRecipient} from "./doubles/Recipients.sol";
+import {ReentrantRefundee} from "./doubles/Refundees.sol";
 
 /// @dev Attacks that no single function's tests are the place for.
 contract AttacksTest is RouterFixture {
@@ -31,6 +35,34 @@ contract AttacksTest is RouterFixture {
         vm.prank(caller);
         destination.execute(message);
         (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
+        assertTrue(execution == Execution.EXECUTED);
+    }
+
+    /// @dev The refundee of a stranger's own send delivered a message to a recipient that answers. The recipient's `route` was
+    ///      refused, since sending was under way; it caught that and accepted, so its answer was lost for ever.
+    function test_Finding_C3_ARefundCannotDeliverToARecipientThatAnswers() public {
+        ReentrantRecipient victim = new ReentrantRecipient();
+        victim.reenterWith(address(source), abi.encodeCall(source.route, (usualRoute(1, 1))));
+        Message memory question = arrivingFor(address(victim), 1);
+        (question.sourceChain, question.destinationChain) = (THERE, HERE);
+        (question.sourceRouter, question.destinationRouter) = (question.destinationRouter, question.sourceRouter);
+        question.gasLimit = 1_000_000;
+        ReentrantRefundee greedy = new ReentrantRefundee();
+        bytes memory delivery = abi.encodeCall(RecordingAdapter.deliver, (source, THERE, envelopeOf(question)));
+        greedy.reenterWith(address(outbound[AXELAR]), delivery);
+        install(HYPERLANE, new FailingAdapter());
+        onSource();
+
+        Route memory request = usualRoute(3, 1);
+        (request.gmps[0].fee, request.minDispatched, request.refundTo) = (1, 1, address(greedy));
+        vm.prank(stranger);
+        source.route{value: 1}(request);
+        assertFalse(greedy.reentered(), "delivered while sending");
+
+        install(HYPERLANE, new RecordingAdapter());
+        outbound[AXELAR].deliver(source, THERE, envelopeOf(question));
+        assertTrue(victim.reentered(), "the answer is on its way");
+        (, Execution execution) = source.receiptsOf(MessageLibrary.id(question));
         assertTrue(execution == Execution.EXECUTED);
     }
 }

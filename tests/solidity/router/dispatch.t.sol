@@ -3,54 +3,116 @@ pragma solidity ^0.8.28;
 
 import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
+import {IGateway} from "../../../contracts/interfaces/IGateway.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
-import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
+import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
-import {FailingAdapter} from "./doubles/Adapters.sol";
+import {GmpFee} from "../../../contracts/types/Route.sol";
+import {FailingAdapter, GasHungryAdapter, PricedAdapter} from "./doubles/Adapters.sol";
 import {GatewayFixture} from "./GatewayFixture.sol";
 
 contract DispatchTest is GatewayFixture {
-    function testFuzz_AnyoneMayPayForAnUnfundedMessageOnce(address payer, uint64 fee) public {
+    function testFuzz_AnyoneMayPayForAnUnfundedMessageOnce(address payer, uint64 fee, uint64 more) public {
         vm.assume(payer.code.length == 0);
+        outbound[HYPERLANE].setFee(fee);
         (Message memory message, bytes32 messageId) = sendUnfunded();
-        Retry memory request = payment(message);
-        request.gmps[0].fee = fee;
-        vm.deal(payer, fee);
+        vm.deal(payer, uint256(fee) + more);
         vm.expectEmit(address(source));
         emit IMessageSender.MessageRouted(messageId, THERE, false, GmpSet.wrap(3), envelopeOf(message));
         vm.prank(payer);
-        source.dispatch{value: fee}(request);
+        source.dispatch{value: uint256(fee) + more}(message, refundee);
+        assertEq(refundee.balance, more, "what is not needed comes back");
         assertEq(outbound[HYPERLANE].lastValue(), fee);
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(message));
         (address kept,) = source.sentMessage(messageId);
         assertEq(kept, address(0), "nothing is kept of what can't be retried");
-        vm.deal(payer, fee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
-        vm.prank(payer);
-        source.dispatch{value: fee}(request);
+        source.dispatch(message, refundee);
+    }
+
+    /// @dev Alice's message over three GMPs with quorum 2, of which Hyperlane and Axelar cost a little.
+    function unfundedOverThree() internal returns (Message memory message) {
+        for (uint8 number = 1; number <= 2; ++number) {
+            PricedAdapter priced = new PricedAdapter();
+            priced.setFee(5);
+            install(Gmp.wrap(number), priced);
+        }
+        Profile memory profile = usualProfile();
+        profile.gmps = GmpSet.wrap(7);
+        IProfiles profiles = source.profiles();
+        vm.prank(alice);
+        profiles.setProfile(THERE, profile);
+        message = expected(profile, "hello");
+        vm.prank(alice);
+        source.sendMessage(to, "hello", none);
+    }
+
+    /// @dev A payer that named a fee of 0 for one of three GMPs made its adapter fail; the quorum was met without it, and nothing
+    ///      could be sent again.
+    function testFuzz_Finding_C4_ThePayerCannotLeaveAGmpOutByPayingLess(uint8 value) public {
+        Message memory message = unfundedOverThree();
+        vm.deal(address(this), value);
+        if (value < 10) vm.expectRevert(abi.encodeWithSelector(IGateway.InsufficientValue.selector, value, 10));
+        source.dispatch{value: value}(message, refundee);
+        for (uint8 number = 1; number <= 3; ++number) {
+            assertEq(outbound[Gmp.wrap(number)].dispatches(), value < 10 ? 0 : 1);
+        }
+    }
+
+    /// @dev Nor by giving so little gas that a GMP can't tell its fee, or can't take the message.
+    function testFuzz_Finding_C4_NorByTheGasOfTheCall(uint256 gas) public {
+        Message memory message = unfundedOverThree();
+        install(WORMHOLE, new GasHungryAdapter(690_000));
+        vm.deal(address(this), 10);
+        try source.dispatch{value: 10, gas: bound(gas, 100_000, 3_000_000)}(message, refundee) {
+            assertEq(outbound[HYPERLANE].dispatches() + outbound[WORMHOLE].dispatches(), 2);
+        } catch {
+            assertEq(outbound[HYPERLANE].dispatches(), 0);
+        }
     }
 
     function test_AFailingGmpHindersNobodyWhenAMessageIsPaidFor() public {
-        Profile memory profile = usualProfile();
-        profile.quorum = 1;
-        IProfiles profiles = source.profiles();
-        vm.prank(owner);
-        profiles.setDefaultProfile(THERE, profile);
+        Message memory message = unfundedOverThree();
         install(AXELAR, new FailingAdapter());
-        Message memory message = expected(profile, "hello");
-        vm.prank(alice);
-        bytes32 messageId = source.sendMessage(to, "hello", none);
-        Retry memory request = payment(message);
-        request.minDispatched = 1;
+        vm.deal(address(this), 10);
         vm.expectEmit(address(source));
         emit IMessageSender.DispatchFailed(
-            messageId, AXELAR, 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)
+            MessageLibrary.id(message), AXELAR, 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)
         );
-        source.dispatch(request);
+        source.dispatch{value: 10}(message, refundee);
         assertEq(outbound[HYPERLANE].dispatches(), 1);
+        assertEq(outbound[WORMHOLE].dispatches(), 1);
+        assertEq(refundee.balance, 5, "it cost nothing");
+    }
+
+    function test_Revert_When_FewerGmpsThanTheQuorumCanTakeIt() public {
+        Message memory message = unfundedOverThree();
+        FailingAdapter unable = new FailingAdapter();
+        install(AXELAR, unable);
+        install(WORMHOLE, new FailingAdapter());
+        vm.deal(address(this), 10);
+        GmpFee[] memory failing = firstGmps(2);
+        (failing[0].gmp, failing[1].gmp) = (AXELAR, WORMHOLE);
+        bytes memory reason = abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector);
+        vm.expectRevert(tooFew(1, 2, failing, reason));
+        source.dispatch{value: 10}(message, refundee);
+    }
+
+    function test_Revert_When_ThePayerNamesNobodyToPayBack() public {
+        (Message memory message,) = sendUnfunded();
+        vm.expectRevert(IMessageSender.ZeroRefundAddress.selector);
+        source.dispatch(message, address(0));
+    }
+
+    function testFuzz_Revert_When_TheMessageIsNotTheOneThatWaits(bytes calldata payload) public {
+        (Message memory message,) = sendUnfunded();
+        vm.assume(keccak256(payload) != keccak256(message.payload));
+        message.payload = payload;
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, MessageLibrary.id(message)));
+        source.dispatch(message, refundee);
     }
 
     function test_ARetriableMessageMayBeRetriedOnceItWasDispatched() public {
@@ -63,71 +125,47 @@ contract DispatchTest is GatewayFixture {
         bytes32 messageId = source.sendMessage(to, "hello", none);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.StillUnfunded.selector, messageId));
         source.retryRoute(usualRetry(message, WORMHOLE));
-        source.dispatch(payment(message));
+        source.dispatch(message, refundee);
         assertEq(source.retryRoute(usualRetry(message, WORMHOLE)), 1);
     }
 
     function test_Revert_When_ADispatchedMessageThatIsNotRetriableIsRetried() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
-        source.dispatch(payment(message));
+        source.dispatch(message, refundee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotRetriable.selector, messageId));
         vm.prank(alice);
         source.retryRoute(usualRetry(message, WORMHOLE));
-    }
-
-    /// @dev A payer that could choose would send it over GMPs that fall short of its quorum, and end it for ever.
-    function test_Revert_When_ThePayerChoosesOtherGmps() public {
-        (Message memory message,) = sendUnfunded();
-        Retry memory request = payment(message);
-        request.gmps = firstGmps(3);
-        vm.expectRevert(abi.encodeWithSelector(IMessageSender.WrongGmps.selector, 7, 3));
-        source.dispatch(request);
-        request.gmps = firstGmps(2);
-        request.gmps[1].gmp = WORMHOLE;
-        vm.expectRevert(abi.encodeWithSelector(IMessageSender.WrongGmps.selector, 5, 3));
-        source.dispatch(request);
-    }
-
-    function testFuzz_Revert_When_FewerThanTheQuorumWouldHaveToTakeIt(uint8 minDispatched) public {
-        (Message memory message,) = sendUnfunded();
-        Retry memory request = payment(message);
-        request.minDispatched = minDispatched;
-        if (minDispatched != 2) {
-            vm.expectRevert(abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, minDispatched, 2, 2));
-        }
-        source.dispatch(request);
     }
 
     function test_Revert_When_TheUnfundedMessageExpiredOrWasCancelled() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
         vm.warp(START + message.ttl + 1);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.Expired.selector, messageId, message.sentAt, message.ttl));
-        source.dispatch(payment(message));
+        source.dispatch(message, refundee);
         vm.warp(START);
         vm.prank(alice);
         source.cancel(message, 1, firstGmps(1), refundee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.AlreadyCancelled.selector, messageId));
-        source.dispatch(payment(message));
+        source.dispatch(message, refundee);
     }
 
-    function test_APausedGmpOfTheProfileIsLeftOut() public {
-        Profile memory profile = usualProfile();
-        (profile.gmps, profile.quorum) = (GmpSet.wrap(7), 2);
-        IProfiles profiles = source.profiles();
-        vm.prank(alice);
-        profiles.setProfile(THERE, profile);
-        Message memory message = expected(profile, "hello");
-        vm.prank(alice);
-        source.sendMessage(to, "hello", none);
+    function test_APausedGmpOfTheProfileIsLeftOutAndSaidToBe() public {
+        Message memory message = unfundedOverThree();
+        uint48 until = uint48(block.timestamp + 1 hours);
         vm.prank(owner);
-        source.pauseGmp(WORMHOLE, uint48(block.timestamp + 1 hours));
-        source.dispatch(payment(message));
+        source.pauseGmp(WORMHOLE, until);
+        vm.deal(address(this), 10);
+        vm.expectEmit(address(source));
+        emit IMessageSender.DispatchFailed(
+            MessageLibrary.id(message), WORMHOLE, 0, abi.encodeWithSelector(IPauses.GmpPaused.selector, WORMHOLE, until)
+        );
+        source.dispatch{value: 10}(message, refundee);
         assertEq(outbound[AXELAR].dispatches(), 1);
     }
 
     function test_ADispatchedMessageExecutesAsAnyOther() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
-        source.dispatch(payment(message));
+        source.dispatch(message, refundee);
         deliver(HYPERLANE, message);
         deliver(AXELAR, message);
         assertEq(recipient.timesReceived(messageId), 1);

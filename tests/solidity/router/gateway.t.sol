@@ -146,8 +146,9 @@ contract GatewayTest is GatewayFixture {
     function testFuzz_AttributesSayHowThisMessageTravels(uint64 gasLimit, uint32 ttl, uint8 kind) public {
         Profile memory profile = usualProfile();
         profile.gmps = GmpSet.wrap(6);
+        gasLimit = uint64(bound(gasLimit, 0, 30_000_000));
         (profile.quorum, profile.gasLimit) = (1, gasLimit);
-        (profile.ttl, profile.retriable) = (uint32(bound(ttl, 1, type(uint32).max)), true);
+        (profile.ttl, profile.retriable) = (uint32(bound(ttl, 60, type(uint32).max)), true);
         profile.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
         bytes[] memory attributes = new bytes[](6);
         attributes[0] = abi.encodeCall(IAttributes.gmps, (6));

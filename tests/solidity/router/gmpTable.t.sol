@@ -44,14 +44,20 @@ contract GmpTableTest is RouterFixture {
         }
     }
 
-    function testFuzz_TheMembersOfATableDoNotTouchEachOther(uint16 enabled, uint16 paused, uint128 epochs, uint8 number)
-        public
-        pure
-    {
+    function testFuzz_TheMembersOfATableDoNotTouchEachOther(
+        uint16 enabled,
+        uint16 paused,
+        uint48 end,
+        uint128 epochs,
+        uint8 number
+    ) public pure {
         GmpTable table = GmpTable.wrap(type(uint160).max).withEpochs(Epochs.wrap(epochs))
-            .withEnabled(GmpSet.wrap(enabled)).withPaused(GmpSet.wrap(paused)).copyFor(Gmp.wrap(number));
+            .withEnabled(GmpSet.wrap(enabled)).withPaused(GmpSet.wrap(paused), end).copyFor(Gmp.wrap(number));
         assertEq(GmpSet.unwrap(table.enabled()), enabled);
         assertEq(GmpSet.unwrap(table.paused()), paused);
+        assertEq(table.pausesEnd(), end);
+        assertEq(GmpSet.unwrap(table.pausedAt(end)), 0);
+        if (end != 0) assertEq(GmpSet.unwrap(table.pausedAt(end - 1)), paused);
         assertEq(Epochs.unwrap(table.epochs()), epochs);
         assertEq(Gmp.unwrap(table.gmp()), number);
     }
@@ -70,7 +76,7 @@ contract GmpTableTest is RouterFixture {
             retired.push(inbound[gmp]);
             inbound[gmp] = new RecordingAdapter();
             destination.replaceAdapter(gmp, address(inbound[gmp]));
-        } else if (what == 3) {
+        } else if (what == 3 && hasAdapter) {
             destination.pauseGmp(gmp, uint48(block.timestamp + 1 days));
         } else if (what == 4) {
             destination.endGmpPause(gmp);

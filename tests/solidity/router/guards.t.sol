@@ -49,7 +49,7 @@ contract GuardsTest is RouterFixture {
         profiles.setDefaultProfile(THERE, Profile(GmpSet.wrap(1), 1, GAS_LIMIT, 7 days, Kind.PLAIN, true));
     }
 
-    function test_WhileSendingAnAdapterMayReceiveAndWithdrawButNotSend() public {
+    function test_Finding_C3_WhileSendingAnAdapterMayWithdrawButNeitherSendNorReceive() public {
         Entry[10] memory inner = entriesOf(address(adapter), 100);
         Entry[10] memory outer = entriesOf(alice, 200);
         for (uint256 row; row < outer.length; ++row) {
@@ -58,7 +58,8 @@ contract GuardsTest is RouterFixture {
                 uint256 snapshot = vm.snapshotState();
                 adapter.reenterWith(inner[column].target, inner[column].data);
                 enter(outer[row]);
-                check(outer[row], inner[column], inner[column].isSending, adapter.reentered(), adapter.answer());
+                bool guarded = inner[column].isSending || inner[column].isReceiving;
+                check(outer[row], inner[column], guarded, adapter.reentered(), adapter.answer());
                 vm.revertToState(snapshot);
             }
         }
@@ -98,7 +99,7 @@ contract GuardsTest is RouterFixture {
     {
         string memory cell = string.concat(inner.name, " in ", outer.name, ": ", vm.toString(answer));
         assertEq(reentered, !forbidden, cell);
-        if (forbidden) assertEq(answer, outer.isSending ? SENDING_REENTERED : RECEIVING_REENTERED, cell);
+        if (forbidden) assertEq(answer, inner.isSending ? SENDING_REENTERED : RECEIVING_REENTERED, cell);
     }
 
     // ---- the entries, each with what it needs to go through
@@ -109,7 +110,7 @@ contract GuardsTest is RouterFixture {
         entries[1] = sending("retryRoute", caller, abi.encodeCall(source.retryRoute, (retryOf(message))));
         (message,) = sent(caller);
         entries[2] = sending("cancel", caller, abi.encodeCall(source.cancel, (message, 1, oneGmp(HYPERLANE), refundee)));
-        entries[3] = sending("dispatch", caller, abi.encodeCall(source.dispatch, (retryOf(unfunded()))));
+        entries[3] = sending("dispatch", caller, abi.encodeCall(source.dispatch, (unfunded(), refundee)));
         bytes memory to = InteroperableAddress.formatEvmV1(THERE, address(recipient));
         entries[4] = sending("sendMessage", caller, abi.encodeCall(source.sendMessage, (to, "hello", new bytes[](0))));
         entries[4].value = 1;

@@ -3,11 +3,11 @@ pragma solidity ^0.8.28;
 
 import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {Gmp, InvalidGmp} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message} from "../../../contracts/types/Message.sol";
 import {GmpFee, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
-import {FailingAdapter} from "./doubles/Adapters.sol";
+import {FailingAdapter, MuteAdapter} from "./doubles/Adapters.sol";
 
 contract QuotesTest is RouterFixture {
     function testFuzz_NamesEachGmpsFeeInTheOrderAskedAndTheirSum(uint64[3] calldata fees, uint8 first) public {
@@ -31,12 +31,64 @@ contract QuotesTest is RouterFixture {
         assertEq(keccak256(abi.encode(retry)), keccak256(abi.encode(quoted)));
     }
 
-    function test_Revert_When_AGmpCannotTell() public {
-        FailingAdapter down = new FailingAdapter();
-        vm.prank(owner);
-        source.replaceAdapter(AXELAR, address(down));
-        vm.expectRevert(FailingAdapter.GmpIsDown.selector);
-        source.quoteRoute(usualRoute(2, 1));
+    function test_Revert_When_FewerGmpsThanMinDispatchedCanTell() public {
+        install(AXELAR, new FailingAdapter());
+        bytes memory reason = abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector);
+        Route memory request = usualRoute(2, 1);
+        request.minDispatched = 0;
+        vm.expectRevert(tooFew(1, 2, oneGmp(AXELAR), reason));
+        source.quoteRoute(request);
+        (request.gmps, request.minDispatched) = (oneGmp(AXELAR), 1);
+        vm.expectRevert(tooFew(0, 1, oneGmp(AXELAR), reason));
+        source.quoteRoute(request);
+        (Message memory message,) = send(usualRoute(1, 1));
+        vm.expectRevert(tooFew(0, 1, oneGmp(AXELAR), reason));
+        source.quoteRetry(message, oneGmp(AXELAR));
+    }
+
+    /// @dev What is quoted can be sent, with one GMP paused, revoked or unable to tell.
+    function testFuzz_Finding_C10_AGmpThatCannotTellIsQuotedNothing(uint8 how, uint64 fee) public {
+        outbound[HYPERLANE].setFee(fee);
+        outbound[WORMHOLE].setFee(fee);
+        outbound[AXELAR].setFee(7);
+        how %= 4;
+        vm.startPrank(owner);
+        if (how == 0) source.pauseGmp(AXELAR, uint48(block.timestamp + 1 hours));
+        else if (how == 1) source.revokeAdapter(AXELAR);
+        else source.replaceAdapter(AXELAR, how == 2 ? address(new FailingAdapter()) : address(new MuteAdapter()));
+        vm.stopPrank();
+        Route memory request = usualRoute(3, 2);
+        request.minDispatched = 2;
+        uint256 total;
+        (total, request.gmps) = source.quoteRoute(request);
+        assertEq(total, 2 * uint256(fee));
+        assertEq(request.gmps[1].fee, 0);
+        (Message memory message,) = send(request);
+        assertEq(outbound[WORMHOLE].dispatches(), 1);
+        (total,) = source.quoteRetry(message, request.gmps);
+        assertEq(total, 2 * uint256(fee));
+    }
+
+    /// @dev One fault had one name in `route` and another here.
+    function test_Finding_N7_AQuoteRefusesAsRouteDoes() public {
+        Route memory request = usualRoute(0, 1);
+        vm.expectRevert(IMessageSender.NoGmps.selector);
+        source.quoteRoute(request);
+        vm.expectRevert(IMessageSender.NoGmps.selector);
+        source.route(request);
+        request = usualRoute(1, 1);
+        for (uint16 number; number <= 255; ++number) {
+            if (number > 0 && number < 4) continue;
+            request.gmps[0].gmp = Gmp.wrap(uint8(number));
+            bytes memory none = abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, request.gmps[0].gmp);
+            bool isGmp = number > 0 && number < 17;
+            bytes memory reason =
+                isGmp ? tooFew(0, 1, request.gmps, none) : abi.encodeWithSelector(InvalidGmp.selector, number);
+            vm.expectRevert(reason);
+            source.quoteRoute(request);
+            vm.expectRevert(reason);
+            source.route(request);
+        }
     }
 
     function test_Revert_When_TheMessageCouldNotBeSent() public {
@@ -49,7 +101,11 @@ contract QuotesTest is RouterFixture {
     function testFuzz_Revert_When_AQuoteIsAskedOfAGmpWithoutAdapter(uint8 number) public {
         Route memory request = usualRoute(1, 1);
         request.gmps[0].gmp = Gmp.wrap(uint8(bound(number, 4, 16)));
-        vm.expectRevert(abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, request.gmps[0].gmp));
+        vm.expectRevert(
+            tooFew(
+                0, 1, request.gmps, abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, request.gmps[0].gmp)
+            )
+        );
         source.quoteRoute(request);
     }
 

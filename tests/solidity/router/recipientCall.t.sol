@@ -231,7 +231,7 @@ contract RecipientCallTest is RouterFixture {
         ReentrantRecipient reentrant = new ReentrantRecipient();
         uint64 third = 777;
         vm.prank(owner);
-        destination.setPeer(third, makeAddr("third router").toBytes32());
+        destination.setPeer(third, makeAddr("third router").toBytes32(), 1);
         Message memory message = arrivingFor(address(reentrant), 1);
         message.gasLimit = 5_000_000;
         Route memory request = usualRoute(1, 1);

@@ -8,6 +8,7 @@ import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+import {AcceptingRecipient} from "./doubles/Recipients.sol";
 
 contract RecipientPolicyTest is RouterFixture {
     GmpSet internal constant HYPERLANE_AND_AXELAR = GmpSet.wrap(3);
@@ -70,8 +71,8 @@ contract RecipientPolicyTest is RouterFixture {
     }
 
     function testFuzz_TheRevokerMayRaiseAFloorButNotLowerIt(uint8 floor, uint8 lower) public {
-        floor = uint8(bound(floor, 1, 16));
-        lower = uint8(bound(lower, 0, floor - 1));
+        floor = uint8(bound(floor, 2, 16));
+        lower = uint8(bound(lower, 1, floor - 1));
         vm.expectEmit(address(destination));
         emit IRecipientPolicy.FloorSet(HERE, floor);
         vm.startPrank(revoker);
@@ -84,8 +85,8 @@ contract RecipientPolicyTest is RouterFixture {
         assertEq(destination.floorOf(HERE), lower);
     }
 
-    function testFuzz_Revert_When_AFloorCouldNeverBeReached(uint8 floor) public {
-        floor = uint8(bound(floor, 17, 255));
+    function testFuzz_Revert_When_AFloorDemandsNothingOrCouldNeverBeReached(uint8 floor) public {
+        if (floor != 0) floor = uint8(bound(floor, 17, 255));
         vm.expectRevert(abi.encodeWithSelector(IRecipientPolicy.InvalidFloor.selector, floor));
         vm.prank(owner);
         destination.setFloor(HERE, floor);
@@ -111,7 +112,7 @@ contract RecipientPolicyTest is RouterFixture {
 
     function testFuzz_WithoutAPolicyTheLargerOfQuorumAndFloorCounts(uint8 quorum, uint8 floor) public {
         quorum = uint8(bound(quorum, 1, 3));
-        floor = uint8(bound(floor, 0, 3));
+        floor = uint8(bound(floor, 1, 3));
         setFloor(floor);
         Message memory message = arriving(quorum);
         uint8 needed = quorum > floor ? quorum : floor;
@@ -155,22 +156,56 @@ contract RecipientPolicyTest is RouterFixture {
         assertEq(recipient.received(), 1);
     }
 
-    /// @dev A raise must not strand what is on its way.
-    function testFuzz_ARaiseDoesNotApplyToAMessageThatHasAReceipt(uint8 raised, bool byPolicy) public {
-        raised = uint8(bound(raised, 3, 16));
+    /// @dev Otherwise a liar's receipt from before the raise would keep the low quorum alive for its forgery.
+    function testFuzz_Finding_C7_ARaiseAppliesToMessagesOnTheirWay(bool byPolicy, bool byHand) public {
         Message memory message = arriving(2);
+        bytes memory anything = abi.encodeWithSelector(AcceptingRecipient.receiveMessage.selector);
+        if (byHand) vm.mockCallRevert(address(recipient), anything, "not now");
         deliver(HYPERLANE, message);
-        if (byPolicy) setPolicy(raised, GmpSet.wrap(type(uint16).max));
-        else setFloor(raised);
-        deliver(AXELAR, message);
-        assertEq(recipient.received(), 1);
-        message.nonce = 2;
-        deliver(HYPERLANE, message);
-        deliver(AXELAR, message);
+        if (byHand) deliver(AXELAR, message);
+        vm.clearMockedCalls();
+        if (byPolicy) setPolicy(3, GmpSet.wrap(7));
+        else setFloor(3);
+        if (byHand) {
+            vm.expectRevert(
+                abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(message), 2, 3)
+            );
+            destination.execute(message);
+        } else {
+            deliver(AXELAR, message);
+        }
+        assertEq(recipient.received(), 0, "the old quorum sufficed");
+        deliver(WORMHOLE, message);
+        assertEq(recipient.received(), 1, "a raise strands nothing that can get more receipts");
+    }
+
+    /// @dev The receipt that came first counts for nobody: it may not decide what the others must reach.
+    function test_Finding_C7_AReceiptFromOutsideThePolicyKeepsNoLowQuorumAlive() public {
+        setPolicy(1, HYPERLANE_AND_AXELAR);
+        Message memory forged = arriving(1);
+        deliver(WORMHOLE, forged);
+        setPolicy(2, HYPERLANE_AND_AXELAR);
+        deliver(HYPERLANE, forged);
+        assertEq(recipient.received(), 0, "one receipt sufficed");
+        deliver(AXELAR, forged);
         assertEq(recipient.received(), 1);
     }
 
-    /// @dev Otherwise a liar's receipt from before would keep the low quorum alive for its forgery.
+    /// @dev The liar is paused, the floor raised, the liar revoked: nothing of what it brought before may matter.
+    function test_Finding_C7_APausedAndRevokedGmpsReceiptKeepsNoLowQuorumAlive() public {
+        setFloor(2);
+        Message memory forged = arriving(1);
+        deliver(WORMHOLE, forged);
+        vm.startPrank(owner);
+        destination.pauseGmp(WORMHOLE, uint48(block.timestamp + 1 days));
+        destination.setFloor(HERE, 3);
+        destination.revokeAdapter(WORMHOLE);
+        vm.stopPrank();
+        deliver(HYPERLANE, forged);
+        deliver(AXELAR, forged);
+        assertEq(recipient.received(), 0, "the floor of the first receipt sufficed");
+    }
+
     function test_ARaiseAppliesToAMessageWhoseReceiptsWereVoided() public {
         Message memory forged = arriving(2);
         deliver(HYPERLANE, forged);
@@ -206,5 +241,25 @@ contract RecipientPolicyTest is RouterFixture {
             MessageLibrary.id(message), HERE, AXELAR, 1, 3, keccak256(message.payload)
         );
         deliver(AXELAR, message);
+    }
+
+    /// @dev Before the message's own quorum nobody has asked the recipient.
+    function test_TheEventTellsThePolicyFromTheMessagesOwnQuorumOn() public {
+        setPolicy(2, HYPERLANE_AND_AXELAR);
+        Message memory message = arriving(2);
+        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 payloadHash = keccak256(message.payload);
+        setFloor(3);
+        vm.expectEmit(address(destination));
+        emit IMessageReceiver.MessageReceived(messageId, HERE, WORMHOLE, 1, 3, payloadHash);
+        deliver(WORMHOLE, message);
+        vm.expectEmit(address(destination));
+        emit IMessageReceiver.MessageReceived(messageId, HERE, HYPERLANE, 1, 2, payloadHash);
+        deliver(HYPERLANE, message);
+        assertEq(recipient.received(), 0);
+        vm.expectEmit(address(destination));
+        emit IMessageReceiver.MessageReceived(messageId, HERE, AXELAR, 2, 2, payloadHash);
+        deliver(AXELAR, message);
+        assertEq(recipient.received(), 1);
     }
 }

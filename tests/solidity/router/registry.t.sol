@@ -5,6 +5,7 @@ import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
+import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
@@ -39,10 +40,37 @@ contract RegistryTest is RouterFixture {
         vm.expectRevert(reason);
         source.replaceAdapter(HYPERLANE, address(adapter));
         vm.expectRevert(reason);
-        source.setPeer(THERE, caller.toBytes32());
+        source.setPeer(THERE, caller.toBytes32(), 1);
     }
 
     // ---- adapters
+
+    /// @dev It would take no envelope from this router, and deliver to another.
+    function testFuzz_Revert_When_TheAdapterSpeaksForAnotherRouter(address router) public {
+        vm.assume(router != address(source) && router != address(0));
+        adapter.setIdentity(router, address(0));
+        bytes memory reason =
+            abi.encodeWithSelector(IGmpRegistry.AdapterOfAnotherRouter.selector, address(adapter), router);
+        expectOwnerRevert(reason);
+        source.addAdapter(LAYERZERO, address(adapter));
+        expectOwnerRevert(reason);
+        source.replaceAdapter(HYPERLANE, address(adapter));
+    }
+
+    /// @dev One GMP under two numbers would be a quorum of two by itself.
+    function testFuzz_Revert_When_AnotherNumberHasTheSameTransport(uint8 number) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        adapter.setIdentity(address(source), outbound[gmp].transport());
+        bytes memory reason =
+            abi.encodeWithSelector(IGmpRegistry.TransportAlreadyUsed.selector, outbound[gmp].transport(), gmp);
+        expectOwnerRevert(reason);
+        source.addAdapter(LAYERZERO, address(adapter));
+        expectOwnerRevert(reason);
+        source.replaceAdapter(Gmp.wrap(Gmp.unwrap(gmp) % 3 + 1), address(adapter));
+        // Another adapter of the same GMP has the same transport, of course.
+        vm.prank(owner);
+        source.replaceAdapter(gmp, address(adapter));
+    }
 
     function testFuzz_Revert_When_AnAdapterIsAddedForANumberThatIsNone(uint8 number) public {
         if (number != 0) number = uint8(bound(number, 17, 255));
@@ -137,13 +165,32 @@ contract RegistryTest is RouterFixture {
     function testFuzz_Revert_When_APeerIsZeroOrThisChainsOrNoAddress(bytes32 word) public {
         vm.assume(uint256(word) >> 160 != 0);
         expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.ZeroChain.selector));
-        source.setPeer(0, alice.toBytes32());
+        source.setPeer(0, alice.toBytes32(), 1);
         expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.ZeroAddress.selector));
-        source.setPeer(THERE, 0);
+        source.setPeer(THERE, 0, 1);
         expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.SameChain.selector, HERE));
-        source.setPeer(HERE, alice.toBytes32());
+        source.setPeer(HERE, alice.toBytes32(), 1);
         expectOwnerRevert(abi.encodeWithSelector(DirtyAddress.selector, word));
-        source.setPeer(THERE, word);
+        source.setPeer(THERE, word, 1);
+    }
+
+    /// @dev A lane whose floor was forgotten would believe any GMP alone.
+    function testFuzz_Revert_When_APeerComesWithoutAFloorThatDemandsSomething(uint8 floor) public {
+        if (floor != 0) floor = uint8(bound(floor, 17, 255));
+        expectOwnerRevert(abi.encodeWithSelector(IRecipientPolicy.InvalidFloor.selector, floor));
+        source.setPeer(THERE + 1, alice.toBytes32(), floor);
+        assertEq(source.floorOf(THERE + 1), 0);
+    }
+
+    function testFuzz_ANewPeerRaisesTheLanesFloorAndNeverLowersIt(uint8 present, uint8 floor) public {
+        present = uint8(bound(present, 1, 16));
+        floor = uint8(bound(floor, 1, 16));
+        vm.startPrank(owner);
+        source.setFloor(THERE, present);
+        vm.expectEmit(address(source));
+        emit IRecipientPolicy.FloorSet(THERE, floor > present ? floor : present);
+        source.setPeer(THERE, alice.toBytes32(), floor);
+        assertEq(source.floorOf(THERE), floor > present ? floor : present);
     }
 
     function testFuzz_ANewPeerIsCurrentAndItsPredecessorStaysKnown(address router) public {
@@ -151,7 +198,7 @@ contract RegistryTest is RouterFixture {
         vm.expectEmit(address(source));
         emit IGmpRegistry.PeerSet(THERE, router.toBytes32());
         vm.prank(owner);
-        source.setPeer(THERE, router.toBytes32());
+        source.setPeer(THERE, router.toBytes32(), 1);
         assertEq(source.peerOf(THERE), router.toBytes32());
         assertTrue(source.isPeer(THERE, router.toBytes32()));
         assertTrue(source.isPeer(THERE, address(destination).toBytes32()));
@@ -162,7 +209,7 @@ contract RegistryTest is RouterFixture {
         bytes32 next = makeAddr("next").toBytes32();
         bytes32 previous = address(destination).toBytes32();
         vm.startPrank(owner);
-        source.setPeer(THERE, next);
+        source.setPeer(THERE, next, 1);
         vm.expectEmit(address(source));
         emit IGmpRegistry.PeerRevoked(THERE, previous);
         source.revokePeer(THERE, previous);

@@ -2,6 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
@@ -135,8 +136,21 @@ contract RetryRouteTest is RouterFixture {
         expectRetryRevert(alice, request, abi.encodeWithSelector(IMessageSender.NoGmps.selector));
     }
 
-    function testFuzz_Revert_When_MinDispatchedIsZeroOrAboveTheGmpsNamed(uint8 minDispatched) public {
-        vm.assume(minDispatched != 1);
+    function test_Finding_N4_ARetryGoesOverAllGmpsUnlessFewerAreSaidToDo() public {
+        vm.prank(owner);
+        source.pauseGmp(WORMHOLE, uint48(block.timestamp + 1 hours));
+        Retry memory request = usualRetry(sent, AXELAR);
+        (request.gmps, request.minDispatched) = (firstGmps(3), 0);
+        bytes memory reason =
+            abi.encodeWithSelector(IPauses.GmpPaused.selector, WORMHOLE, uint48(block.timestamp + 1 hours));
+        expectRetryRevert(alice, request, tooFew(2, 3, oneGmp(WORMHOLE), reason));
+        request.minDispatched = 1;
+        vm.prank(alice);
+        assertEq(source.retryRoute(request), 1);
+    }
+
+    function testFuzz_Revert_When_MinDispatchedIsAboveTheGmpsNamed(uint8 minDispatched) public {
+        vm.assume(minDispatched > 1);
         Retry memory request = usualRetry(sent, AXELAR);
         request.minDispatched = minDispatched;
         expectRetryRevert(
@@ -159,7 +173,9 @@ contract RetryRouteTest is RouterFixture {
         vm.prank(owner);
         source.replaceAdapter(AXELAR, address(down));
         expectRetryRevert(
-            alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1)
+            alice,
+            usualRetry(sent, AXELAR),
+            tooFew(0, 1, oneGmp(AXELAR), abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector))
         );
         (, uint32 attempts) = source.sentMessage(sentId);
         assertEq(attempts, 0);
@@ -212,7 +228,7 @@ contract RetryRouteTest is RouterFixture {
     function test_GoesToTheRouterThatTheMessageWasForAfterThePeerChanged() public {
         bytes32 newRouter = makeAddr("new router").toBytes32();
         vm.prank(owner);
-        source.setPeer(THERE, newRouter);
+        source.setPeer(THERE, newRouter, 1);
         retry(usualRetry(sent, AXELAR));
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(sent));
         (Message memory next,) = send(usualRoute(1, 1));

@@ -69,7 +69,7 @@ contract RolesTest is RouterFixture {
             Entry(abi.encodeCall(source.addAdapter, (HYPERLANE, address(new RecordingAdapter()))), false, false);
         entries[8] =
             Entry(abi.encodeCall(source.replaceAdapter, (AXELAR, address(new RecordingAdapter()))), false, false);
-        entries[9] = Entry(abi.encodeCall(source.setPeer, (THERE, peer)), false, false);
+        entries[9] = Entry(abi.encodeCall(source.setPeer, (THERE, peer, 1)), false, false);
         entries[10] = Entry(abi.encodeCall(source.setRevoker, (revoker)), false, false);
         entries[11] = Entry(abi.encodeCall(source.setGuardian, (guardian)), false, false);
         entries[12] = Entry(abi.encodeCall(source.transferOwnership, (alice)), false, false);
@@ -107,7 +107,7 @@ contract RolesTest is RouterFixture {
     }
 
     function test_WhatAddsTrustWaitsForTheDelay() public {
-        bytes memory call_ = abi.encodeCall(source.setPeer, (77, address(destination).toBytes32()));
+        bytes memory call_ = abi.encodeCall(source.setPeer, (77, address(destination).toBytes32(), 1));
         vm.startPrank(proposer);
         timelock.schedule(address(source), 0, call_, 0, 0, DELAY);
         vm.stopPrank();

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {DispatchFailure, GmpFee, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {
     FailingAdapter,
     GasBurningAdapter,
+    GasCountingAdapter,
     GasHungryAdapter,
+    PricedAdapter,
     RecordingAdapter,
     ReentrantAdapter,
     ReturnBombAdapter
@@ -21,7 +25,8 @@ import {RefusingRefundee, ReentrantRefundee} from "./doubles/Refundees.sol";
 contract RouteTest is RouterFixture {
     using Addresses for address;
 
-    /// @dev Puts another adapter in the place of a GMP's on the source.
+    bytes internal constant GMP_IS_DOWN = abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector);
+
     function expectRouteRevert(Route memory request, bytes memory reason) internal {
         vm.expectRevert(reason);
         vm.prank(alice);
@@ -113,7 +118,7 @@ contract RouteTest is RouterFixture {
 
     /// @custom:requirement GLAS-1
     function test_Revert_When_NoGmpIsNamed() public {
-        expectRouteRevert(usualRoute(0, 1), abi.encodeWithSelector(IMessageSender.InvalidQuorum.selector, 1, 0));
+        expectRouteRevert(usualRoute(0, 1), abi.encodeWithSelector(IMessageSender.NoGmps.selector));
     }
 
     function testFuzz_Revert_When_MinDispatchedIsAboveTheGmpsNamed(uint8 minDispatched) public {
@@ -129,6 +134,26 @@ contract RouteTest is RouterFixture {
         request.retriable = false;
         request.minDispatched = 1;
         expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 1, 2, 3));
+    }
+
+    function testFuzz_Revert_When_NoBlockHasTheGasLimit(uint64 gasLimit) public {
+        Route memory request = usualRoute(1, 1);
+        request.gasLimit = 30_000_000;
+        send(request);
+        request.gasLimit = uint64(bound(gasLimit, 30_000_001, type(uint64).max));
+        bytes memory reason =
+            abi.encodeWithSelector(IMessageSender.GasLimitTooHigh.selector, request.gasLimit, 30_000_000);
+        expectRouteRevert(request, reason);
+        vm.expectRevert(reason);
+        source.quoteRoute(request);
+    }
+
+    function testFuzz_Revert_When_TheTtlIsShorterThanAnyGmpTakes(uint32 ttl) public {
+        Route memory request = usualRoute(1, 1);
+        request.ttl = 60;
+        send(request);
+        request.ttl = uint32(bound(ttl, 1, 59));
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TtlTooShort.selector, request.ttl, 60));
     }
 
     function test_Revert_When_TheRefundAddressIsZero() public {
@@ -160,7 +185,44 @@ contract RouteTest is RouterFixture {
         number = uint8(bound(number, 4, 16));
         Route memory request = usualRoute(1, 1);
         request.gmps[0].gmp = Gmp.wrap(number);
-        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, number));
+        bytes memory reason = abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, number);
+        expectRouteRevert(request, tooFew(0, 1, request.gmps, reason));
+    }
+
+    /// @dev One of two GMPs got a fee of yesterday; the other carried the message alone, and the transaction succeeded.
+    function test_Finding_N4_EveryGmpNamedTakesItUnlessFewerAreSaidToDo() public {
+        PricedAdapter priced = new PricedAdapter();
+        priced.setFee(5);
+        install(AXELAR, priced);
+        Route memory request = usualRoute(2, 1);
+        (request.gmps[1].fee, request.minDispatched) = (4, 0);
+        GmpFee[] memory failing = oneGmp(AXELAR);
+        expectRouteRevert(request, tooFew(1, 2, failing, abi.encodeWithSelector(IAdapter.WrongFee.selector, 4, 5)));
+        request.minDispatched = 1;
+        send(request);
+        assertEq(outbound[HYPERLANE].dispatches(), 1);
+    }
+
+    /// @dev A dApp with three GMPs named all of them, and could not send while one was paused or revoked.
+    function testFuzz_Finding_C10_AGmpThatIsPausedOrRevokedHindersNobody(bool paused, uint8 number) public {
+        Gmp gmp = Gmp.wrap(uint8(bound(number, 1, 3)));
+        uint48 until = uint48(block.timestamp + 1 hours);
+        vm.startPrank(owner);
+        if (paused) source.pauseGmp(gmp, until);
+        else source.revokeAdapter(gmp);
+        vm.stopPrank();
+        bytes memory reason = paused
+            ? abi.encodeWithSelector(IPauses.GmpPaused.selector, gmp, until)
+            : abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, gmp);
+        Route memory request = usualRoute(3, 2);
+        request.minDispatched = 0;
+        expectRouteRevert(request, tooFew(2, 3, oneGmp(gmp), reason));
+        request.minDispatched = 2;
+        bytes32 messageId = MessageLibrary.id(expectedMessage(alice, request));
+        vm.expectEmit(address(source));
+        emit IMessageSender.DispatchFailed(messageId, gmp, 0, reason);
+        send(request);
+        assertEq(outbound[gmp].dispatches(), 0);
     }
 
     /// @custom:requirement GLAS-1
@@ -177,7 +239,7 @@ contract RouteTest is RouterFixture {
     function test_Revert_When_AllGmpsFailAndOneMustTakeIt() public {
         install(HYPERLANE, new FailingAdapter());
         Route memory request = usualRoute(1, 1);
-        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1));
+        expectRouteRevert(request, tooFew(0, 1, oneGmp(HYPERLANE), GMP_IS_DOWN));
         (uint64 count,) = source.sentTo(THERE);
         assertEq(count, 0);
     }
@@ -188,7 +250,37 @@ contract RouteTest is RouterFixture {
         install(WORMHOLE, new FailingAdapter());
         Route memory request = usualRoute(3, 1);
         request.minDispatched = minDispatched;
-        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 1, minDispatched));
+        GmpFee[] memory failing = firstGmps(2);
+        failing[1].gmp = WORMHOLE;
+        expectRouteRevert(request, tooFew(1, minDispatched, failing, GMP_IS_DOWN));
+    }
+
+    /// @dev A fee below the quote, a gas limit that a GMP does not carry and a broken GMP all ended in `(0, 1)`.
+    function test_Finding_N3_TheErrorNamesEachGmpWithItsOwnReason() public {
+        install(HYPERLANE, new FailingAdapter());
+        install(WORMHOLE, new GasBurningAdapter());
+        PricedAdapter priced = new PricedAdapter();
+        priced.setFee(5);
+        install(AXELAR, priced);
+        Route memory request = usualRoute(3, 1);
+        request.gmps[1].fee = 4;
+        DispatchFailure[] memory failures = new DispatchFailure[](3);
+        failures[0] = DispatchFailure(HYPERLANE, GMP_IS_DOWN);
+        failures[1] = DispatchFailure(AXELAR, abi.encodeWithSelector(IAdapter.WrongFee.selector, 4, 5));
+        failures[2] = DispatchFailure(WORMHOLE, "");
+        expectRouteRevert(request, abi.encodeWithSelector(IMessageSender.TooFewDispatched.selector, 0, 1, failures));
+    }
+
+    function test_Finding_N3_AHugeReasonIsCutInTheErrorToo() public {
+        install(HYPERLANE, new ReturnBombAdapter());
+        vm.prank(alice);
+        try source.route(usualRoute(1, 1)) {
+            fail();
+        } catch (bytes memory reason) {
+            (,, DispatchFailure[] memory failures) =
+                abi.decode(this.arguments(reason), (uint256, uint256, DispatchFailure[]));
+            assertEq(failures[0].reason.length, 256);
+        }
     }
 
     /// @dev The GMPs need gas; whatever the caller gives, either all of them take the message or the call reverts. Without
@@ -204,6 +296,26 @@ contract RouteTest is RouterFixture {
         } catch {
             assertEq(outbound[HYPERLANE].dispatches(), 0);
         }
+    }
+
+    /// @dev The call's own cost went off what the last of three adapters was promised; one that looked at its gas refused.
+    function test_Finding_C9_NoAmountOfGasGivesTheLastGmpLessThanIsPromised() public {
+        install(HYPERLANE, new GasCountingAdapter(0));
+        install(AXELAR, new GasCountingAdapter(0));
+        install(WORMHOLE, new GasCountingAdapter(728_000));
+        Route memory request = usualRoute(3, 2);
+        request.gmps[2].fee = 1;
+        uint256 sent;
+        for (uint256 gas = 800_000; gas < 900_000; gas += 500) {
+            uint256 before = vm.snapshotState();
+            vm.prank(alice);
+            (bool success,) = address(source).call{gas: gas, value: 1}(abi.encodeCall(source.route, (request)));
+            if (success) ++sent;
+            assertEq(outbound[WORMHOLE].dispatches(), success ? 1 : 0, vm.toString(gas));
+            vm.revertToState(before);
+        }
+        assertGt(sent, 0);
+        assertLt(sent, 200);
     }
 
     /// @dev What an adapter may need grows with what it is given: a selector, five words, and the envelope with its length.
@@ -239,7 +351,9 @@ contract RouteTest is RouterFixture {
     ) public {
         vm.assume(payload.length <= 4096);
         Route memory request = usualRoute(3, uint8(bound(quorum, 1, 3)));
-        (request.payload, request.gasLimit, request.ttl, request.replaces) = (payload, gasLimit, ttl, replaces);
+        (request.payload, request.replaces) = (payload, replaces);
+        request.gasLimit = uint64(bound(gasLimit, 0, 30_000_000));
+        request.ttl = ttl % 5 == 0 ? 0 : uint32(bound(ttl, 60, type(uint32).max));
         send(request);
     }
 

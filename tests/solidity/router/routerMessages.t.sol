@@ -3,14 +3,36 @@ pragma solidity ^0.8.28;
 
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
+import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IRouterMessages} from "../../../contracts/interfaces/IRouterMessages.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
 import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Retry, Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
+
+/// @dev Pays back what a message's payload names once the message has ended in vain. It keeps no account of what it sent: the id
+///      binds its own address as the sender.
+contract RefundingApp {
+    IRouter private immutable _router;
+
+    error NotMine();
+    error NotInVain();
+
+    constructor(IRouter router) {
+        _router = router;
+    }
+
+    function refund(Message calldata message) external {
+        if (message.sender != bytes32(uint256(uint160(address(this))))) revert NotMine();
+        Execution outcome = _router.outcomeOf(MessageLibrary.id(message));
+        if (outcome != Execution.EXPIRED && outcome != Execution.CANCELLED) revert NotInVain();
+        (address payer, uint256 amount) = abi.decode(message.payload, (address, uint256));
+        payable(payer).transfer(amount);
+    }
+}
 
 contract RouterMessagesTest is RouterFixture {
     using Addresses for address;
@@ -215,15 +237,27 @@ contract RouterMessagesTest is RouterFixture {
         executeOriginal();
     }
 
-    function test_Revert_When_NoGmpWouldHaveToTakeACancellationOrAReport() public {
-        bytes memory reason = abi.encodeWithSelector(IMessageSender.InvalidMinDispatched.selector, 0, 1, 2);
+    function test_Finding_N4_CancellationsAndReportsGoOverAllGmpsUnlessFewerAreSaidToDo() public {
+        uint48 until = uint48(block.timestamp + 1 hours);
+        vm.startPrank(owner);
+        source.pauseGmp(AXELAR, until);
+        destination.pauseGmp(AXELAR, until);
+        vm.stopPrank();
+        bytes memory reason =
+            tooFew(1, 2, oneGmp(AXELAR), abi.encodeWithSelector(IPauses.GmpPaused.selector, AXELAR, until));
         onSource();
         vm.expectRevert(reason);
         vm.prank(alice);
         source.cancel(original, 0, firstGmps(2), refundee);
+        vm.prank(alice);
+        source.cancel(original, 1, firstGmps(2), refundee);
+        onDestination();
+        vm.warp(until);
         executeOriginal();
+        vm.warp(until - 1);
         vm.expectRevert(reason);
         destination.report(original, 0, firstGmps(2), refundee);
+        destination.report(original, 1, firstGmps(2), refundee);
     }
 
     // ---- report
@@ -243,6 +277,61 @@ contract RouterMessagesTest is RouterFixture {
         emit IRouterMessages.OutcomeReported(originalId, THERE, Execution.EXECUTED);
         deliverHere(AXELAR, envelope);
         assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.EXECUTED));
+    }
+
+    /// @dev The destination marks any header as expired and reports it: that proves that it will not be executed, not that it
+    ///      was ever sent.
+    function testFuzz_Finding_C2_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing(uint64 nonce) public {
+        RefundingApp app = new RefundingApp(source);
+        vm.deal(address(app), 10 ether);
+        Message memory invented = original;
+        invented.sender = address(app).toBytes32();
+        invented.nonce = nonce;
+        invented.payload = abi.encode(stranger, 10 ether);
+        bytes32 inventedId = MessageLibrary.id(invented);
+        onDestination();
+        vm.warp(START + invented.ttl + 1);
+        destination.expire(invented);
+        destination.report(invented, 2, firstGmps(2), refundee);
+        bytes memory envelope = inbound[HYPERLANE].lastEnvelope();
+        deliverHere(HYPERLANE, envelope);
+        vm.expectEmit(address(source));
+        emit IRouterMessages.OutcomeReported(inventedId, THERE, Execution.EXPIRED);
+        deliverHere(AXELAR, envelope);
+        assertEq(uint8(source.outcomeOf(inventedId)), uint8(Execution.NONE), "noted");
+        vm.expectRevert(RefundingApp.NotInVain.selector);
+        app.refund(invented);
+        assertEq(stranger.balance, 100 ether);
+    }
+
+    /// @dev A cancellation asks nobody whether the message exists; the flag that it leaves is no proof.
+    function test_Finding_C2_ACancellationOfAMessageThatWasNeverSentProvesNothing() public {
+        original.nonce = 99;
+        originalId = MessageLibrary.id(original);
+        (, bytes memory cancellation) = cancel();
+        deliverThere(HYPERLANE, cancellation);
+        deliverThere(AXELAR, cancellation);
+        assertEq(uint8(stateThere(originalId)), uint8(Execution.CANCELLED));
+        (, bytes memory envelope) = report();
+        deliverHere(HYPERLANE, envelope);
+        deliverHere(AXELAR, envelope);
+        assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.NONE));
+    }
+
+    /// @dev What was sent without a slot can't be told from what was never sent: the report is an event, each time.
+    function test_Finding_C2_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly() public {
+        Route memory request = usualRoute(2, 2);
+        request.retriable = false;
+        (original, originalId) = send(request);
+        executeOriginal();
+        for (uint256 time; time < 2; ++time) {
+            (, bytes memory envelope) = report();
+            deliverHere(HYPERLANE, envelope);
+            vm.expectEmit(address(source));
+            emit IRouterMessages.OutcomeReported(originalId, THERE, Execution.EXECUTED);
+            deliverHere(AXELAR, envelope);
+        }
+        assertEq(uint8(source.outcomeOf(originalId)), uint8(Execution.NONE));
     }
 
     function test_AReportOfAnExpiryReachesTheSource() public {

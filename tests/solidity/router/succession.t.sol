@@ -30,7 +30,7 @@ contract SuccessionTest is RouterFixture {
             inboundOfSuccessor[Gmp.wrap(number)] = new RecordingAdapter();
             successor.addAdapter(Gmp.wrap(number), address(inboundOfSuccessor[Gmp.wrap(number)]));
         }
-        successor.setPeer(HERE, address(source).toBytes32());
+        successor.setPeer(HERE, address(source).toBytes32(), 1);
         vm.stopPrank();
         onSource();
     }
@@ -102,7 +102,7 @@ contract SuccessionTest is RouterFixture {
         IRouter second = TestedRouter.deploy(owner);
         vm.startPrank(owner);
         second.addAdapter(HYPERLANE, address(new RecordingAdapter()));
-        second.setPeer(THERE, address(destination).toBytes32());
+        second.setPeer(THERE, address(destination).toBytes32(), 1);
         vm.stopPrank();
         vm.startPrank(alice);
         bytes32 first = source.route(usualRoute(1, 1));
@@ -114,7 +114,7 @@ contract SuccessionTest is RouterFixture {
     function moveSourceToSuccessor() private {
         onSource();
         vm.prank(owner);
-        source.setPeer(THERE, address(successor).toBytes32());
+        source.setPeer(THERE, address(successor).toBytes32(), 1);
         assertTrue(source.isPeer(THERE, address(destination).toBytes32()), "the old router stays known");
     }
 

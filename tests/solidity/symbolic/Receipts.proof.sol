@@ -6,7 +6,7 @@ import {Epochs, Execution, Receipts} from "../../../contracts/types/Receipts.sol
 import {Symbolic} from "./Symbolic.sol";
 
 /// @dev The slot of a message's receipts. Epochs of three GMPs are symbolic at a time, the lowest three and the highest three;
-///      bitmap, state and quorum are symbolic as a whole.
+///      bitmap and state are symbolic as a whole.
 contract ReceiptsProofs is Symbolic {
     /// @dev 8 bits for each of the thirteen GMPs below the highest three.
     uint256 private constant HIGHEST_THREE = 104;
@@ -51,16 +51,15 @@ contract ReceiptsProofs is Symbolic {
         _assertVoided(_receipts(rest, current, high), epochs, epochs.bump(gmp), gmp, other);
     }
 
-    function check_StateAndQuorumDoNotTouchReceipts(uint256 word, uint8 state, uint8 quorum) public pure {
-        Receipts changed = Receipts.wrap(word).withExecution(Execution(state)).withQuorum(quorum);
-        _assertChangedAlone(Receipts.wrap(word), changed, state, quorum);
+    function check_TheStateDoesNotTouchReceipts(uint256 word, uint8 state) public pure {
+        _assertChangedAlone(Receipts.wrap(word), Receipts.wrap(word).withExecution(Execution(state)), state);
     }
 
-    function control_StateAndQuorumDoNotTouchReceipts(uint256 word, uint8 state, uint8 quorum) public pure {
+    function control_TheStateDoesNotTouchReceipts(uint256 word, uint8 state) public pure {
         // Without clearing what was there before.
-        Receipts changed = Receipts.wrap(word | (uint256(state) << 144)).withQuorum(quorum);
+        Receipts changed = Receipts.wrap(word | (uint256(state) << 144));
         Execution(state);
-        _assertChangedAlone(Receipts.wrap(word), changed, state, quorum);
+        _assertChangedAlone(Receipts.wrap(word), changed, state);
     }
 
     function _assertOthersKept(
@@ -87,13 +86,13 @@ contract ReceiptsProofs is Symbolic {
         }
     }
 
-    function _assertChangedAlone(Receipts before, Receipts changed, uint8 state, uint8 quorum) private pure {
-        assert(uint8(changed.execution()) == state && changed.quorum() == quorum);
+    function _assertChangedAlone(Receipts before, Receipts changed, uint8 state) private pure {
+        assert(uint8(changed.execution()) == state);
         assert(uint144(Receipts.unwrap(changed)) == uint144(Receipts.unwrap(before)));
-        assert(Receipts.unwrap(changed) >> 160 == Receipts.unwrap(before) >> 160);
+        assert(Receipts.unwrap(changed) >> 152 == Receipts.unwrap(before) >> 152);
     }
 
-    /// @param rest The bitmap in the lowest 16 bits, then state, quorum and what is unused.
+    /// @param rest The bitmap in the lowest 16 bits, then the state and what is unused.
     function _receipts(uint112 rest, uint24 at, bool high) private pure returns (Receipts) {
         uint256 others = (uint256(rest >> 16) << 144) | uint16(rest);
         return Receipts.wrap(others | (uint256(Epochs.unwrap(_epochs(at, high))) << 16));

@@ -17,6 +17,15 @@ contract TakingAdapter {
     function quote(uint64, bytes32, bytes calldata, uint64) external pure returns (uint256) {
         return 0;
     }
+
+    /// @dev Whichever router asks.
+    function router() external view returns (IRouter) {
+        return IRouter(msg.sender);
+    }
+
+    function transport() external view returns (address) {
+        return address(this);
+    }
 }
 
 contract WillingRecipient {
@@ -52,7 +61,7 @@ abstract contract RouterWorld is Symbolic {
         vm.startPrank(OWNER);
         router.setRevoker(REVOKER);
         router.setGuardian(GUARDIAN);
-        router.setPeer(THERE, REMOTE_ROUTER.toBytes32());
+        router.setPeer(THERE, REMOTE_ROUTER.toBytes32(), 1);
         for (uint8 number = 1; number <= GMPS; ++number) {
             router.addAdapter(Gmp.wrap(number), address(new TakingAdapter()));
         }

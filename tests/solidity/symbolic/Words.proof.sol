@@ -34,21 +34,28 @@ contract WordProofs is Symbolic {
         _assertOrderless(_plusInOrder, total, a, b);
     }
 
-    function check_NoPartOfTheGmpTableTouchesAnother(GmpTable table, GmpSet enabled, GmpSet paused, Epochs epochs)
-        public
-        pure
-    {
-        _assertApart(table, table.withEnabled(enabled).withPaused(paused).withEpochs(epochs), enabled, paused, epochs);
+    function check_NoPartOfTheGmpTableTouchesAnother(
+        GmpTable table,
+        GmpSet enabled,
+        GmpSet paused,
+        uint48 end,
+        Epochs epochs
+    ) public pure {
+        GmpTable written = table.withEnabled(enabled).withPaused(paused, end).withEpochs(epochs);
+        _assertApart(table, written, enabled, paused, end, epochs);
     }
 
-    function control_NoPartOfTheGmpTableTouchesAnother(GmpTable table, GmpSet enabled, GmpSet paused, Epochs epochs)
-        public
-        pure
-    {
+    function control_NoPartOfTheGmpTableTouchesAnother(
+        GmpTable table,
+        GmpSet enabled,
+        GmpSet paused,
+        uint48 end,
+        Epochs epochs
+    ) public pure {
         // Without clearing the epochs that were there.
-        GmpTable written = table.withEnabled(enabled).withPaused(paused);
+        GmpTable written = table.withEnabled(enabled).withPaused(paused, end);
         written = GmpTable.wrap(GmpTable.unwrap(written) | (uint256(Epochs.unwrap(epochs)) << 32));
-        _assertApart(table, written, enabled, paused, epochs);
+        _assertApart(table, written, enabled, paused, end, epochs);
     }
 
     function check_OnlyCleanWordsAreAddresses(bytes32 word) public view {
@@ -86,11 +93,11 @@ contract WordProofs is Symbolic {
         assert(!sent.isUnfunded() && !sent.isCancelled());
     }
 
-    function _assertApart(GmpTable before, GmpTable written, GmpSet enabled, GmpSet paused, Epochs epochs)
+    function _assertApart(GmpTable before, GmpTable written, GmpSet enabled, GmpSet paused, uint48 end, Epochs epochs)
         private
         pure
     {
-        assert(written.enabled() == enabled && written.paused() == paused);
+        assert(written.enabled() == enabled && written.paused() == paused && written.pausesEnd() == end);
         assert(Epochs.unwrap(written.epochs()) == Epochs.unwrap(epochs));
         assert(written.gmp() == before.gmp());
     }

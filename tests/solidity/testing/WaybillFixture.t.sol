@@ -95,7 +95,9 @@ contract WaybillFixtureTest is WaybillFixture {
         setFee(AXELAR, 2 ether);
         GmpFee[] memory gmps = quoted(HYPERLANE, AXELAR);
         assertEq(totalOf(gmps), 3 ether);
-        deliver(_sign("hello", 1, gmps), AXELAR);
+        bytes32 id = _sign("hello", 2, gmps);
+        deliver(id, HYPERLANE);
+        deliver(id, AXELAR);
         assertEq(_there.entries(0), "hello");
     }
 
@@ -121,11 +123,21 @@ contract WaybillFixtureTest is WaybillFixture {
         new InMemoryAdapter(sourceRouter, InMemoryGmp(address(0)));
     }
 
-    function test_AFeeThatRoseSinceItWasQuotedIsRefundedAndTheOtherGmpsGoOn() public {
-        GmpFee[] memory gmps = quoted(HYPERLANE, AXELAR);
-        setFee(AXELAR, 1 ether);
-        bytes32 id = _sign("hello", 1, gmps);
+    /// @dev A message may ask for one receipt: the lane asks for two, as a deployed one does.
+    function test_Finding_C1_TheFixturesLanesHaveTheFloorOfADeployment() public {
+        bytes32 id = _sign("hello", 1, quoted(HYPERLANE, AXELAR));
         deliver(id, HYPERLANE);
+        assertNotExecuted(id);
+        deliver(id, AXELAR);
+        assertExecuted(id);
+    }
+
+    function test_AFeeThatRoseSinceItWasQuotedIsRefundedAndTheOtherGmpsGoOn() public {
+        GmpFee[] memory gmps = quoted(HYPERLANE, AXELAR, WORMHOLE);
+        setFee(AXELAR, 1 ether);
+        bytes32 id = _sign("hello", 2, gmps);
+        deliver(id, HYPERLANE);
+        deliver(id, WORMHOLE);
         assertExecuted(id);
         vm.expectRevert(abi.encodeWithSelector(NotCarried.selector, id, AXELAR));
         this.deliverFromOutside(id, AXELAR);
@@ -133,8 +145,9 @@ contract WaybillFixtureTest is WaybillFixture {
 
     function test_MessagesTravelBothWays() public {
         onDestination();
-        bytes32 id = _there.sign("back", SOURCE_CHAIN, address(_here), 1, quoted(WORMHOLE));
+        bytes32 id = _there.sign("back", SOURCE_CHAIN, address(_here), 2, quoted(HYPERLANE, WORMHOLE));
         onSource();
+        deliver(id, HYPERLANE);
         deliver(id, WORMHOLE);
         assertExecuted(id);
         assertEq(_here.entries(0), "back");

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer._click.core import Context  # typer keeps its click to itself
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from bridge.cli.app import app
@@ -65,8 +67,9 @@ def test_check_knows_every_variable_that_an_option_reads(waybill: Command, monke
 
 def _options(command: Any) -> Iterator[Any]:
     yield from command.params
-    for below in getattr(command, "commands", {}).values():
-        yield from _options(below)
+    if isinstance(command, TyperGroup):
+        for name in command.list_commands(Context(command)):
+            yield from _options(command.get_command(Context(command), name))
 
 
 def _names(variables: str | Sequence[str] | None) -> Sequence[str]:

@@ -133,6 +133,92 @@ def test_verify_prints_what_it_compared_and_succeeds_only_if_all_lanes_are_equal
     assert (nothing.code, "no divergence" in nothing.out) == (0, True)
 
 
+@pytest.mark.finding("I1")
+def test_verify_names_the_rows_of_the_store_that_are_not_those_of_the_lake_and_repairs_them(
+    network: Network, waybill: Command
+) -> None:
+    network.index()
+    store = Store(network.workspace.index_url)
+    with store.engine.begin() as connection:
+        connection.execute(text("update events set block_hash = x'00' where event = 'MessageExecuted'"))
+        connection.execute(text("update receipts set duplicates = 3 where gmp = 1"))
+    store.close()
+    ended = waybill("index", "verify", "--json")
+    value = json.loads(ended.out)
+    assert (ended.code, value["verdicts"]) == (1, {"equal": 4})
+    different = [found for table in value["rows"] for found in table["different"]]
+    assert different == [
+        f"MessageExecuted of 0x{SENT.id.hex()} in block 1, log 1, differs",
+        f"0x{SENT.id.hex()}: receipt of GMP 1: duplicates is 3 in the store, and 0 by its events",
+    ]
+    assert ended.error["message"] == "2 rows differ"
+    assert different[0] in waybill("index", "verify").out
+    repaired = waybill("index", "verify", "--repair")
+    assert (repaired.code, "events of chain 31338 in store and lake: 2 compared, 0 differ" in repaired.out) == (0, True)
+
+
+ASKING_THE_INDEX = (
+    ["index", "verify"],
+    ["index", "divergence"],
+    ["index", "tables"],
+    ["report"],
+    ["message", "list"],
+    ["status"],
+)
+
+
+@pytest.mark.finding("O2")
+@pytest.mark.parametrize("command", ASKING_THE_INDEX, ids=" ".join)
+def test_an_index_that_is_behind_says_so_first_and_is_no_verdict(
+    network: Network, waybill: Command, command: list[str]
+) -> None:
+    network.index()
+    fresh = waybill(*command)
+    assert fresh.code == 0, fresh.err
+    assert fresh.out.splitlines()[0].startswith(
+        "index  up to date: alpha: block 1 of 1970-01-12 13:46:41 UTC, at the head"
+    )
+    for _ in range(120):
+        network.beta.mine()
+    assert waybill(*command).code == 0  # by 120 s, which is `index.max_lag`
+    for _ in range(925):
+        network.beta.mine()
+    behind = waybill(*command)
+    assert behind.code == 5
+    first = behind.out.splitlines()[0]
+    assert first.startswith("index  BEHIND, so what follows may be old or lack something: alpha: block 1 of")
+    assert "at the head; beta: block 1 of 1970-01-12 13:46:41 UTC, 1045 blocks (1045 s) behind" in first
+    assert "the index is behind: beta: block 1" in behind.err
+    value = json.loads(waybill(*command, "--json").out)["index"]
+    assert value["behind"] is True
+    assert [(one["chain"], one["block"], one["blocksBehind"]) for one in value["chains"]] == [
+        ("alpha", 1, 0),
+        ("beta", 1, 1045),
+    ]
+    assert waybill(*command, "--max-behind", "1045").code == 0
+
+
+@pytest.mark.finding("O2")
+def test_a_contradiction_goes_before_being_behind_and_both_are_said(network: Network, waybill: Command) -> None:
+    network.beta.mine(executed(SENT))
+    network.index()
+    for _ in range(200):
+        network.beta.mine()
+    ended = waybill("index", "divergence")
+    assert ended.code == 1
+    assert "EXECUTED_TWICE; the index is behind: beta" in ended.err
+
+
+@pytest.mark.finding("O2")
+def test_how_far_behind_a_silent_chain_is_goes_by_the_clock(network: Network, waybill: Command) -> None:
+    network.index()
+    network.servers[1].shutdown()
+    network.servers[1].server_close()
+    ended = waybill("message", "list")
+    assert ended.code == 5
+    assert "its head is not known, the chain does not answer" in ended.out.splitlines()[0]
+
+
 def test_divergence_fails_with_evidence_severity_and_what_to_do(network: Network, waybill: Command) -> None:
     network.beta.mine(executed(SENT))
     network.index()

@@ -18,7 +18,7 @@ from bridge.protocol.message import Kind, Message
 from bridge.records.dead_letters import DeadLetterLog, Decision, LetterStatus
 from bridge.records.failures import FailureKind
 from tests.builders import message
-from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, Undertaking
+from tests.unit.dlq_world import OPERATOR, PLACE, SEALER, STRANGER, Undertaking
 
 SEAL = KeySealer(OPERATOR)
 
@@ -26,7 +26,13 @@ SEAL = KeySealer(OPERATOR)
 def decide(letters: DeadLetterLog, event_id: str, decision: Decision, **changes: Any) -> dict[str, Any]:
     first = letters.history(event_id)[0]
     document = decision_document(
-        first, decision, maker=OPERATOR.address, rationale="the recipient is retired", now=1_700_000_000, **changes
+        first,
+        decision,
+        place=PLACE,
+        maker=OPERATOR.address,
+        rationale="the recipient is retired",
+        now=1_700_000_000,
+        **changes,
     )
     return signed(document, OPERATOR)
 
@@ -40,6 +46,8 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
     document = decide(desk.letters, event_id, Decision.RETRY, newMessageId="0x" + "cd" * 32)
     record = record_decision(desk.letters, document, SEAL, 1_700_000_000)
     assert record.document == {
+        "chainId": PLACE[0],
+        "verifyingContract": PLACE[1],
         "dlqEntryId": event_id,
         "letterHash": f"0x{desk.letters.history(event_id)[0].hash.hex()}",
         "decisionAt": "2023-11-14T22:13:20.000Z",
@@ -54,11 +62,13 @@ async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature()
     assert verify(desk.letters, trusted=trusted).violations == ()
 
 
+@pytest.mark.finding("E12")
 async def test_what_is_signed_is_typed_data_that_a_wallet_shows() -> None:
     desk = Undertaking()
     document = decide(desk.letters, await desk.die(), Decision.ABANDON)
     typed = decision_typed_data(document)
     assert typed["primaryType"] == "DeadLetterDecision"
+    assert (typed["domain"]["chainId"], typed["domain"]["verifyingContract"]) == PLACE
     assert typed["message"]["rationale"] == "the recipient is retired"
     by_wallet = Account.sign_message(encode_typed_data(full_message=typed), OPERATOR.key).signature
     assert f"0x{by_wallet.hex().removeprefix('0x')}" == document["signature"]
@@ -70,15 +80,21 @@ async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
     desk = Undertaking()
     first = desk.letters.history(await desk.die())[0]
     with pytest.raises(DecisionError, match="needs a rationale"):
-        decision_document(first, Decision.ABANDON, maker=OPERATOR.address, rationale=rationale, now=0)
+        decision_document(first, Decision.ABANDON, place=PLACE, maker=OPERATOR.address, rationale=rationale, now=0)
 
 
 @pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127")
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("rationale", "another"), ("decisionType", "REQUEUE"), ("decisionMaker", STRANGER.address), ("signature", "0x00")],
+    [
+        ("rationale", "another"),
+        ("decisionType", "REQUEUE"),
+        ("decisionMaker", STRANGER.address),
+        ("signature", "0x00"),
+        ("chainId", 5),
+    ],
 )
-async def test_a_decision_changed_after_its_signature_is_refused(field: str, value: str) -> None:
+async def test_a_decision_changed_after_its_signature_is_refused(field: str, value: object) -> None:
     desk = Undertaking()
     document = decide(desk.letters, await desk.die(), Decision.ABANDON) | {field: value}
     with pytest.raises(DecisionError, match="signed by"):

@@ -24,6 +24,7 @@ from tests.unit.docs.test_docs import ROOT, blocks
 
 PLAYED: Final = (
     "tests/solidity/recipes/Courier.sol",
+    "tests/solidity/recipes/TicketOffice.sol",
     "tests/solidity/recipes/Recipes.t.sol",
     "tests/anvil/recipes.py",
 )
@@ -36,6 +37,7 @@ ELSEWHERE: Final = {
         "docs/operate/cluster.md",
         "",
     ): "for servers of the reader's own; tests/spark/test_cluster.py runs a standalone one",
+    ("docs/operate/runbooks.md", "promql"): "made of ops/alerts.yml, which tests/unit/operate/test_alerts.py plays",
     ("docs/index.md", "{toctree}"): "read by the site's build, which fails for a page that is not there",
 }
 """By page and language, where else a block is run."""

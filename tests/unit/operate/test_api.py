@@ -10,7 +10,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from bridge.api import BackendError, DeliveryFilter, ErrorCode, ListeningError, create_app, listening_at, serving
+from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
+from bridge.http_server import ListeningError, listening_at, serving
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
@@ -49,6 +50,9 @@ LETTER = {
 }
 
 
+READ_TO = {"name": "alpha", "chainId": 1, "block": 7, "blocksBehind": 2, "secondsBehind": 24, "halted": None}
+
+
 class Recorder:
     """Answers everything, and remembers what it was asked to change."""
 
@@ -65,8 +69,8 @@ class Recorder:
     async def status(self) -> dict[str, Any]:
         return {"network": "devnet"}
 
-    async def messages(self, status: Status | None, limit: int) -> list[dict[str, Any]]:
-        return [{"status": status, "limit": limit}]
+    async def messages(self, status: Status | None, limit: int) -> dict[str, Any]:
+        return {"asOf": 1.5, "chains": [READ_TO], "messages": [{"status": status, "limit": limit}]}
 
     async def explain(self, message_id: bytes) -> dict[str, Any]:
         raise BackendError(ErrorCode.UNKNOWN_ID, f"no router created message 0x{message_id.hex()}", "look elsewhere")
@@ -134,7 +138,8 @@ async def test_probes_tell_alive_from_ready() -> None:
 async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
     async with client(Recorder()) as http:
         assert (await http.get("/v1/status")).json() == {"network": "devnet"}
-        assert (await http.get("/v1/messages?status=STALLED&limit=3")).json() == [{"status": "STALLED", "limit": 3}]
+        listed = (await http.get("/v1/messages?status=STALLED&limit=3")).json()
+        assert listed == {"asOf": 1.5, "chains": [READ_TO], "messages": [{"status": "STALLED", "limit": 3}]}
         found = await http.get(f"/v1/deliveries?state=DEAD&messageId={ID}&since=1.5&until=7&limit=5")
         assert [row["eventId"] for row in found.json()] == [f"{ID}/axelar/0"]
         assert (await http.get(f"/v1/deliveries/{ID}/axelar/0")).json()["eventId"] == f"{ID}/axelar/0"
@@ -193,6 +198,14 @@ async def test_every_change_in_the_document_is_guarded() -> None:
         ("/v1/messages/0x12", 422, "message_id: String should match pattern"),
         ("/v1/messages?status=LOST", 422, "status: Input should be 'ROUTED'"),
         ("/v1/messages?limit=0", 422, "limit: Input should be greater than or equal to 1"),
+        (
+            "/v1/deliveries?message_id=0x12",
+            422,
+            "'message_id' is no parameter of this path; its parameters are limit, ",
+        ),
+        ("/v1/lanes?state=PAUSED", 422, "'state' is no parameter of this path; it has no parameters"),
+        ("/v1/nothing", 404, "there is nothing at this path"),
+        ("/v1/status/", 404, "there is nothing at this path"),
     ],
 )
 async def test_errors_have_one_form_and_say_what_is_wrong(path: str, status: int, said: str) -> None:
@@ -216,3 +229,21 @@ def test_an_address_that_is_taken_or_can_not_be_meant_is_said() -> None:
     for address in ("8080", "localhost:", "localhost:99999", ":80"):
         with pytest.raises(ListeningError, match="HOST:PORT"):
             listening_at(address)
+
+
+@pytest.mark.finding("R7")
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        (f"/v1/deliveries?message_id={ID}", "message_id; it takes state, messageId, since, until, limit"),
+        (f"/v1/messages?messageId={ID}", "messageId; it takes status, limit"),
+        ("/v1/dead-letters?state=DEAD&limit=5", "state; it takes status, limit"),
+        ("/v1/status?verbose=1", "verbose; it takes none"),
+        ("/healthz?deep", "deep; it takes none"),
+    ],
+)
+async def test_a_misspelt_query_is_refused_by_name_instead_of_filtering_nothing(path: str, named: str) -> None:
+    async with client(Recorder()) as http:
+        answer = await http.get(path)
+    assert answer.status_code == 422
+    assert named in answer.json()["error"]["message"]

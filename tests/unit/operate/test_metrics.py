@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.chains import EvmChain
 from bridge.dlq.signing import KeySealer
-from bridge.metrics import METRICS, MetricType, Monitor, Samples
-from bridge.metrics.rarely import LEAST
-from bridge.ports import Call, Clock, Fees
+from bridge.metrics import METRICS, MetricType, Monitor, RelayerFigures, Samples
+from bridge.metrics.monitor import COUNTED
+from bridge.ports import Call, Clock, Fees, TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.message import Kind
@@ -27,6 +27,7 @@ from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import Dead, Delivered, Delivery, OutboxState, Retry
 from bridge.records.pending_sync import FOLLOWED, Heartbeat, SyncState
 from bridge.records.retries import RetryBudget, RetryState
+from bridge.records.spending import GWEI, Bound, Held, SpentFor
 from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.service import SystemClock
 from bridge.settings import Settings
@@ -127,13 +128,18 @@ def fill(store: Store) -> None:
         ],
         now - 38,
     )
+    store.spending.hold(Held("it", message(3).id, Lane(ALPHA, BETA), Bound.MESSAGE, "too dear", now - 60, now - 1))
     call = Call(to=ACCOUNT, data=b"", value=5, gas=100)
     slots = store.transactions.reserve(
-        BETA, ACCOUNT, [SlotRequest(claims[0].event_id, call), SlotRequest("stuck", call)], first_nonce=0, now=now - 39
+        BETA,
+        ACCOUNT,
+        [SlotRequest(claims[0].event_id, call, spent_for=SpentFor.of(message(1))), SlotRequest("stuck", call)],
+        first_nonce=0,
+        now=now - 39,
     )
     for slot in slots:
         assert slot is not None
-        version = SignedVersion(hash=word(slot.purpose), raw=b"", fees=Fees(20, 2), signed_at=now, is_noop=False)
+        version = SignedVersion(hash=word(slot.purpose), raw=b"", fees=Fees(20 * GWEI, 2), signed_at=now, is_noop=False)
         store.transactions.sign(slot.slot_id, version, replaces=None)
     assert slots[0] is not None
     store.transactions.include([(slots[0].slot_id, Inclusion(word(slots[0].purpose), block(9), succeeded=False))])
@@ -179,6 +185,11 @@ def letters_of(store: Store) -> MemoryDeadLetterLog:
     return log
 
 
+async def figures() -> RelayerFigures:
+    """What the relayer's process says."""
+    return RelayerFigures(commits={BETA: {"success": 3}}, undercuts={"regulatory": 4})
+
+
 def monitor(
     store: Store,
     chains: dict[int, EvmChain],
@@ -186,6 +197,7 @@ def monitor(
     letters: DeadLetterLog | None = None,
     *,
     clock: Clock | None = None,
+    relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
 ) -> Monitor:
     settings = Settings.load(
         paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
@@ -198,8 +210,7 @@ def monitor(
         settings,
         letters=letters or letters_of(store),
         accounts=[ACCOUNT],
-        commits=lambda: {BETA: {"success": 3}},
-        undercuts=lambda: {"regulatory": 4},
+        relayer=relayer or figures,
         index=Index,
     )
 
@@ -232,8 +243,9 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_nonce_slots", **account, state="SIGNED") == 1
     assert 38 < value(found, "waybill_nonce_oldest_open_seconds", **account) < 70
     assert value(found, "waybill_account_balance_wei", **account) == 42
-    assert value(found, "waybill_spend_committed_wei", **LANE) == 100 * 20 + 5
-    assert value(found, "waybill_spend_limit_wei", **LANE) == 9_000
+    assert value(found, "waybill_spend_committed_wei", **LANE, chain="beta") == (100 * 20 + 1) * GWEI
+    assert value(found, "waybill_spend_limit_wei", **LANE, chain="beta") == 9_000
+    assert value(found, "waybill_spend_held", **LANE, bound="spending.message") == 1
     assert value(found, "waybill_lane_held", source="beta", destination="alpha", state="PAUSED") == 1
     lane = {"source": "alpha", "destination": "beta"}
     assert value(found, "waybill_retries_dead", **lane) == 1
@@ -264,7 +276,7 @@ async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often
 
     monkeypatch.setattr(store.outbox, "seen", counted)
     watching = monitor(store, chains, tmp_path, clock=clock)
-    for passed, times in ((0, 1), (LEAST - 1, 1), (1, 2), (LEAST, 3), (-10, 4)):
+    for passed, times in ((0, 1), (COUNTED - 1, 1), (1, 2), (COUNTED, 3), (-10, 4)):
         clock.time += passed
         assert f"waybill_dedup_messages {float(seen())}".encode() in (await watching.samples()).exposition()
         assert len(counts) == times
@@ -298,7 +310,23 @@ async def test_a_chain_that_is_down_hides_no_other_number(
     assert value(found, "waybill_endpoint_up", chain="beta", endpoint=servers[1].url) == 0
     assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
     (problem,) = await watching.problems()
-    assert problem.startswith("chain beta: no RPC endpoint of chain 31338 answers")
+    assert problem == "chain beta: no usable answer", "those who ask need no token, so no host is named"
+
+
+async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    store = open_store("memory")
+    fill(store)
+
+    async def gone() -> RelayerFigures:
+        raise TransientError("the relayer's process has ended")
+
+    watching = monitor(store, chains, tmp_path, relayer=gone)
+    found = exposed(await watching.exposition())
+    assert value(found, "waybill_scrape_problem", part="relayer") == 1
+    assert value(found, "waybill_lag_messages", **LANE, gmp="axelar") == 2
+    assert await watching.problems() == ["relayer: no answer"]
 
 
 async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(

@@ -22,7 +22,7 @@ from bridge.simulation.contracts import GMPS, QUOTE
 from bridge.simulation.world import Sent
 from bridge.store import MemoryStore
 from bridge.store.memory.dead_letters import MemoryDeadLetterLog
-from tests.unit.dlq_world import OPERATOR, FailingLog
+from tests.unit.dlq_world import OPERATOR, PLACE, FailingLog
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
@@ -69,6 +69,7 @@ class Silent:
         document = decision_document(
             self.letters.history(event_id)[0],
             Decision.REQUEUE,
+            place=PLACE,
             maker=OPERATOR.address,
             rationale="worth another try",
             now=now,

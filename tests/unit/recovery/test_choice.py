@@ -78,7 +78,14 @@ def test_only_usable_gmps_without_a_receipt_each_once_and_healthy_ones_first(
 
 def count(gmp: Gmp, state: OutboxState, failing: int, lane: tuple[int, int] = (1, 2)) -> QueueCount:
     return QueueCount(
-        source_chain=lane[0], destination_chain=lane[1], gmp=gmp, state=state, count=9, failing=failing, oldest=0
+        source_chain=lane[0],
+        destination_chain=lane[1],
+        gmp=gmp,
+        state=state,
+        count=9,
+        failing=failing,
+        stuck=0,
+        oldest=0,
     )
 
 

@@ -20,9 +20,11 @@ from bridge.records.acceptance import Acceptance
 from bridge.records.executions import AwaitedExecution, ExecutionState
 from bridge.records.lanes import Lane, LaneChange, LaneState
 from bridge.records.outbox import OutboxState
+from bridge.records.spending import SpendBounds
 from bridge.records.transactions import Slot
-from bridge.recovery import Execution, ExecutionSettings
+from bridge.recovery import Execution
 from bridge.relay import RelaySettings
+from bridge.relay.spending import SpendGate
 from bridge.simulation import SimulatedBridge, World
 from bridge.simulation.chain import SimulatedChain
 from bridge.simulation.contracts import pause, refuse
@@ -200,7 +202,7 @@ async def test_on_a_lane_that_is_held_nothing_is_executed_until_it_runs_again() 
         await until(lambda: case.executions == 1)
 
 
-def execution(case: Case, **named: Any) -> Execution:
+def execution(case: Case, gate: SpendGate) -> Execution:
     bridge = SimulatedBridge(case.world, case.store)
     return Execution(
         deployment=case.world.deployment,
@@ -208,8 +210,8 @@ def execution(case: Case, **named: Any) -> Execution:
         store=case.store,
         letters=bridge.letters,
         senders=bridge.relay_senders,
+        gate=gate,
         clock=case.world.clock,
-        settings=ExecutionSettings(**named),
     )
 
 
@@ -217,11 +219,12 @@ def execution(case: Case, **named: Any) -> Execution:
 @pytest.mark.parametrize(
     ("named", "outcome"),
     [
-        ({"acceptance": Acceptance(withheld_sources=frozenset({ALPHA}))}, "leave messages of its sender or lane alone"),
-        ({"acceptance": Acceptance(senders=frozenset({bytes(32)}))}, "leave messages of its sender or lane alone"),
-        ({"spend_limits": {(ALPHA, BETA): 1}}, "the spend limit of its lane is reached"),
+        ({"accepts": Acceptance(withheld_sources=frozenset({ALPHA}))}, "leave messages of its sender or lane alone"),
+        ({"accepts": Acceptance(senders=frozenset({bytes(32)}))}, "leave messages of its sender or lane alone"),
+        ({"bounds": SpendBounds(lanes={LANE: 1})}, "spend_limits is 1 wei"),
+        ({"bounds": SpendBounds(message=10**9)}, "spending.message is 0.000000001 ether"),
     ],
-    ids=["a source that is denied", "a sender that is not allowed", "a limit that is reached"],
+    ids=["a source that is denied", "a sender that is not allowed", "a lane's limit", "its message's bound"],
 )
 async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], outcome: str) -> None:
     async with relayed() as case:
@@ -229,7 +232,8 @@ async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], o
         case.pause(paused=False)
         await asyncio.sleep(3)
         case.store.lanes.change(change(LaneState.RUNNING))
-        found = await execution(case, **named).execute(case.message.id)
+        gate = SpendGate(case.store.spending, case.world.clock, **named)
+        found = await execution(case, gate).execute(case.message.id)
         assert found.state is ExecutionState.HELD
         assert outcome in found.outcome
         assert case.transactions == []

@@ -293,7 +293,9 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
         await one.step()
         seen = followed(store, sent.message).seen
         assert seen is not None
-        world.chains[BETA].reorganise(3)  # it is executed again, in another block of another branch
+        world.chains[BETA].reorganise(
+            2
+        )  # above what is final; it is executed again, in another block of another branch
         await until(lambda: store.observations.final_height(BETA) > seen.number)
         await asyncio.sleep(60)
         await one.step()
@@ -396,4 +398,24 @@ async def test_a_record_is_still_proven_after_it_was_archived() -> None:
         signer = Account._recover_hash(Hash32(archived.segment.root), signature=archived.segment.signature)
         assert signer == SEALER.address
         assert not verifies(archived.leaf + b" ", archived.proof, archived.segment.root)
+    await world.stop()
+
+
+@pytest.mark.finding("R7")
+@in_virtual_time
+async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.update(GMPS)
+    bridge = SimulatedBridge(world, store)
+    counting = Counting(through=router_propagator(world, bridge))
+    following = propagation(world, store, counting, PropagationSettings(look=1, longest_look=4, threshold=10, pause=10))
+    async with running(bridge), at_work(following):
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL, ttl=60)
+        await until(lambda: len(counting.at) >= 1, seconds=60)
+        await until(lambda: followed(store, sent.message).state is SyncState.ENDED, seconds=120)
+        asked = len(counting.at)
+        await asyncio.sleep(600)
+        assert len(counting.at) == asked
+    assert world.executions(sent.message) == 0
     await world.stop()

@@ -143,10 +143,10 @@ async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_
         failures = itertools.chain([True], itertools.repeat(False))
         send = senders.send
 
-        async def fails_once(*arguments: object, may_share: bool) -> object:
+        async def fails_once(*arguments: object, **named: object) -> object:
             if next(failures):
                 raise RuntimeError("the process ran out of luck between commit and broadcast")
-            return await send(*arguments, may_share=may_share)  # type: ignore[arg-type]  # passes on whatever came
+            return await send(*arguments, **named)  # type: ignore[arg-type]  # passes on whatever came
 
         senders.send = fails_once  # type: ignore[method-assign, assignment]  # breaks it on purpose
         async with running(bridge):

@@ -54,6 +54,7 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     beta.mine(40)
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 31)), now=1))
     entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=30, now=2, lease=60)
+    beta.state.receipts = {one.dispatch.message_id: frozenset({one.dispatch.gmp}) for one in entries}
     blocks = [await beta.block(number) for number in range(1, 31)]
     places = [BlockRef.of(one) for one in blocks if one is not None]
     store.outbox.finish(

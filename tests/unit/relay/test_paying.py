@@ -9,10 +9,11 @@ from functools import partial
 from bridge.ports import TransientError
 from bridge.protocol.message import Kind
 from bridge.records.figures import SlotSum
+from bridge.records.lanes import Lane
 from bridge.records.outbox import OutboxState
+from bridge.records.spending import SpendBounds
 from bridge.records.transactions import SlotState
 from bridge.relay import RelaySettings
-from bridge.relay.spending import DAY
 from bridge.sending import LocalSigner, Sender, SenderPool, SendingSettings
 from bridge.simulation import RELAYER, SimulatedBridge, World
 from bridge.simulation.world import Sent
@@ -21,6 +22,8 @@ from tests.unit.sending.world import SETTINGS, Account, call
 from tests.virtual_time import in_virtual_time, running, until
 
 ALPHA, BETA = 31337, 31338
+DAY = 86_400
+DELIVERY = 10**9  # wei that one costs at most: amounts are kept in whole gwei
 PATIENT = SendingSettings(poll=0.5, rebroadcast=5, replace=15, foreign=5, inclusion=30)
 
 
@@ -78,8 +81,8 @@ async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() 
 async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_not() -> None:
     world, store = World(), MemoryStore()
     world.start()
-    limited = RelaySettings(spend_limits={(ALPHA, BETA): 1})
-    async with running(SimulatedBridge(world, store, relaying=limited)):
+    limited = SpendBounds(lanes={Lane(ALPHA, BETA): DELIVERY})
+    async with running(SimulatedBridge(world, store, bounds=limited)):
         first = world.send(ALPHA, BETA)
         await until(lambda: is_executed(world, first))
         await asyncio.sleep(10)
@@ -88,14 +91,14 @@ async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_no
         await asyncio.sleep(100)
         (waiting,) = store.outbox.entries(second.message.id)
         assert (waiting.state, waiting.attempts) == (OutboxState.PENDING, 0)
-    async with running(SimulatedBridge(world, store, name="next", relaying=limited)):
+    async with running(SimulatedBridge(world, store, name="next", bounds=limited)):
         await asyncio.sleep(60)  # a restart forgets nothing
         assert world.executions(second.message) == 0
     before = world.clock.now()
     await world.stop()
     await asyncio.sleep(DAY - before % DAY)
     world.start()
-    async with running(SimulatedBridge(world, store, name="tomorrow", relaying=limited)):
+    async with running(SimulatedBridge(world, store, name="tomorrow", bounds=limited)):
         await until(lambda: world.executions(second.message) == 1)
     await world.stop()
 

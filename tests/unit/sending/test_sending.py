@@ -10,6 +10,7 @@ import pytest
 from bridge.ports import Call, CallRevertedError, Fees, FeesTooHighError, TerminalError, TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.records.outbox import StaleClaimError
+from bridge.records.spending import SpendHeldError
 from bridge.records.transactions import SlotRequest, SlotState
 from bridge.sending.account import higher_than
 from bridge.sending.signing import SignedTransaction, UnsignedTransaction
@@ -284,7 +285,7 @@ async def test_a_transaction_that_no_node_will_take_ends_in_an_error_and_a_noop(
 
     sender = account.sender(chain=account.chain_with(broadcast=broadcast))
     async with account.looked_after(sender):
-        with pytest.raises(TerminalError, match="block gas limit"):
+        with pytest.raises(TransientError, match="block gas limit"):
             await sender.send("p", call())
         assert (await sender.send("q", call())).succeeded
     assert [slot.ended_as_noop for slot in account.slots] == [True, False]
@@ -306,7 +307,7 @@ async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused(
     async with account.looked_after(sender):
         await sender.send("p", call(gas=None))
     assert account.slots[0].call == call(gas=75_000)
-    with pytest.raises(TerminalError, match="more than the limit"):
+    with pytest.raises(SpendHeldError, match="needs 60000 gas, and max_gas is 50000"):
         await account.sender(settings=replace(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
 
 

@@ -10,13 +10,14 @@ import pytest
 from sqlalchemy import select
 
 from bridge.protocol.gmps import Gmp
-from bridge.records.errors import StoreError
+from bridge.records.errors import StoreBusyError, StoreError
 from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import Dead, Delivered, Delivery
 from bridge.records.transactions import SlotRequest, SlotState
 from bridge.sending import Sender, reconcile_nonces
 from bridge.simulation import RELAYER
-from bridge.store import SqlStore, back_up, restore
+from bridge.store import SqlStore, back_up, restore, working_on
+from bridge.store.lock import replacing
 from bridge.store.sql.tables import METADATA
 from tests.builders import BETA, block, message, observed_range, retry_request, word
 from tests.postgresql import Server
@@ -26,7 +27,7 @@ from tests.virtual_time import in_virtual_time, until
 NOW = 1_000.0
 
 
-def fill(store: SqlStore, *, leased_until: float | None = None) -> None:
+def fill(store: SqlStore) -> None:
     """Something in every part of the store."""
     store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 5)), now=100))
     first, second, *_ = store.outbox.claim(
@@ -36,10 +37,6 @@ def fill(store: SqlStore, *, leased_until: float | None = None) -> None:
     store.outbox.finish(
         [Delivered(first.claim_held, Delivery(block(5, "beta"), word("tx"))), Dead(second.claim_held, failure)], NOW
     )
-    if leased_until is not None:
-        store.outbox.claim(
-            worker="busy", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=leased_until - NOW
-        )
     store.transactions.reserve(
         BETA, "0xabc", [SlotRequest("a", call()), SlotRequest("b", call())], first_nonce=3, now=NOW
     )
@@ -109,14 +106,37 @@ def test_a_store_that_is_not_empty_is_given_up_only_on_request(url: str, tmp_pat
     store.close()
 
 
+@pytest.mark.finding("O3")
 def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Path) -> None:
     store = SqlStore(url)
     fill(store)
     back_up(url, tmp_path / "backup.db")
-    store.outbox.claim(worker="busy", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=1e12)
-    with pytest.raises(StoreError, match=r"busy works on .* stop it first"):
+    with working_on(url, "busy"), working_on(url, "busy"), pytest.raises(StoreError, match=r"busy works on .* stop it"):
         restore(tmp_path / "backup.db", url, replace=True)
+    restore(tmp_path / "backup.db", url, replace=True)
     store.close()
+
+
+@pytest.mark.finding("O3")
+def test_no_relayer_starts_on_a_store_that_is_being_restored(url: str) -> None:
+    with replacing(url), pytest.raises(StoreError, match="is being restored"), working_on(url, "busy"):
+        pass
+
+
+@pytest.mark.finding("O3")
+def test_a_relayer_takes_its_lock_again_after_a_restart_of_the_database(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    with working_on(url, "busy") as lock:
+        lock.renew()
+        postgresql.stop()
+        with pytest.raises(StoreBusyError):
+            lock.renew()
+        postgresql.start()
+        with replacing(url), pytest.raises(StoreError, match="is being restored"):
+            lock.renew()
+        lock.renew()
+        with pytest.raises(StoreError, match="busy works on"), replacing(url):
+            pass
 
 
 def test_bad_files_are_refused_by_name(tmp_path: Path) -> None:

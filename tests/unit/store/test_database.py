@@ -283,7 +283,7 @@ _COLUMNS = (
     "message_id, gmp, attempt, kind, source_chain, destination_chain, ordering_key, created_at, transport_id,"
     " block_number, block_hash, transaction_hash, log_index, evidence, state, available_at, attempts, last_error, fence,"
     " claimed_at, claimed_by, lease_until, delivered_at, delivery_block_number, delivery_block_hash,"
-    " delivery_transaction_hash, confirmed_at, orphaned_at"
+    " delivery_transaction_hash, confirmed_at, orphaned_at, setbacks"
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,8 +43,10 @@ def letters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeadLett
         yield log
 
 
-def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, str]:
+def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, Any]:
     document = {
+        "chainId": 1,
+        "verifyingContract": "0x" + "01" * 20,
         "dlqEntryId": event_id,
         "letterHash": "0x" + "00" * 32,
         "decisionAt": f"2026-01-01T00:00:0{number % 10}Z",

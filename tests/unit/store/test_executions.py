@@ -8,14 +8,11 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
-from bridge.records.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState, executed_message
-from bridge.records.figures import Committed
+from bridge.records.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState
 from bridge.records.lanes import Lane
 from bridge.records.outbox import Delivered, Delivery, OutboxEntry
-from bridge.records.transactions import SignedVersion, SlotRequest
 from bridge.store.sql import SqlStore
 from bridge.store.sql.database import Database
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
@@ -139,20 +136,6 @@ def test_what_has_ended_is_forgotten_with_its_deliveries_and_what_waits_is_not(s
     assert store.outbox.forget(1_000, 99) == 4
     assert store.executions.of_message(message(1).id) is None
     assert awaited(store, 2).state is ExecutionState.WAITING
-
-
-def test_what_executions_may_cost_counts_for_their_lane(store: Store) -> None:
-    (entry, _) = two_gmps(store, 1)
-    deliver(store, entry, 110, executed=False)
-    purpose = awaited(store).purpose
-    assert executed_message(purpose) == message(1).id
-    call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
-    (slot,) = store.transactions.reserve(BETA, "0x" + "aa" * 20, [SlotRequest(purpose, call)], first_nonce=0, now=150)
-    assert slot is not None
-    version = SignedVersion(hash=word("v"), raw=b"raw", fees=Fees(7, 1), signed_at=150, is_noop=False)
-    assert store.transactions.sign(slot.slot_id, version, replaces=None)
-    assert store.figures.committed(100) == [Committed(ALPHA, BETA, 700_000)]
-    assert store.figures.committed(150) == []
 
 
 def test_messages_that_an_older_store_delivered_are_looked_at_once(url: str) -> None:

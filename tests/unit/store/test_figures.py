@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from bridge.ports import Call, Fees
 from bridge.protocol.gmps import Gmp
 from bridge.records import Store
 from bridge.records.failures import Failure, FailureKind
-from bridge.records.figures import LATENCY_BOUNDS, Committed, TransactionOutcome, Tried
+from bridge.records.figures import LATENCY_BOUNDS, TransactionOutcome, Tried
 from bridge.records.outbox import Delivered, Delivery, OutboxEntry, Retry, event_id_of
-from bridge.records.transactions import Inclusion, Parcel, Part, SignedVersion, SlotRequest, SlotState
+from bridge.records.transactions import (
+    Inclusion,
+    Packing,
+    Parcel,
+    Part,
+    SignedVersion,
+    SlotRequest,
+    SlotState,
+    one_by_one,
+)
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 ACCOUNT = "0x" + "aa" * 20
@@ -80,8 +87,8 @@ def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_a
     def reserve(at: float, *purposes: str, together: bool = False) -> None:
         requests = [SlotRequest(purpose, call) for purpose in purposes]
         parts = tuple(Part(purpose, 10) for purpose in purposes)
-        packed = {"pack": lambda _: [Parcel(call, parts)]} if together else {}
-        store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=at, **packed)
+        pack: Packing = (lambda _: [Parcel(call, parts)]) if together else one_by_one
+        store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=at, pack=pack)
 
     reserve(130.0, event_id_of(first, Gmp.AXELAR, 1), "retry/0x00/1")
     reserve(120.0, event_id_of(first, Gmp.AXELAR, 0))
@@ -117,36 +124,3 @@ def test_nonces_and_what_they_were_good_for_are_counted(store: Store) -> None:
         (SlotState.TAKEN, 1, 10.0),
         (SlotState.SIGNED, 1, 10.0),
     }
-
-
-def test_what_deliveries_may_cost_is_their_gas_at_the_highest_fee_signed_for(store: Store) -> None:
-    purposes = [event_id_of(message(nonce).id, Gmp.AXELAR, 0) for nonce in (1, 2)]
-    call = Call(to="0x" + "bb" * 20, data=b"", value=10**20, gas=100_000)
-    requests = [SlotRequest(purpose, call) for purpose in (*purposes, "retry/0x00/1")]
-    for at, request in zip((10.0, 20.0, 20.0), requests, strict=True):
-        (slot,) = store.transactions.reserve(BETA, ACCOUNT, [request], first_nonce=0, now=at)
-        assert slot is not None
-        assert store.transactions.sign(slot.slot_id, version(f"first of {slot.nonce}", 20), replaces=None)
-        replaced = word(f"first of {slot.nonce}")
-        assert store.transactions.sign(slot.slot_id, version(f"second of {slot.nonce}", 30), replaces=replaced)
-    one = 100_000 * 30 + 10**20
-    assert list(store.figures.committed(0)) == [Committed(ALPHA, BETA, 2 * one)]
-    assert list(store.figures.committed(15)) == [Committed(ALPHA, BETA, one)]
-    assert list(store.figures.committed(20)) == []
-
-
-def test_what_deliveries_share_is_charged_to_each_by_its_own_gas(store: Store) -> None:
-    purposes = [event_id_of(message(nonce).id, Gmp.AXELAR, 0) for nonce in (1, 2)]
-    call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
-    requests = [SlotRequest(purpose, call) for purpose in (*purposes, "retry/0x00/1")]
-    gas = (20_000, 30_000, 50_000)
-
-    def together(wanted: Sequence[SlotRequest]) -> list[Parcel]:
-        return [Parcel(call, tuple(Part(one.purpose, part) for one, part in zip(wanted, gas, strict=True)))]
-
-    (slot, *_) = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=10.0, pack=together)
-    assert slot is not None
-    assert store.transactions.sign(slot.slot_id, version("first", 20), replaces=None)
-    assert store.transactions.sign(slot.slot_id, version("second", 30), replaces=word("first"))
-    assert list(store.figures.committed(0)) == [Committed(ALPHA, BETA, 50_000 * 30)]
-    assert list(store.figures.committed(10)) == []

@@ -177,7 +177,7 @@ def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_
     store.retries.save(spent.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
     store.retries.save(postponed.put_off("tomorrow", 90, RetryBudget.LANE), expected=RetryState.OPEN)
     store.retries.save(free.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
-    held = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1}
+    held = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1, RetryBudget.SPENDING: 0}
     assert store.retries.held() == [HeldRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, held=held)]
     again = next(job for job in store.retries.due(100, 10) if job.held_by is RetryBudget.LANE)
     store.retries.save(again.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)

@@ -70,9 +70,11 @@ class Client:
         """What it answers; redirects are not followed."""
         return asyncio.run(self._request("GET", path, params=params, headers=headers))
 
-    def post(self, path: str, headers: dict[str, str] | None = None, json: Any = None) -> Response:
+    def post(
+        self, path: str, headers: dict[str, str] | None = None, json: Any = None, content: bytes | None = None
+    ) -> Response:
         """What it answers."""
-        return asyncio.run(self._request("POST", path, headers=headers, json=json))
+        return asyncio.run(self._request("POST", path, headers=headers, json=json, content=content))
 
     async def _request(self, method: str, path: str, **arguments: Any) -> Response:
         transport = ASGITransport(self.app, raise_app_exceptions=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
+from eth_utils.address import to_checksum_address
 
 from bridge.cli.exploring import Desks
 from bridge.desk import Desk
 from bridge.dlq.integrity import verify
 from bridge.dlq.signing import KeySealer
+from bridge.ports import TransientError
 from bridge.protocol.addresses import to_bytes32
 from bridge.records.dead_letters import Decision, LetterStatus
 from bridge.records.outbox import OutboxState
@@ -23,7 +26,7 @@ from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from tests.builders import ALPHA, BETA, message
-from tests.unit.dlq.test_desk import SENDER, Office
+from tests.unit.dlq.test_desk import ROUTER_ADDRESS, SENDER, Office
 from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, Undertaking, entered
 from tests.unit.rpc_server import RpcServer
 from tests.unit.web.explorer import Client, deployment
@@ -220,3 +223,40 @@ def test_chains_are_connected_to_with_the_first_decision_and_once(browser: Brows
         return counts
 
     assert asyncio.run(asked()) == [0, 2, 2, 2]
+
+
+@pytest.mark.finding("E12")
+def test_what_is_signed_names_chain_and_contract_and_holds_on_no_other_network(browser: Browser) -> None:
+    _, asked = browser.post(browser.form(Decision.ABANDON))
+    domain = asked["sign"]["domain"]
+    assert domain["chainId"] == ALPHA
+    assert domain["verifyingContract"] == to_checksum_address(ROUTER_ADDRESS)
+    elsewhere = {**asked["sign"], "domain": {**domain, "chainId": BETA}}
+    form = browser.signed(Decision.ABANDON) | {"at": asked["at"], "signature": sign(OPERATOR, elsewhere)}
+    code, said = browser.post(form)
+    assert (code, "signed by" in said["problem"]) == (422, True)
+
+
+@pytest.mark.finding("E12")
+def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def down(*_: object) -> None:
+        raise TransientError("https://key@rpc.example: \u202eno answer\u0000")
+
+    monkeypatch.setattr(browser.office.desk, "prepare", down)
+    answer = browser.client.post(PLACE, json=browser.form(Decision.ABANDON))
+    assert (answer.status_code, "rpc.example" in answer.text, "202e" in answer.text) == (503, False, False)
+
+
+@pytest.mark.finding("E12")
+def test_a_form_that_no_page_sends_is_refused_without_characters_that_hide_others(browser: Browser) -> None:
+    form = browser.form(Decision.ABANDON)
+    for changes in (
+        {"\u202ecolour": "red"},
+        {"eventId": "\u202e/axelar/0"},
+        {"at": float("nan")},
+        {"rationale": "\ud800"},
+    ):
+        body = json.dumps(form | changes).encode()
+        answer = browser.client.post(PLACE, content=body, headers={"content-type": "application/json"})
+        assert answer.status_code in (404, 422), (changes, answer.text)
+        assert "\u202e" not in answer.json()["problem"]

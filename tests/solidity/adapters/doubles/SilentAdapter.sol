@@ -6,14 +6,14 @@ import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 
 /// @notice Takes every envelope for nothing and delivers none, until somebody makes it {bring} one to its own router.
 contract SilentAdapter is IAdapter {
-    IRouter private immutable _router;
+    IRouter public immutable router;
 
-    constructor(IRouter router) {
-        _router = router;
+    constructor(IRouter router_) {
+        router = router_;
     }
 
     function bring(uint64 originChain, bytes calldata envelope) external {
-        _router.receiveMessage(originChain, envelope);
+        router.receiveMessage(originChain, envelope);
     }
 
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable {}
@@ -26,5 +26,9 @@ contract SilentAdapter is IAdapter {
 
     function remoteAdapterOf(uint64, bytes32) external pure returns (bytes32) {
         return 0;
+    }
+
+    function transport() external view returns (address) {
+        return address(this);
     }
 }

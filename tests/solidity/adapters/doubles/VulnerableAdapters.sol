@@ -21,6 +21,10 @@ abstract contract VulnerableAdapter is BaseAdapter {
 
     function handle(uint32 origin, bytes32 sender, bytes calldata body) external virtual;
 
+    function transport() external view returns (address) {
+        return mailbox;
+    }
+
     function _send(uint64, bytes32, bytes calldata, uint256, address) internal override {}
 
     function _quote(uint64, bytes32, bytes calldata, uint256) internal pure override returns (uint256) {
@@ -58,6 +62,17 @@ contract ChainBlindAdapter is VulnerableAdapter {
     function handle(uint32, bytes32 sender, bytes calldata body) external override {
         if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
         _receive(chain, sender, body);
+    }
+}
+
+/// @notice Does not ask for which router the sender speaks.
+contract RouterBlindAdapter is VulnerableAdapter {
+    constructor(IRouter r, address m, uint32 d, uint64 c) VulnerableAdapter(r, m, d, c) {}
+
+    function handle(uint32 origin, bytes32 sender, bytes calldata body) external override {
+        if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
+        if (!_isTrusted(_chainBehind(origin), sender)) revert UntrustedRemote(_chainBehind(origin), sender);
+        router.receiveMessage(_chainBehind(origin), body);
     }
 }
 

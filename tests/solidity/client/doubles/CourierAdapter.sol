@@ -8,15 +8,15 @@ import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 contract CourierAdapter is IAdapter {
     uint256 public constant FEE = 0.001 ether;
 
-    IRouter private immutable _router;
+    IRouter public immutable router;
     uint256 public taken;
 
-    constructor(IRouter router) {
-        _router = router;
+    constructor(IRouter router_) {
+        router = router_;
     }
 
     function bring(uint64 originChain, bytes calldata envelope) external {
-        _router.receiveMessage(originChain, envelope);
+        router.receiveMessage(originChain, envelope);
     }
 
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable {
@@ -32,5 +32,9 @@ contract CourierAdapter is IAdapter {
 
     function remoteAdapterOf(uint64, bytes32) external pure returns (bytes32) {
         return 0;
+    }
+
+    function transport() external view returns (address) {
+        return address(this);
     }
 }

@@ -4,10 +4,11 @@ pragma solidity ^0.8.28;
 import {AttestationGuard} from "../../../../contracts/client/AttestationGuard.sol";
 import {ExpiringLocks} from "../../../../contracts/client/ExpiringLocks.sol";
 import {OrderedGuard} from "../../../../contracts/client/OrderedGuard.sol";
+import {ReissueGuard} from "../../../../contracts/client/ReissueGuard.sol";
 import {StateHashGuard} from "../../../../contracts/client/StateHashGuard.sol";
 
 /// @notice Opens what the guards keep internal.
-contract GuardHarness is StateHashGuard, OrderedGuard, AttestationGuard, ExpiringLocks {
+contract GuardHarness is StateHashGuard, OrderedGuard, AttestationGuard, ReissueGuard, ExpiringLocks {
     mapping(bytes32 subject => bytes32) public state;
 
     function setState(bytes32 subject, bytes32 value) external {
@@ -30,8 +31,12 @@ contract GuardHarness is StateHashGuard, OrderedGuard, AttestationGuard, Expirin
         _skip(subject, sequence);
     }
 
-    function useAttestation(bytes32 transactionId, bytes32 messageId) external {
-        _useAttestation(transactionId, messageId);
+    function useAttestation(bytes32 ledger, bytes32 transactionId, bytes32 messageId) external {
+        _useAttestation(ledger, transactionId, messageId);
+    }
+
+    function applyOnce(uint64 chain, address sender, bytes32 messageId, bytes32 replaces) external {
+        _applyOnce(chain, sender, messageId, replaces);
     }
 
     function setRetryWindow(RetryWindow calldata window) external {

@@ -22,5 +22,5 @@ contract UnorderedRegistry is AssetRegistry {
 contract ReplayableRegistry is AssetRegistry {
     constructor(IRouter router_, address owner_, RetryWindow memory window) AssetRegistry(router_, owner_, window) {}
 
-    function _useAttestation(bytes32, bytes32) internal override {}
+    function _useAttestation(bytes32, bytes32, bytes32) internal override {}
 }

@@ -3,6 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
 import {IMessageReceiver} from "../../../../contracts/interfaces/IMessageReceiver.sol";
+import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 import {Reentrant} from "./Reentrant.sol";
 
 /// @dev Takes every envelope, remembers the last, and delivers whatever it is told to: honest or lying as the test likes.
@@ -12,6 +13,8 @@ contract RecordingAdapter is IAdapter {
     uint256 public fee;
     address public lastRefundTo;
     bytes public lastEnvelope;
+    address private _router;
+    address private _transport;
 
     function setFee(uint256 fee_) external {
         fee = fee_;
@@ -37,6 +40,19 @@ contract RecordingAdapter is IAdapter {
     function remoteAdapterOf(uint64, bytes32) external pure returns (bytes32) {
         return 0;
     }
+
+    /// @dev Whichever router asks, unless a test says otherwise.
+    function router() external view returns (IRouter) {
+        return IRouter(_router == address(0) ? msg.sender : _router);
+    }
+
+    function transport() external view returns (address) {
+        return _transport == address(0) ? address(this) : _transport;
+    }
+
+    function setIdentity(address router_, address transport_) external {
+        (_router, _transport) = (router_, transport_);
+    }
 }
 
 /// @dev Takes nothing while it is down.
@@ -60,6 +76,28 @@ contract FailingAdapter is RecordingAdapter {
     }
 }
 
+/// @dev Takes nothing below its fee, as every real adapter does.
+contract PricedAdapter is RecordingAdapter {
+    function dispatch(uint64, bytes32, bytes calldata envelope, uint64, address refundTo) external payable override {
+        if (msg.value < fee) revert WrongFee(msg.value, fee);
+        ++dispatches;
+        (lastValue, lastRefundTo, lastEnvelope) = (msg.value, refundTo, envelope);
+    }
+}
+
+/// @dev Asked for its fee, it says nothing; takes nothing either.
+contract MuteAdapter is RecordingAdapter {
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        revert();
+    }
+
+    function quote(uint64, bytes32, bytes calldata, uint64) external pure override returns (uint256) {
+        assembly ("memory-safe") {
+            return(0, 0)
+        }
+    }
+}
+
 /// @dev Burns all gas that it gets.
 contract GasBurningAdapter is RecordingAdapter {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
@@ -78,6 +116,22 @@ contract GasHungryAdapter is RecordingAdapter {
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
         uint256 end = gasleft() - _appetite;
         while (gasleft() > end) {}
+        ++dispatches;
+    }
+}
+
+/// @dev Refuses at once, as a GMP may, if it gets less gas than it counts on.
+contract GasCountingAdapter is RecordingAdapter {
+    uint256 private immutable _least;
+
+    error TooLittleGas(uint256 left);
+
+    constructor(uint256 least) {
+        _least = least;
+    }
+
+    function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable override {
+        if (gasleft() < _least) revert TooLittleGas(gasleft());
         ++dispatches;
     }
 }

@@ -1,0 +1,216 @@
+"""The HTTP API in a process of its own beside a relayer, so that whoever asks can't slow what relays.
+
+The relayer opens the port and starts the process, again if it ends. The process reads stores and chains by itself; of the relayer
+it asks two things: figures that only that process knows, and another attempt of a message. It has no key.
+
+python -m bridge.cli.api_process LISTENER LINK     file descriptors; started by `served_apart`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from bridge.api import BackendError, ErrorCode
+from bridge.api.link import LONGEST, Link
+from bridge.chains.endpoint import EndpointState
+from bridge.cli.output import UsageError
+from bridge.cli.serving import api_of, opened_backend
+from bridge.cli.workspace import Workspace
+from bridge.http_server import listening_at, serving
+from bridge.http_server.server import CONNECTIONS, url_of
+from bridge.logs import configure_logging
+from bridge.metrics import RelayerFigures
+from bridge.ports import TransientError
+from bridge.protocol.gmps import Gmp
+from bridge.recovery import RetryFailedError
+from bridge.service import Bridge
+from bridge.settings import Settings
+from bridge.store import IN_MEMORY
+
+_log = structlog.get_logger(__name__)
+
+_KEYS: Final = frozenset({"WAYBILL_RELAYER_KEY", "WAYBILL_RETRY_KEYS", "WAYBILL_OPERATOR_KEY", "WAYBILL_KEY"})
+_OWN: Final = frozenset({"relayer_key", "retry_keys", "http"})
+"""Settings that are the relayer's alone."""
+
+_NICENESS: Final = 10  # the relayer goes first where both want the same core
+_LONGEST_PAUSE: Final = 30.0  # seconds between two starts
+_WELL: Final = 60.0  # seconds after which a process counts as one that had started well
+_TO_END: Final = 5.0  # seconds
+
+
+@asynccontextmanager
+async def served_apart(
+    workspace: Workspace, bridge: Bridge, settings: Settings, *, as_json: bool
+) -> AsyncIterator[None]:
+    """Serves the HTTP API in another process, if the settings name an address.
+
+    Raises:
+        ListeningError: it can't be listened at.
+        UsageError: the store is in this process's memory, where no other one can read it.
+    """
+    if settings.http is None:
+        yield
+        return
+    if settings.store == IN_MEMORY:
+        raise UsageError(
+            "the HTTP API can't read a store in memory: it is a process of its own",
+            next_step="set store to a file, such as sqlite:///bridge.db",
+        )
+    start = {
+        "network": workspace.network,
+        "root": str(workspace.root),
+        "config": str(workspace.config) if workspace.config else None,
+        "arguments": {
+            name: value for name, value in workspace.arguments.items() if value is not None and name not in _OWN
+        },
+        "accounts": sorted(bridge.accounts),
+        "asJson": as_json,
+    }
+    document = json.loads(json.dumps(start, default=_plain))
+    with listening_at(settings.http) as listener:
+        listener.listen(CONNECTIONS)  # those who connect before the process is there wait for it
+        _log.info("serving the HTTP API", url=url_of(listener))
+        keeping = asyncio.create_task(_keep_serving(listener, _Relayer(bridge, document)))
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else str(value)
+
+
+class _Relayer:
+    """What the relayer answers the API's process."""
+
+    def __init__(self, bridge: Bridge, start: dict[str, Any]) -> None:
+        self._bridge = bridge
+        self._start = start
+
+    async def start(self) -> dict[str, Any]:
+        """What the process is to serve."""
+        return self._start
+
+    async def figures(self) -> dict[str, Any]:
+        """See `RelayerFigures`; JSON has texts for keys."""
+        return {
+            "commits": {str(chain): dict(results) for chain, results in self._bridge.relay.commits.items()},
+            "undercuts": dict(self._bridge.relay.undercuts),
+            "endpoints": {
+                str(chain_id): [[one.name, one.is_up, dict(one.requests)] for one in chain.endpoint_states]
+                for chain_id, chain in self._bridge.chains.items()
+            },
+        }
+
+    async def retry(self, message_id: str, gmps: list[int] | None) -> dict[str, Any]:
+        """Sends another attempt of a message."""
+        chosen = None if gmps is None else tuple(Gmp(gmp) for gmp in gmps)
+        try:
+            retried = await self._bridge.recovery.retry(bytes.fromhex(message_id), chosen)
+        except RetryFailedError as error:
+            raise BackendError(ErrorCode.REFUSED, str(error)) from error
+        except TransientError as error:
+            raise BackendError(ErrorCode.UNAVAILABLE, str(error)) from error
+        return {
+            "messageId": f"0x{retried.message_id.hex()}",
+            "attempt": retried.attempt,
+            "gmps": sorted(gmp.label for gmp in retried.gmps),
+            "transaction": f"0x{retried.transaction_hash.hex()}",
+        }
+
+
+async def _keep_serving(listener: socket.socket, relayer: _Relayer) -> None:
+    """Runs the process, again whenever it ends."""
+    pause, clock = 1.0, asyncio.get_running_loop().time
+    while True:
+        began = clock()
+        try:
+            code: int | str = await _run(listener, relayer)
+        except OSError as error:
+            code = str(error)
+        pause = 1.0 if clock() - began > _WELL else min(2 * pause, _LONGEST_PAUSE)
+        _log.error("the HTTP API ended; it is started again", code=code, seconds=pause)
+        await asyncio.sleep(pause)
+
+
+async def _run(listener: socket.socket, relayer: _Relayer) -> int:
+    """Runs the process once, to its end."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST)
+        files = (listener.fileno(), theirs.fileno())
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # what is in the present folder is not imported
+            *("-m", "bridge.cli.api_process", *map(str, files)),
+            pass_fds=files,
+            env={name: value for name, value in os.environ.items() if name not in _KEYS},
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # a terminal's Ctrl-C is for the relayer, which ends it
+        )
+    link = Link(reader, writer, {"start": relayer.start, "figures": relayer.figures, "retry": relayer.retry})
+    answering = asyncio.create_task(link.run())
+    try:
+        return await process.wait()
+    finally:
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)  # closes the link, which ends the process
+        try:
+            async with asyncio.timeout(_TO_END):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def _serve(listener: socket.socket, line: socket.socket) -> None:
+    reader, writer = await asyncio.open_connection(sock=line, limit=LONGEST)
+    link = Link(reader, writer)
+    relayer_ends = asyncio.create_task(link.run())
+    start = await link.ask("start")
+    configure_logging(as_json=start["asJson"])
+    config = Path(start["config"]) if start["config"] else None
+    workspace = Workspace(start["network"], Path(start["root"]), config, start["arguments"])
+
+    async def figures() -> RelayerFigures:
+        found = await link.ask("figures")
+        return RelayerFigures(
+            commits={int(chain): results for chain, results in found["commits"].items()},
+            undercuts=found["undercuts"],
+            endpoints={
+                int(chain): [EndpointState(*state) for state in states] for chain, states in found["endpoints"].items()
+            },
+        )
+
+    async def retry(message_id: bytes, gmps: tuple[Gmp, ...] | None) -> dict[str, Any]:
+        chosen = None if gmps is None else [int(gmp) for gmp in gmps]
+        answer: dict[str, Any] = await link.ask("retry", message_id=message_id.hex(), gmps=chosen)
+        return answer
+
+    opened = opened_backend(workspace, accounts=start["accounts"], relayer=figures, retry=retry)
+    async with opened as backend, serving(api_of(backend, workspace.settings()), listener):
+        await relayer_ends
+
+
+def main() -> None:
+    """Serves until the relayer's process is gone."""
+    listener, line = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    os.nice(_NICENESS)
+    asyncio.run(_serve(listener, line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""`waybill decode-error`: what a contract refused with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from bridge.cli import options
+from bridge.cli.output import CliError, ExitCode, UsageError, facts, result
+from bridge.protocol.contracts import Revert, decode_revert
+
+
+def decode_error(
+    data: Annotated[str, typer.Argument(help="What a call or transaction reverted with: 0x and hex digits.")],
+    *,
+    as_json: options.Json = False,
+) -> None:
+    """Say what a revert of Waybill's contracts or of the five GMPs' means, and what to do; reasons inside it too.
+
+    Example: waybill decode-error 0x73730dd2
+    """
+    revert = decode_revert(_bytes_of(data))
+    if revert is None:
+        raise CliError(
+            f"{data[:10]} is no error of Waybill or of a GMP: the reason is the recipient's own, or no revert data",
+            code=ExitCode.UNKNOWN_ID,
+            next_step="look the first four bytes up in the recipient's ABI",
+        )
+    drawn = [facts(_described(found, depth)) for depth, found in _nested(revert)]
+    result(asdict(revert), as_json=as_json, render=lambda console: console.print(*drawn, sep="\n"))
+
+
+def _bytes_of(text: str) -> bytes:
+    digits = text.strip().removeprefix("0x")
+    try:
+        data = bytes.fromhex(digits)
+    except ValueError:
+        raise UsageError(f"{text[:80]!r} is no revert data: 0x and an even number of hex digits") from None
+    if len(data) < 4:
+        raise UsageError(
+            f"{text!r} is no custom error: those have four bytes at least; a call that gave no reason has none"
+        )
+    return data
+
+
+def _nested(revert: Revert, depth: int = 0) -> Iterator[tuple[int, Revert]]:
+    yield depth, revert
+    for inner in revert.inner:
+        yield from _nested(inner, depth + 1)
+
+
+def _described(revert: Revert, depth: int) -> dict[str, str]:
+    said = {"in it" if depth else "error": revert.text, "of": ", ".join(revert.by)}
+    return said | {name: text for name, text in (("means", revert.meaning), ("do", revert.advice)) if text}

@@ -1,0 +1,50 @@
+"""The parts of Waybill that a small installation leaves out, and which extra brings each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+EXTRAS: Final = {
+    "relayer": ("fastapi", "jinja2", "limits", "prometheus_client", "psycopg", "starlette", "uvicorn"),
+    "index": ("deltalake", "duckdb", "numpy", "pyarrow", "pyspark"),
+}
+"""By extra, the modules that only it brings. The extra `devnet` is both."""
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Ends the process with one line where a command needs a package that only an extra brings."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        first = _first(error)
+        if isinstance(first, ModuleNotFoundError):
+            extra = _extra_of(first)
+            if extra is None:
+                raise
+            _end(
+                f"this command needs {first.name}, which a small installation leaves out",
+                f"pip install 'waybill[{extra}]'",
+            )
+        _end(f"{first}", "add --help to see what the command takes")
+
+
+def _first(error: BaseException) -> BaseException:
+    """What failed at first: where an error's own explanation needs a package, the package is not the news."""
+    while error.__context__ is not None and isinstance(error, ModuleNotFoundError):
+        error = error.__context__
+    return error
+
+
+def _extra_of(error: ModuleNotFoundError) -> str | None:
+    module = (error.name or "").partition(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if module in modules), None)
+
+
+def _end(message: str, next_step: str) -> NoReturn:
+    """Ends as `bridge.cli.output.fail` does, which needs a package itself."""
+    sys.stderr.write(f"error {message}\nnext  {next_step}\n")
+    raise SystemExit(1)

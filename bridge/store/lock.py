@@ -1,0 +1,165 @@
+"""Keeps a restore away from a store that relayers work on, and relayers away from a store that is being restored.
+
+SQLite: a lock on the file `<database>.lock`, which ends with the process that holds it. PostgreSQL: an advisory lock of a
+session that is open for nothing else, which a restarted server forgets and `WorkingLock.renew` takes again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from sqlalchemy import URL, Connection, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from bridge.records.errors import StoreBusyError, StoreError
+
+_TAKE_SHARED: Final = text(
+    "SELECT pg_try_advisory_lock_shared(hashtextextended(concat(current_schema(), '/relayers'), 0))"
+)
+_TAKE_ALONE: Final = text("SELECT pg_try_advisory_lock(hashtextextended(concat(current_schema(), '/relayers'), 0))")
+_HOLDERS: Final = text(
+    "SELECT DISTINCT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)"
+    " WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted AND ((classid::bigint << 32) | objid::bigint)"
+    " = hashtextextended(concat(current_schema(), '/relayers'), 0)"
+)
+
+
+class WorkingLock(Protocol):
+    """What a relayer holds while it works on a store; other relayers may hold it as well."""
+
+    def renew(self) -> None:
+        """Take the lock again if the database lost it.
+
+        Raises:
+            StoreError: the store is being restored meanwhile.
+            StoreBusyError: the database does not answer.
+        """
+
+
+@contextmanager
+def working_on(url: str, worker: str) -> Iterator[WorkingLock]:
+    """Hold the store at `url` for a relayer.
+
+    Args:
+        url: of the store; one in memory needs no lock.
+        worker: the relayer's name, which a refused restore shows.
+
+    Raises:
+        StoreError: the store is being restored.
+        StoreBusyError: the database does not answer.
+    """
+    with closing(_lock_of(url, worker)) as lock:
+        lock.take(exclusive=False)
+        yield lock
+
+
+@contextmanager
+def replacing(url: str) -> Iterator[None]:
+    """Hold the store at `url` alone.
+
+    Raises:
+        StoreError: a relayer works on it, or it is being restored already.
+        StoreBusyError: the database does not answer.
+    """
+    with closing(_lock_of(url, "waybill store restore")) as lock:
+        lock.take(exclusive=True)
+        yield
+
+
+def _lock_of(url: str, holder: str) -> _NoLock | _FileLock | _SessionLock:
+    if url == "memory":
+        return _NoLock()
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _FileLock(parsed, holder)
+    return _SessionLock(parsed, holder)
+
+
+class _NoLock:
+    """Of a store that no other process can reach."""
+
+    def take(self, *, exclusive: bool) -> None:
+        """Nothing to take."""
+
+    def renew(self) -> None:
+        """Nothing to lose."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class _FileLock:
+    def __init__(self, url: URL, holder: str) -> None:
+        self._shown = url.render_as_string()
+        self._holder = holder
+        path = Path(f"{url.database}.lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+")
+        except OSError as error:
+            raise StoreError(f"store {self._shown}: {error}") from error
+
+    def take(self, *, exclusive: bool) -> None:
+        try:
+            fcntl.flock(self._file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            raise _taken(self._shown, self._file.read().strip(), exclusive=exclusive) from None
+        self._file.truncate(0)
+        self._file.write(self._holder)
+        self._file.flush()
+
+    def renew(self) -> None:
+        """A file's lock is never lost while the process lives."""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _SessionLock:
+    def __init__(self, url: URL, holder: str) -> None:
+        self._shown = url.render_as_string()
+        self._engine = create_engine(
+            url,
+            poolclass=NullPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={"connect_timeout": 5, "application_name": holder[:63]},
+        )
+        self._session: Connection | None = None
+
+    def take(self, *, exclusive: bool) -> None:
+        try:
+            self._session = self._engine.connect()
+            taken = self._session.execute(_TAKE_ALONE if exclusive else _TAKE_SHARED).scalar()
+            holders = [] if taken else list(self._session.execute(_HOLDERS).scalars())
+        except DBAPIError as error:
+            raise StoreBusyError(f"store {self._shown}: {' '.join(str(error.orig).split())}") from error
+        if not taken:
+            self.close()  # else `renew` would take the open session for the lock
+            raise _taken(self._shown, ", ".join(holders), exclusive=exclusive)
+
+    def renew(self) -> None:
+        try:
+            if self._session is not None:
+                self._session.execute(text("SELECT 1"))
+                return
+        except DBAPIError:
+            self.close()
+        self.take(exclusive=False)
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.invalidate()
+            self._session.close()
+            self._session = None
+
+
+def _taken(store: str, holder: str, *, exclusive: bool) -> StoreError:
+    if not exclusive:
+        return StoreError(f"store {store} is being restored: start the relayer when that has ended")
+    return StoreError(f"{holder or 'another restore'} works on the store {store}: stop it first")

@@ -1,0 +1,62 @@
+/** What is looked up on the destination before anything is paid on the source: would a delivery or a retry do anything? */
+
+import { encodeFunctionData } from "viem";
+
+import { inboxAbi, routerAbi } from "./abi/index.ts";
+import { formatInteroperable, fromWord } from "./addresses.ts";
+import type { ChainReader } from "./chains.ts";
+import { DeliveryGasError, NothingToRetryError } from "./errors.ts";
+import { HEADER_LENGTH, type Message, messageId } from "./message.ts";
+import { reasonOf } from "./reverts.ts";
+
+/** The gas that no transaction of a relayer exceeds, unless its operator sets another limit (`max_gas`). */
+export const RELAYER_MAX_GAS = 16_000_000n;
+
+/** As `deliveryGas` of the adapters counts: receipts and proofs, each byte of the envelope, and a twelfth for the depth of calls. */
+const RECEIPT_GAS = 250_000n;
+const GAS_PER_BYTE = 16n;
+const DEPTH_SHARE = 12n;
+
+/** How nodes say that a call needs more gas than they allow any call. */
+const TOO_MUCH_GAS = /gas required exceeds|out of ?gas|intrinsic gas|exceeds block gas limit|gas limit too high/i;
+
+/**
+ * Makes sure that a relayer can deliver the message, by what its recipient's call would need now. A recipient that refuses
+ * the call today, or a node that does not answer, proves nothing and is no obstacle.
+ *
+ * @throws {@link DeliveryGasError} if the delivery needs more gas than `limit`.
+ */
+export async function checkDeliveryGas(destination: ChainReader, message: Message, limit: bigint): Promise<void> {
+  const sender = formatInteroperable({ chainId: message.sourceChain, address: fromWord(message.sender) });
+  const args = [messageId(message), sender, message.payload] as const;
+  const call = {
+    account: destination.deployment.router,
+    to: fromWord(message.recipient),
+    data: encodeFunctionData({ abi: inboxAbi, functionName: "receiveMessage", args }),
+  };
+  let recipient: bigint;
+  try {
+    recipient = await destination.client.estimateGas(call);
+  } catch (error) {
+    const { details } = error as { readonly details?: unknown };
+    if (TOO_MUCH_GAS.test(`${reasonOf(error)} ${String(details ?? "")}`)) throw new DeliveryGasError(undefined, limit);
+    return;
+  }
+  const executed = recipient > message.gasLimit ? recipient : message.gasLimit;
+  const length = BigInt(HEADER_LENGTH + (message.payload.length - 2) / 2);
+  const gas = executed + executed / DEPTH_SHARE + RECEIPT_GAS + GAS_PER_BYTE * length;
+  if (gas > limit) throw new DeliveryGasError(gas, limit);
+}
+
+/**
+ * Makes sure that a retry can still change something. A destination that does not answer is no obstacle: retries are for
+ * bad days.
+ *
+ * @throws {@link NothingToRetryError} if the message has ended there.
+ */
+export async function refuseEnded(destination: ChainReader, message: Message): Promise<void> {
+  const id = messageId(message);
+  const request = { address: destination.deployment.router, abi: routerAbi, functionName: "receiptsOf", args: [id] } as const;
+  const found = await destination.client.readContract(request).catch(() => undefined);
+  if (found && found[1] !== 0) throw new NothingToRetryError(id, destination.name, found[1] === 1);
+}

@@ -1,0 +1,148 @@
+"""The real relayer behind endpoints that answer, and say nothing that is so: that costs time, and no try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bridge.chains import EvmChain
+from bridge.devnet import Devnet
+from bridge.protocol.gmps import Gmp
+from bridge.records.outbox import OutboxState
+from bridge.service import Bridge, open_bridge
+from tests.anvil.fault_proxy import Fault, FaultProxy
+from tests.anvil.relayers import PATIENCE, until
+from tests.anvil.rpc import rpc
+from tests.anvil.test_relayer import Traffic, blocks, settings
+from tests.anvil.test_storm import ended
+
+pytestmark = pytest.mark.timeout(4 * PATIENCE)
+
+SECONDS = 4  # that a fault lasts
+
+
+@asynccontextmanager
+async def behind_proxies(
+    devnet: Devnet, folder: Path, **changes: object
+) -> AsyncIterator[tuple[Bridge, list[FaultProxy]]]:
+    """A relayer at work whose only endpoint of each chain is a proxy."""
+    proxies = [FaultProxy(chain.rpc_urls[0], 1, 0.0) for chain in devnet.deployment.chains]
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]
+        moved = tuple(
+            chain.model_copy(update={"rpc_urls": (url,)})
+            for chain, url in zip(devnet.deployment.chains, urls, strict=True)
+        )
+        deployment = devnet.deployment.model_copy(update={"chains": moved})
+        bridge = await stack.enter_async_context(open_bridge(deployment, settings(folder, **changes)))
+        running = asyncio.create_task(bridge.run())
+        stack.push_async_callback(ended, running)
+        await stack.enter_async_context(blocks(devnet))
+        yield bridge, proxies
+
+
+async def all_is_delivered(
+    devnet: Devnet, chains: Mapping[int, EvmChain], folder: Path, fault: Fault
+) -> dict[str, str | None]:
+    """Delivers over each GMP, beginning while every answer is spoilt; what was failed with at the cost of a try, by entry."""
+    traffic = Traffic(devnet, chains)
+    async with behind_proxies(devnet, folder) as (bridge, proxies):
+        await traffic.send(Gmp.WORMHOLE)
+        await traffic.all_executed()
+        for proxy in proxies:
+            proxy.always = fault
+        for gmp in Gmp:
+            await traffic.send(gmp)
+        await asyncio.sleep(SECONDS)
+        assert all(proxy.faults for proxy in proxies)
+        for proxy in proxies:
+            proxy.always = None
+        await traffic.all_executed()
+        listed = bridge.store.outbox.listed
+        await until(lambda: len(listed(state=OutboxState.DELIVERED)) == 1 + len(Gmp), "all deliveries are noted")
+        return {entry.event_id: entry.last_error for entry in listed() if entry.attempts}
+
+
+@pytest.mark.finding("R1")
+async def test_views_that_are_answered_with_nothing_cost_no_try(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    assert await all_is_delivered(devnet, chains, tmp_path, FaultProxy.calls_blank) == {}
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "fault",
+    [
+        FaultProxy.calls_cut,
+        FaultProxy.nothing,
+        FaultProxy.not_understood,
+        FaultProxy.wrong_types,
+        FaultProxy.receipts_of_others,
+        FaultProxy.unavailable,
+        FaultProxy.too_many_requests,
+        FaultProxy.truncated,
+        FaultProxy.slow,
+    ],
+    ids=lambda fault: fault.__name__,
+)
+async def test_no_answer_that_is_none_costs_a_try(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, fault: Fault
+) -> None:
+    assert await all_is_delivered(devnet, chains, tmp_path, fault) == {}
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "fault",
+    [
+        FaultProxy.logs_left_out,
+        FaultProxy.logs_doubled_and_shuffled,
+        FaultProxy.logs_altered,
+        FaultProxy.logs_of_another_block,
+    ],
+    ids=lambda fault: fault.__name__,
+)
+async def test_nothing_is_lost_by_answers_with_other_logs(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, fault: Fault
+) -> None:
+    await all_is_delivered(devnet, chains, tmp_path, fault)  # the devnet's oracles, which sign what they read, may fail
+
+
+@pytest.mark.finding("R4")
+async def test_a_message_in_the_place_of_one_that_a_reorg_took_ends_with_a_letter(
+    devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    traffic = Traffic(devnet, chains)
+    counting, alpha = (Gmp.LAYERZERO, Gmp.CCIP), devnet.deployment.chain("alpha")
+    patient = {"policies": {"plain": {"base": 0.2, "cap": 0.5, "max_retries": 3}}}
+    async with behind_proxies(devnet, tmp_path, **patient) as (bridge, _):
+        before = (await chains[alpha.chain_id].head()).number
+        for gmp in counting:
+            await traffic.send(gmp)
+        await traffic.all_executed()
+        depth = (await chains[alpha.chain_id].head()).number - before
+        await asyncio.to_thread(rpc, alpha.rpc_urls[0], "anvil_reorg", depth, [])
+        traffic.sent.clear()
+        placed = [await traffic.send(gmp) for gmp in counting]
+        await until(
+            lambda: all(
+                [one.state for one in bridge.store.outbox.entries(message.id)] == [OutboxState.DEAD]
+                for message in placed
+            ),
+            "both are dead",
+        )
+        for message in placed:
+            (entry,) = bridge.store.outbox.entries(message.id)
+            assert entry.attempts == 4
+            assert "the router has no receipt" in str(entry.last_error)
+            (letter,) = bridge.undertaking.letters.letters(message_id=message.id)
+            assert letter.error_code == "TransportUsedError"
+            await bridge.retry(message.id, (Gmp.WORMHOLE,))
+        await traffic.all_executed()

@@ -1,0 +1,156 @@
+"""Paths that are mistyped, files that are damaged: one line that names them, and nothing made or lost."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridge.store import open_store
+from tests.unit.cli.command import Command
+from tests.unit.cli.network import write_network
+
+ROOT = Path(__file__).resolve().parents[3]
+HEAVY = {
+    "pyspark",
+    "fastapi",
+    "uvicorn",
+    "web3",
+    "sqlalchemy",
+    "eth_account",
+    "pydantic",
+    "aiohttp",
+    "duckdb",
+    "jinja2",
+}
+
+
+@pytest.fixture
+def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_network(tmp_path)
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.finding("O4")
+@pytest.mark.parametrize("command", [("relayer", "run"), ("api",), ("dlq", "list"), ("lane", "list")])
+def test_a_store_that_is_named_and_not_there_is_not_made(
+    waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    mistyped = deployed / "sotre" / "bridge.db"
+    monkeypatch.setenv("WAYBILL_STORE", f"sqlite:///{mistyped}")
+    ended = waybill(*command, "--json")
+    assert ended.code == 1
+    assert str(mistyped) in ended.error["message"]
+    assert f"waybill store create --store sqlite:///{mistyped}" in ended.error["next"]
+    assert not mistyped.parent.exists()
+
+
+@pytest.mark.finding("O4")
+def test_a_store_is_made_by_the_command_for_it_once(waybill: Command, deployed: Path) -> None:
+    url = f"sqlite:///{deployed}/elsewhere/bridge.db"
+    assert waybill("store", "create", "--store", url).code == 0
+    ended = waybill("store", "create", "--store", url, "--json")
+    assert (ended.code, "already" in ended.error["message"]) == (1, True)
+
+
+@pytest.mark.finding("O5")
+@pytest.mark.parametrize("command", [("relayer", "run"), ("dlq", "list"), ("status",), ("store", "backup", "copy.db")])
+@pytest.mark.parametrize("damage", ["head", "page"])
+def test_a_damaged_store_ends_with_one_line(
+    waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], damage: str
+) -> None:
+    path = deployed / "bridge.db"
+    monkeypatch.setenv("WAYBILL_STORE", f"sqlite:///{path}")
+    open_store(f"sqlite:///{path}").close()
+    content = bytearray(path.read_bytes())
+    start = 0 if damage == "head" else 4096
+    content[start:] = b"\xff" * (len(content) - start)
+    path.write_bytes(content)
+    ended = waybill(*command, "--json")
+    assert ended.code == 1
+    assert "Traceback" not in ended.err
+    assert str(path) in ended.error["message"]
+
+
+@pytest.mark.finding("O5")
+@pytest.mark.parametrize(
+    "command", [("status",), ("devnet", "status"), ("relayer", "run"), ("config", "show"), ("index", "verify")]
+)
+def test_a_home_that_is_a_file_is_named(
+    waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    home = tmp_path / "home"
+    home.write_text("not a folder")
+    monkeypatch.setenv("WAYBILL_HOME", str(home))
+    ended = waybill(*command, "--json")
+    assert (ended.code, ended.error["message"]) == (2, f"WAYBILL_HOME {home} is not a folder")
+
+
+@pytest.mark.finding("O5")
+@pytest.mark.usefixtures("deployed")
+def test_with_json_an_error_that_nobody_foresaw_is_json_too(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.cli.lane.open_bridge_store", lambda _: 1 / 0)
+    error = waybill("lane", "list", "--json").error
+    assert (error["code"], "ZeroDivisionError" in error["message"]) == ("UNEXPECTED", True)
+    assert any("test_wrong_paths" in line for line in error["traceback"])
+
+
+@pytest.mark.finding("O8")
+def test_the_version_imports_no_command() -> None:
+    program = (
+        "import sys; sys.argv[1:] = ['--version']\nfrom bridge.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    version, modules = done.stdout.splitlines()
+    assert version
+    assert not HEAVY & set(modules.split())
+
+
+@pytest.mark.finding("O8")
+@pytest.mark.parametrize(
+    ("table", "setting"),
+    [
+        ('[chains.alhpa]\nrpc_urls = ["http://127.0.0.1:1"]\n', "chains"),
+        (f'[attestations.hyperlane]\nalhpa = "0x{"aa" * 20}"\n', "attestations.hyperlane"),
+        (f'[asset_classes.gold]\nmin_ttl = 9\nmembers = {{ alhpa = ["0x{"aa" * 20}"] }}\n', "asset_classes"),
+        (f'[dlq.governance]\nchain = "alhpa"\naddress = "0x{"aa" * 20}"\n', "dlq"),
+    ],
+)
+@pytest.mark.parametrize("command", [("config", "check"), ("relayer", "run")])
+def test_a_chain_that_the_network_does_not_have_is_found(
+    waybill: Command, deployed: Path, command: tuple[str, ...], table: str, setting: str
+) -> None:
+    (deployed / "waybill.toml").write_text(table)
+    ended = waybill(*command, "--json")
+    assert ended.code == 2
+    assert "has no chain 'alhpa'" in ended.error["message"]
+    assert setting in ended.error["message"]
+
+
+@pytest.mark.finding("O8")
+def test_a_check_of_settings_alone_says_so(waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    ended = waybill("config", "check", "--json")
+    assert json.loads(ended.out)["networkChecked"] is False
+    assert "are not checked" in ended.err
+
+
+@pytest.mark.finding("O7")
+def test_every_variable_that_the_code_reads_is_in_the_settings_page() -> None:
+    sources = [path for folder in ("bridge", "indexer") for path in (ROOT / folder).rglob("*.py")]
+    read = {name for path in sources for name in re.findall(r"\bWAYBILL_[A-Z]+(?:_[A-Z]+)*\b", path.read_text())}
+    page = (ROOT / "docs" / "operate" / "settings.md").read_text()
+    told_to_forge = {"WAYBILL_PLAN", "WAYBILL_RESULT", "WAYBILL_DEPLOYER_KEY"}  # by bridge/deploying/forge.py
+    assert {name for name in read if f"`{name}`" not in page} == told_to_forge

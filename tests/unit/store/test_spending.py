@@ -1,0 +1,226 @@
+"""What is spent, for whom, and what the bounds refuse: the same in every store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from bridge.ports import Call, Fees
+from bridge.protocol.message import Message
+from bridge.records import Store
+from bridge.records.lanes import Lane
+from bridge.records.spending import (
+    GWEI,
+    NOTHING,
+    Bound,
+    Held,
+    LaneSpent,
+    SpendBounds,
+    SpendHeldError,
+    SpentFor,
+    Total,
+    TotalKeys,
+)
+from bridge.records.transactions import Inclusion, Parcel, Part, SignedVersion, Slot, SlotRequest, SpendCheck
+from bridge.store import open_store
+from tests.builders import ALPHA, BETA, block, message, word
+
+ACCOUNT = "0x" + "aa" * 20
+DAY = 86_400
+PRICE = 2 * GWEI
+GAS = 100_000
+COST = GAS * PRICE  # wei
+ONE = COST // GWEI
+LANE = Lane(ALPHA, BETA)
+
+
+def request(of: Message, purpose: str = "", *, value: int = 0) -> SlotRequest:
+    call = Call(to="0x" + "bb" * 20, data=b"", value=value, gas=GAS)
+    return SlotRequest(purpose or f"0x{of.id.hex()}/axelar/0", call, spent_for=SpentFor.of(of))
+
+
+def version(name: str, price: int = PRICE, *, is_noop: bool = False) -> SignedVersion:
+    return SignedVersion(hash=word(name), raw=b"raw", fees=Fees(price, 1), signed_at=1.0, is_noop=is_noop)
+
+
+def reserved(
+    store: Store, *requests: SlotRequest, bounds: SpendBounds | None = None, now: float = 10.0, account: str = ACCOUNT
+) -> tuple[list[Slot | None], SpendCheck]:
+    check = SpendCheck(PRICE, bounds or SpendBounds())
+    return store.transactions.reserve(BETA, account, requests, first_nonce=0, now=now, check=check), check
+
+
+def total(store: Store, of: Message, now: float = 10.0) -> dict[str, Total]:
+    keys = TotalKeys.of(BETA, SpentFor.of(of), now)
+    assert keys.message is not None
+    assert keys.sender is not None
+    assert keys.lane is not None
+    named = {"chain": keys.chain, "message": keys.message, "sender": keys.sender, "lane": keys.lane}
+    found = store.spending.totals(keys.all)
+    return {name: found.get(key, NOTHING) for name, key in named.items()}
+
+
+def gwei(store: Store, of: Message, now: float = 10.0) -> dict[str, int]:
+    return {name: one.gwei for name, one in total(store, of, now).items()}
+
+
+def same(amount: int) -> dict[str, int]:
+    return dict.fromkeys(("chain", "message", "sender", "lane"), amount)
+
+
+def test_what_may_be_spent_is_noted_with_the_nonce_and_what_was_used_once_that_is_known(store: Store) -> None:
+    one = message(1)
+    (slot,), _ = reserved(store, request(one, value=5 * GWEI))
+    assert slot is not None
+    assert gwei(store, one) == same(ONE + 5)
+    assert store.transactions.sign(slot.slot_id, version("first"), replaces=None)
+    assert gwei(store, one) == same(ONE + 5)
+    assert store.transactions.sign(slot.slot_id, version("second", 2 * PRICE), replaces=word("first"))
+    assert gwei(store, one) == same(2 * ONE + 5)
+    store.transactions.include([(slot.slot_id, Inclusion(word("first"), block(5), True, GAS // 4))])
+    assert gwei(store, one) == same(ONE // 4 + 5)
+    store.transactions.orphan(slot.slot_id)  # either may land now
+    assert gwei(store, one) == same(2 * ONE + 5)
+    store.transactions.include([(slot.slot_id, Inclusion(word("second"), block(6), False, GAS // 4))])
+    assert gwei(store, one) == same(2 * ONE // 4)  # what reverts passes on no value
+    assert store.spending.lanes(10.0) == [LaneSpent(LANE, BETA, 2 * COST // 4)]
+
+
+def test_a_nonce_that_is_closed_costs_what_a_no_op_uses(store: Store) -> None:
+    one = message(1)
+    (slot,), _ = reserved(store, request(one))
+    assert slot is not None
+    assert store.transactions.sign(slot.slot_id, version("no-op", is_noop=True), replaces=None)
+    assert gwei(store, one) == same(21_000 * 2)
+
+
+BOUNDS = [
+    (Bound.MESSAGE, SpendBounds(message=COST), "its message cost 0.0002 ether"),
+    (Bound.SENDER, SpendBounds(sender=COST), "its sender's messages cost 0.0002 ether there today"),
+    (Bound.LANE, SpendBounds(lane=COST), "its lane cost 0.0002 ether there today"),
+    (Bound.LANE, SpendBounds(lane=9 * COST, lanes={LANE: COST}), "spend_limits is 0.0002 ether"),
+    (Bound.CHAIN, SpendBounds(chain=COST), "everything cost 0.0002 ether there today"),
+]
+
+
+@pytest.mark.finding("R2")
+@pytest.mark.parametrize(("bound", "bounds", "text"), BOUNDS)
+def test_what_a_bound_has_no_room_for_gets_no_nonce_and_says_why(
+    store: Store, bound: Bound, bounds: SpendBounds, text: str
+) -> None:
+    one = message(1)
+    given, check = reserved(store, request(one, "a"), request(one, "b"), bounds=bounds)
+    assert [slot and slot.purpose for slot in given] == ["a", None]
+    (refusal,) = check.refusals.values()
+    assert refusal.bound is bound
+    assert text in refusal.why
+    assert "ether" in refusal.why
+    assert gwei(store, one) == same(ONE)
+    elsewhere, _ = reserved(store, request(one, "c"), bounds=bounds, account="0x" + "cc" * 20)
+    assert elsewhere == [None]  # another account of the same relayer
+    tomorrow, _ = reserved(store, request(one, "d"), bounds=bounds, now=DAY + 10.0)
+    assert (tomorrow[0] is None) is (bound is Bound.MESSAGE)  # that of a message is no day's
+    assert (refusal.until is None) is (bound is Bound.MESSAGE)
+
+
+def test_one_sender_at_its_bound_keeps_no_other_waiting(store: Store) -> None:
+    mine, others = message(1), replace(message(2), sender=word("another"))
+    bounds = SpendBounds(sender=COST)
+    given, check = reserved(store, request(mine, "a"), request(mine, "b"), request(others, "c"), bounds=bounds)
+    assert [slot and slot.purpose for slot in given] == ["a", None, "c"]
+    assert set(check.refusals) == {"b"}
+
+
+def test_a_higher_fee_needs_room_too_and_a_no_op_never_does(store: Store) -> None:
+    one, bounds = message(1), SpendBounds(message=COST + COST // 2)
+    (slot,), _ = reserved(store, request(one), bounds=bounds)
+    assert slot is not None
+    assert store.transactions.sign(slot.slot_id, version("first"), replaces=None, bounds=bounds)
+    with pytest.raises(SpendHeldError, match=r"spending\.message is 0\.0003 ether"):
+        store.transactions.sign(slot.slot_id, version("dear", 2 * PRICE), replaces=word("first"), bounds=bounds)
+    assert gwei(store, one) == same(ONE)
+    no_op = version("no-op", 2 * PRICE, is_noop=True)
+    assert store.transactions.sign(slot.slot_id, no_op, replaces=word("first"), bounds=bounds)
+
+
+def test_what_shares_a_transaction_is_charged_by_its_own_gas_and_packed_again_without_what_has_no_room(
+    store: Store,
+) -> None:
+    first, second = message(1), replace(message(2), sender=word("another"))
+    call = Call(to="0x" + "bb" * 20, data=b"", gas=0)
+
+    def together(wanted: Sequence[SlotRequest]) -> list[Parcel]:
+        parts = tuple(Part(one.purpose, one.call.gas or 0) for one in wanted)
+        return [Parcel(replace(call, gas=sum(part.gas for part in parts)), parts)] if parts else []
+
+    check = SpendCheck(PRICE, SpendBounds(message=COST + COST // 2))
+    requests = [request(first, "a"), request(second, "b"), request(first, "c")]
+    given = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=10.0, pack=together, check=check)
+    shared, also, refused = given
+    assert shared is not None
+    assert shared is also or shared == also
+    assert refused is None
+    assert (gwei(store, first)["message"], gwei(store, second)["message"]) == (ONE, ONE)
+    assert store.transactions.sign(shared.slot_id, version("v"), replaces=None)
+    store.transactions.include([(shared.slot_id, Inclusion(word("v"), block(5), True, GAS))])
+    assert {gwei(store, one)["message"] for one in (first, second)} <= {ONE // 2, ONE // 2 + 1}
+
+
+@pytest.mark.finding("R3")
+def test_executions_that_fail_count_for_their_message_and_their_sender(store: Store) -> None:
+    one, bounds = message(1), SpendBounds(message_failures=2, sender_failures=3)
+
+    def fail(of: Message, round_: int, *, now: float = 10.0) -> SpendCheck:
+        (slot,), check = reserved(store, request(of, f"execute/0x{of.id.hex()}/{round_}"), bounds=bounds, now=now)
+        if slot is not None:
+            name = f"{of.nonce} {round_}"
+            assert store.transactions.sign(slot.slot_id, version(name), replaces=None)
+            store.transactions.include([(slot.slot_id, Inclusion(word(name), block(5), False, GAS))])
+        return check
+
+    for number in range(2):
+        assert not fail(one, number).refusals
+    (refusal,) = fail(one, 2).refusals.values()
+    assert refusal.bound is Bound.MESSAGE_FAILURES
+    assert (
+        "its execution failed 2 times in a transaction, or may still do so, and spending.message_failures is 2"
+        in refusal.why
+    )
+    other = message(2)
+    reserved(store, request(other, f"execute/0x{other.id.hex()}/0"), bounds=bounds)  # under way: it may fail
+    (refusal,) = fail(message(3), 0).refusals.values()
+    assert refusal.bound is Bound.SENDER_FAILURES
+    assert total(store, other)["sender"].failures == 3
+    (slot,) = store.transactions.slots_for(f"execute/0x{other.id.hex()}/0")
+    assert store.transactions.sign(slot.slot_id, version("done"), replaces=None)
+    store.transactions.include([(slot.slot_id, Inclusion(word("done"), block(5), True, GAS))])
+    assert total(store, other)["sender"].failures == 2, "it succeeded"
+    assert not fail(message(3), 1, now=DAY + 10.0).refusals
+    assert not reserved(store, request(one, "a delivery"), bounds=bounds)[1].refusals
+
+
+@pytest.mark.finding("R2")
+def test_no_restart_forgets_what_was_spent(url: str) -> None:
+    one, bounds = message(1), SpendBounds(message=COST)
+    first = open_store(url)
+    reserved(first, request(one, "a"), bounds=bounds)
+    first.spending.hold(Held("b", one.id, LANE, Bound.MESSAGE, "too dear", 10.0, 10.0))
+    first.close()
+    second = open_store(url)
+    given, check = reserved(second, request(one, "b"), bounds=bounds)
+    assert (given, list(check.refusals)) == ([None], ["b"])
+    assert [held.subject for held in second.spending.held(one.id)] == ["b"]
+    second.close()
+
+
+def test_what_waits_is_known_since_when_and_until_it_waits_no_more(store: Store) -> None:
+    held = Held("a", message(1).id, LANE, Bound.SENDER, "too dear", 10.0, 10.0)
+    assert store.spending.hold(held) == 10.0
+    assert store.spending.hold(replace(held, why="dearer", since=20.0, at=20.0)) == 10.0
+    store.spending.hold(replace(held, subject="b", message_id=message(2).id))
+    assert store.spending.held(message(1).id) == [replace(held, why="dearer", at=20.0)]
+    assert [one.subject for one in store.spending.held(since=15.0)] == ["a"]
+    store.spending.release("a")
+    assert [one.subject for one in store.spending.held()] == ["b"]

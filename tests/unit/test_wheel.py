@@ -1,0 +1,155 @@
+"""The Python package as a dApp's developer gets it: built, and run outside the repository with what it requires alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from bridge.cli.extras import EXTRAS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+RUNNER = """\
+import sys
+from importlib.abc import MetaPathFinder
+
+class OnlyInstalled(MetaPathFinder):
+    \"\"\"Stands for an environment that holds some of the packages that are here.\"\"\"
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in LACKING:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+LACKING = set(sys.argv[1].split(","))
+sys.meta_path.insert(0, OnlyInstalled())
+# The editable installation of this repository must not stand in for the wheel.
+sys.path[:] = [sys.argv[2], *(at for at in sys.path if "site-packages" in at or "lib/python" in at)]
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__ + str(finder)]
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked as an installer does it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl")
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(folder / "installed")
+    return folder / "installed"
+
+
+def closure(wheel: Path, *extras: str) -> set[str]:
+    """The distributions that an installation of the wheel with those extras brings."""
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    wanted = requirements(Parser().parsestr(metadata.read_text()).get_all("Requires-Dist", []), set(extras))
+    found: set[str] = set()
+    waiting = [*wanted]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found:
+            continue
+        try:
+            inner = distribution(requirement.name).requires or []
+        except PackageNotFoundError:  # for another platform or Python
+            continue
+        found.add(name)
+        waiting += requirements(inner, requirement.extras)
+    return found
+
+
+def requirements(texts: list[str], extras: set[str]) -> Iterator[Requirement]:
+    for requirement in map(Requirement, texts):
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            yield requirement
+
+
+def lacking(wheel: Path, *extras: str) -> str:
+    """The modules that this environment has and that installation would not have."""
+    brought = closure(wheel, *extras)
+    owners = packages_distributions().items()
+    return ",".join(
+        module
+        for module, names in owners
+        if not brought & {canonicalize_name(name) for name in names}
+        and module not in ("bridge", "indexer", "_virtualenv")
+    )
+
+
+def run(wheel: Path, folder: Path, code: str, *extras: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "WAYBILL"))}
+    command = [sys.executable, "-I", "-c", RUNNER + code, lacking(wheel, *extras), str(wheel)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def typed(words: str) -> str:
+    return f"sys.argv = {['waybill', *words.split()]!r}\nfrom bridge.cli import main\nmain()"
+
+
+@pytest.mark.finding("N6")
+def test_the_client_brings_neither_spark_nor_a_server(wheel: Path) -> None:
+    core = closure(wheel)
+    assert {"web3", "eth-account", "aiohttp"} <= core
+    assert not core & {"pyspark", "py4j", "pyarrow", "deltalake", "duckdb", "numpy", "fastapi", "uvicorn", "psycopg"}
+    assert {"fastapi", "psycopg"} <= closure(wheel, "relayer")
+    assert {"pyspark", "duckdb"} <= closure(wheel, "index")
+
+
+@pytest.mark.finding("N6")
+def test_the_client_and_its_commands_work_with_what_the_wheel_requires_alone(wheel: Path, tmp_path: Path) -> None:
+    code = """
+import bridge.chains, bridge.client, bridge.protocol.deployment
+assert bridge.client.__file__.startswith(sys.argv[2]), bridge.client.__file__
+print(bridge.client.Client.__name__)
+"""
+    done = run(wheel, tmp_path, code)
+    assert (done.returncode, done.stdout.strip()) == (0, "Client"), done.stderr
+    done = run(wheel, tmp_path, typed("decode-error 0x73730dd2"))
+    assert done.returncode == 0, done.stderr
+    assert "name at least one GMP" in done.stdout
+    done = run(wheel, tmp_path, typed("send --payload hello --network nowhere"))
+    assert done.returncode != 0
+    assert "network 'nowhere' is not deployed" in done.stderr or "no key to sign with" in done.stderr, done.stderr
+
+
+@pytest.mark.finding("N6")
+@pytest.mark.parametrize(("words", "extra"), [("index run", "index"), ("web", "relayer"), ("relayer run", "relayer")])
+def test_a_command_that_lacks_packages_names_the_extra(wheel: Path, tmp_path: Path, words: str, extra: str) -> None:
+    done = run(wheel, tmp_path, typed(words))
+    assert done.returncode == 1
+    assert "which a small installation leaves out" in done.stderr
+    assert f"next  pip install 'waybill[{extra}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.finding("N6")
+def test_a_devnet_from_the_wheel_says_what_is_missing_and_how_to_get_it(wheel: Path, tmp_path: Path) -> None:
+    done = run(wheel, tmp_path, typed("devnet up --port 28545"), "devnet")
+    assert done.returncode == 1, done.stdout
+    assert "clone the repository, run `make setup` in it, and use its .venv/bin/waybill" in " ".join(
+        done.stderr.split()
+    )
+
+
+def test_the_extras_that_errors_name_bring_the_modules(wheel: Path) -> None:
+    owners = packages_distributions()
+    for extra, modules in EXTRAS.items():
+        brought = closure(wheel, extra) - closure(wheel)
+        for module in modules:
+            assert {canonicalize_name(name) for name in owners[module]} & brought, f"{module}: {extra}"
+
+
+def test_the_wheel_holds_what_pages_and_tables_are_made_of(wheel: Path) -> None:
+    for file in ("bridge/protocol/abi/Errors.json", "bridge/web/static/explorer.js", "bridge/web/templates/base.html"):
+        assert (wheel / file).exists(), file

@@ -1,0 +1,224 @@
+"""Live updates: rendered once for all, paced, capped, and dated as every page is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from threading import Event
+
+import httpx
+import pytest
+
+from bridge.http_server import listening_at, serving
+from bridge.protocol.indexed import DivergenceRecord, Index
+from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web import app as explorer_app
+from bridge.web.live import Live, TooManyStreamsError
+from indexer.browsing import IndexBrowser
+from tests.unit.index_logs import ALPHA, BETA
+from tests.unit.index_world import routed, sent_message
+from tests.unit.web.explorer import Client, World, page, text_of
+
+SOON = 5.0
+
+
+async def _first(stream: AsyncIterator[bytes], wanted: bytes) -> bytes:
+    async with asyncio.timeout(SOON):
+        async for event in stream:
+            if wanted in event:
+                return event
+    raise AssertionError("the stream ended")
+
+
+@pytest.mark.finding("E7")
+async def test_what_many_look_at_is_rendered_once_for_all_of_them() -> None:
+    rendered = 0
+
+    def render() -> dict[str, str]:
+        nonlocal rendered
+        rendered += 1
+        return {"rows": "new" if rendered > 3 else "old"}
+
+    live = Live(poll=0.05, most=100, most_of_one=100)
+    streams = [live.stream(f"client {number}", "list", render, {}) for number in range(50)]
+    events = await asyncio.gather(*(_first(stream, b"new") for stream in streams))
+    assert len(events) == 50
+    assert rendered < 15, f"{rendered} renderings for 50 viewers"
+    for stream in streams:
+        await stream.aclose()  # type: ignore[attr-defined]
+    await asyncio.sleep(0.2)
+    before = rendered
+    await asyncio.sleep(0.2)
+    assert rendered == before, "nothing is rendered while nobody looks"
+
+
+@pytest.mark.finding("E7")
+async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_the_time() -> None:
+    busy = 0.0
+
+    def render() -> dict[str, str]:
+        nonlocal busy
+        time.sleep(0.01)
+        busy += 0.01
+        return {"rows": "x"}
+
+    live = Live(poll=0.0, most=100, most_of_one=100)
+    streams = [live.stream("one", number, render, {}) for number in range(30)]
+    started = time.monotonic()
+    await asyncio.gather(*(_first(stream, b"data") for stream in streams))
+    await asyncio.sleep(1)
+    share = busy / (time.monotonic() - started)
+    for stream in streams:
+        await stream.aclose()  # type: ignore[attr-defined]
+    assert share < 0.3
+
+
+@pytest.mark.finding("E7")
+async def test_streams_are_capped_for_one_and_for_all() -> None:
+    live = Live(poll=1, most=5, most_of_one=3)
+    async with AsyncExitStack() as stack:
+        for client, status in (("a", None), ("a", None), ("a", None), ("a", 429), ("b", None), ("b", None), ("c", 503)):
+            if status is None:
+                stream = live.stream(client, "list", dict, {})
+                stack.push_async_callback(stream.aclose)  # type: ignore[attr-defined]
+                await anext(stream)
+            else:
+                with pytest.raises(TooManyStreamsError) as refused:
+                    live.check(client)
+                assert refused.value.status == status
+    live.check("a")
+
+
+@pytest.mark.finding("E7")
+async def test_a_stream_too_many_is_a_clear_answer_of_the_real_server(world: World) -> None:
+    settings = ExplorerSettings(streams_per_client=2, streams=3, poll=0.05)
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(
+            serving(create_app(world.sources(), settings), listening_at("127.0.0.1:0"), trusted_proxy="127.0.0.1")
+        )
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False, timeout=SOON))
+        codes, read = [], []
+        for visitor in ("192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"):
+            asked = http.stream("GET", "/live/messages", headers={"x-forwarded-for": visitor})
+            answer = await stack.enter_async_context(asked)
+            if answer.status_code == 200:
+                read.append(answer.aiter_raw())  # kept: the stream is closed with it
+                await anext(read[-1])
+            else:
+                assert answer.headers["retry-after"] == "10"
+            codes.append(answer.status_code)
+        assert codes == [200, 200, 429, 200, 503]
+
+
+class Compared(IndexBrowser):
+    """An index whose comparison takes until it may."""
+
+    may_end = Event()
+    found: list[DivergenceRecord]
+
+    def divergences(self) -> list[DivergenceRecord]:
+        self.may_end.wait(10)
+        return self.found
+
+
+@pytest.mark.finding("E2")
+def test_faults_that_were_compared_long_ago_are_not_called_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explorer_app, "_DIVERGENCES_LAST", 0.01)
+    monkeypatch.setattr(explorer_app, "_OLDEST", 0.4)
+    world.index()
+    index = Compared(world.url)
+    index.found = []
+    index.may_end.set()
+    sources = replace(world.sources(), index=lambda: index)
+    client = Client(create_app(sources))
+    shown = text_of(client.get("/faults").text)
+    assert "The chains and the index agree" in shown
+    assert "last compared at 20" in shown
+
+    forged = DivergenceRecord(
+        kind="EXECUTED_NOT_SENT",
+        message_id=bytes(32),
+        source_chain=ALPHA,
+        destination_chain=BETA,
+        evidence="a forged execution",
+        severity="critical",
+        next_action="look",
+    )
+    index.may_end.clear()
+    index.found = [forged]
+    time.sleep(0.5)
+    shown = text_of(client.get("/faults").text)
+    assert "The chains and the index agree" not in shown
+    assert "Being computed" in shown
+    index.may_end.set()
+    assert "a forged execution" in text_of(client.get("/faults").text)
+
+
+@pytest.mark.finding("E2")
+async def test_faults_are_live(world: World) -> None:
+    world.index()
+    index = Compared(world.url)
+    index.may_end.set()
+    index.found = []
+    sources = replace(world.sources(), index=lambda: index)
+    async with (
+        serving(create_app(sources, ExplorerSettings(poll=0.05)), listening_at("127.0.0.1:0")) as url,
+        httpx.AsyncClient(base_url=url, trust_env=False, timeout=2 * SOON) as http,
+        http.stream("GET", "/live/faults") as answer,
+    ):
+        lines = answer.aiter_lines()
+        async with asyncio.timeout(2 * SOON):
+            assert any(["index agree" in line async for line in _until(lines, "index agree")])
+            index.found = [
+                DivergenceRecord(
+                    kind="EXECUTED_NOT_SENT",
+                    message_id=None,
+                    source_chain=ALPHA,
+                    destination_chain=BETA,
+                    evidence="a forged execution",
+                    severity="critical",
+                    next_action="look",
+                )
+            ]
+            assert any(["forged" in line async for line in _until(lines, "forged")])
+
+
+async def _until(lines: AsyncIterator[str], text: str) -> AsyncIterator[str]:
+    async for line in lines:
+        yield line
+        if text in line:
+            return
+
+
+@pytest.mark.finding("E2", "O2")
+def test_every_page_says_as_of_when_and_that_the_index_is_behind(world: World) -> None:
+    sent = sent_message()
+    world.alpha.mine(routed(sent))
+    world.index()
+    explorer = world.explorer()
+    paths = ("/", "/messages", "/messages?status=stalled", "/lanes", "/gmps", "/faults", "/dead-letters", page(sent))
+    for path in (*paths, "/message/0x" + "00" * 32):
+        body = explorer.get(path).text
+        assert "As of alpha block" in text_of(body), path
+        assert "The index is behind" not in body
+    world.now += 3_600
+    for path in paths:
+        shown = text_of(world.explorer().get(path).text)
+        assert "The index is behind on alpha: it has read nothing after" in shown, path
+
+
+def _index_of(sources: Sources) -> Index:
+    index = sources.index()
+    assert index is not None
+    return index
+
+
+@pytest.mark.finding("E2")
+def test_tiles_are_there_on_first_look(world: World) -> None:
+    world.alpha.mine(routed(sent_message()))
+    world.index()
+    assert _index_of(world.sources()).by_status()
+    assert 'class="tile"' in world.explorer().get("/").text
