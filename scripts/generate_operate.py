@@ -1,4 +1,4 @@
-"""Writes the reference pages that other pages link to, from the code: metrics, settings, runbooks, and the states of a message."""
+"""Writes the reference pages that other pages link to, from the code: metrics, settings, runbooks, states, tables."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from bridge.settings.reliability import (
     ReliabilityTable,
 )
 from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendingTable, SpendLimit
+from indexer import dictionary
 from scripts.reference_pages import commands
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -68,6 +69,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "settings.md": _settings(),
         FOLDER / "runbooks.md": _runbooks(),
         ROOT / "docs" / "reference" / "states.md": _states(),
+        ROOT / "docs" / "reference" / "tables.md": _tables(),
     }
 
 
@@ -129,6 +131,22 @@ def _states() -> str:
         rows.append(f"| `{status}` | {'yes' if status.is_final else ''} | {advice.replace('|', '/')} |")
     head = "| state | end | what to do |\n|---|---|---|"
     return "\n\n".join(["# States of a message", _MADE.strip(), "\n".join([head, *rows])]) + "\n"
+
+
+def _tables() -> str:
+    """What the lake's tables and their columns mean."""
+    parts = ["# Tables of the lake", _MADE.strip(), (dictionary.__doc__ or "").split("\n\n", 1)[1].strip()]
+    for name, (_, about) in dictionary.TABLES.items():
+        rows = [
+            _row(f"`{field.name}`", f"{field.type}", field.metadata[b"comment"].decode())
+            for field in dictionary.described(name)
+        ]
+        parts.append(
+            "\n".join(
+                [f"## {name}\n\n{about.capitalize()}.\n", _row("column", "type", "meaning"), _row(*["---"] * 3), *rows]
+            )
+        )
+    return "\n\n".join(parts) + "\n"
 
 
 def _settings() -> str:

@@ -109,7 +109,7 @@ def _probes(backend: Backend) -> APIRouter:
 
 
 def _readings(backend: Backend) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["reading"])
+    routes = APIRouter(tags=["reading"])
 
     @routes.get("/status", summary="Chains, queues, lanes, GMPs and messages at one glance")
     async def status() -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _readings(backend: Backend) -> APIRouter:
 
 
 def _letters(backend: Backend) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["reading"])
+    routes = APIRouter(tags=["reading"])
 
     @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
     async def letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
@@ -170,7 +170,7 @@ def _letters(backend: Backend) -> APIRouter:
 
 
 def _changes(backend: Backend) -> APIRouter:
-    routes = APIRouter(prefix="/v1", tags=["changing"])
+    routes = APIRouter(tags=["changing"])
 
     @routes.post("/messages/{message_id}/retry", summary="Send another attempt of a message")
     async def retry(message_id: models.MessageId, request: models.RetryRequest) -> dict[str, Any]:

@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from bridge.cli import index_divergence, index_history, index_maintain, index_proof, index_repair, index_tables, options
+from bridge.cli import (
+    index_divergence,
+    index_history,
+    index_maintain,
+    index_proof,
+    index_repair,
+    index_tables,
+    index_views,
+    options,
+)
 from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.logs import configure_logging
@@ -20,6 +29,7 @@ app.command("divergence")(index_divergence.divergence)
 app.command("repair")(index_repair.repair)
 app.command("maintain")(index_maintain.maintain)
 app.command("tables")(index_tables.tables)
+app.command("views")(index_views.views)
 app.command("rebuild")(index_history.rebuild)
 app.command("as-of")(index_history.as_of)
 

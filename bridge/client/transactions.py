@@ -32,8 +32,6 @@ async def transact(chain: Chain, account: BaseAccount, call: Call) -> Receipt:
     except InsufficientFundsError as error:
         raise RefusedError(await _lacking(chain, account.address, call.value)) from error
     fees = await chain.fees()
-    if await chain.balance(account.address) < (needed := call.value + gas * fees.max_fee):
-        raise RefusedError(await _lacking(chain, account.address, needed))
     signed = account.sign_transaction(
         {
             "type": 2,
@@ -47,7 +45,10 @@ async def transact(chain: Chain, account: BaseAccount, call: Call) -> Receipt:
             "maxPriorityFeePerGas": fees.priority_fee,
         }
     )
-    await chain.broadcast(bytes(signed.raw_transaction))
+    try:
+        await chain.broadcast(bytes(signed.raw_transaction))
+    except InsufficientFundsError as error:
+        raise RefusedError(await _lacking(chain, account.address, call.value + gas * fees.max_fee)) from error
     receipt = await _included(chain, bytes(signed.hash))
     if not receipt.succeeded:
         raise RefusedError(

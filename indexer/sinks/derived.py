@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from indexer.dictionary import described, description
 from indexer.errors import IndexerError
 from indexer.place import Place
 from indexer.sinks.files import explained
@@ -35,13 +36,20 @@ class DerivedTable:
             LakeVersionError: a newer Waybill wrote it.
         """
         self.folder = lake / name
-        self._schema = schema
+        self._schema = described(name)  # a commit replaces the comments too
         root, options = self.folder.root, self.folder.options
         if not self.folder.is_bucket:
             Path(root).mkdir(parents=True, exist_ok=True)
         with explained(self.folder):
             if not DeltaTable.is_deltatable(root, options):
-                DeltaTable.create(root, schema=schema, mode="ignore", name=name, storage_options=options)
+                DeltaTable.create(
+                    root,
+                    schema=described(name),
+                    mode="ignore",
+                    name=name,
+                    description=description(name),
+                    storage_options=options,
+                )
             fit_schema(self._table(), schema)
 
     def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int, reach: Reach) -> None:

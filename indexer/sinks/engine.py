@@ -24,7 +24,6 @@ from sqlalchemy import (
     inspect,
     select,
     text,
-    update,
 )
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError
@@ -177,7 +176,6 @@ _ENGINES: Final[Mapping[str, Callable[[URL, bool], Engine]]] = {"sqlite": _sqlit
 
 def _prepare(connection: Connection) -> None:
     if inspect(connection).has_table(tables.facts.name):
-        _add_tables(connection)
         _check_version(connection)
         connection.execute(delete(tables.events).where(false()))  # a role that may only read is told at once
         return
@@ -198,14 +196,6 @@ def _prepare(connection: Connection) -> None:
             {"name": "first_sequence", "value": first_sequence},
         ],
     )
-
-
-def _add_tables(connection: Connection) -> None:
-    """Brings a store up to date that an older Waybill wrote, and that lacks only tables which this one has added."""
-    if tables.LACKS_TABLES_SINCE <= (_version(connection) or 0) < tables.SCHEMA_VERSION:
-        tables.metadata.create_all(connection)
-        version = update(tables.facts).where(tables.facts.c.name == "schema_version")
-        connection.execute(version.values(value=tables.SCHEMA_VERSION))
 
 
 def _version(connection: Connection) -> int | None:
@@ -232,14 +222,9 @@ def _complete(connection: Connection) -> None:
 def _check_version(connection: Connection) -> None:
     version = _version(connection)
     if version is not None and version < tables.SCHEMA_VERSION:
-        way = (
-            "the next `waybill index run` brings it up to date"
-            if version >= tables.LACKS_TABLES_SINCE
-            else "delete it, and the index makes it anew from the lake and the chains"
-        )
         raise StoreVersionError(
             f"{_shown(connection.engine.url)} was written by an older Waybill (version {version} of the index's tables, now "
-            f"{tables.SCHEMA_VERSION}): {way}"
+            f"{tables.SCHEMA_VERSION}): delete it, and the index rebuilds it from the lake and the chains"
         )
     if version != tables.SCHEMA_VERSION:
         raise StoreVersionError(

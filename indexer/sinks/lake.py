@@ -19,6 +19,7 @@ from pyarrow.dataset import dataset
 from pyarrow.fs import FileType
 
 from indexer import schemas
+from indexer.dictionary import described, description
 from indexer.errors import IndexerError, LakeDamagedError, LakeVersionError, RangeGapError
 from indexer.place import Place
 from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, write_bucket
@@ -98,7 +99,14 @@ class Lake:
         root, options = self.folder.root, self.folder.options
         with explained(self.folder):
             if not DeltaTable.is_deltatable(root, options):
-                DeltaTable.create(root, schema=schemas.EVENTS, mode="ignore", name="events", storage_options=options)
+                DeltaTable.create(
+                    root,
+                    schema=described("events"),
+                    mode="ignore",
+                    name="events",
+                    description=description("events"),
+                    storage_options=options,
+                )
             fit_schema(DeltaTable(root, storage_options=options), schemas.EVENTS)
 
     def last_block(self, chain: int) -> int | None:

@@ -27,8 +27,6 @@ from bridge.protocol import retry_requests as format_
 from indexer import schemas
 
 SCHEMA_VERSION: Final = 7
-LACKS_TABLES_SINCE: Final = 7
-"""Stores of this version and later ones have all that is in theirs as it is now, and lack no more than tables."""
 
 
 class Uint64(TypeDecorator[int]):

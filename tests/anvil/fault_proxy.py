@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,14 +18,16 @@ Answer = dict[str, Any]
 class FaultProxy:
     """Passes JSON-RPC requests on, and spoils a share of the answers. The same seed spoils the same requests in a row."""
 
-    def __init__(self, upstream: str, seed: int, share: float) -> None:
+    def __init__(self, upstream: str, seed: int, share: float, faults: Sequence[Fault] | None = None) -> None:
         """Stands before one endpoint.
 
         Args:
             upstream: the endpoint's URL.
             seed: of the dice.
             share: of the requests that something happens to.
+            faults: what may happen; None is all of `FAULTS`.
         """
+        self._faults = FAULTS if faults is None else faults
         self.share = share
         self.always: Fault | None = None  # what happens to every request, whatever the share
         self.is_down = False  # every connection breaks, and nothing is carried out
@@ -54,7 +56,7 @@ class FaultProxy:
         body = await request.read()
         if self.is_down:
             return _broken(request)
-        fault = self.always or (self._dice.choice(FAULTS) if self._dice.random() < self.share else None)
+        fault = self.always or (self._dice.choice(self._faults) if self._dice.random() < self.share else None)
         if fault is None:
             answer_in_time = web.json_response(await self._forward(body))
             if self._held_method in body:

@@ -192,7 +192,7 @@ def test_a_committed_file_that_is_gone_is_named_by_everything_that_reads_it_and_
         lambda: from_lake(world.store.engine, world.lake),
     ]
     for read in readers:
-        with pytest.raises(LakeDamagedError, match=f"{gone.name}.*delete .*`waybill index run`"):
+        with pytest.raises(LakeDamagedError, match=f"{gone.name}.*Put the file back.*`waybill index run`"):
             read()
     assert ("STORE_DIFFERS_FROM_LAKE", ALPHA) in noted(world)
     delete_the_lake(world)

@@ -161,7 +161,7 @@ def test_a_step_that_was_deleted_rewound_or_advanced_loses_and_doubles_nothing(
     else:
         _remove(folder, what["remove"])
     if cell in FILES_ARE_MISSING:
-        with pytest.raises(LakeDamagedError, match=r"delete .*`waybill index run`"):
+        with pytest.raises(LakeDamagedError, match=r"Put the file back.*`waybill index run`"):
             is_right(folder, HEADS["now"], kept)
         shutil.rmtree(folder / "lake")  # as the error says
     run(folder, HEADS["later"], kept)

@@ -102,6 +102,7 @@ def test_py_solc_x_and_forge_give_the_same_bytecode(tmp_path: Path) -> None:
                 "evmVersion": settings["evm_version"],
                 "optimizer": {"enabled": settings["optimizer"], "runs": settings["optimizer_runs"]},
                 "remappings": settings["remappings"],
+                "metadata": {"bytecodeHash": settings["bytecode_hash"], "appendCBOR": settings["cbor_metadata"]},
                 "outputSelection": {"*": {"*": ["evm.bytecode.object"]}},
             },
         },
