@@ -12,7 +12,7 @@ from eth_utils import function_signature_to_4byte_selector
 from eth_utils.address import to_checksum_address
 
 from bridge.client import Client, RouteRequest
-from bridge.dlq.analysis import Analysis, Situation, analyse
+from bridge.dlq.analysis import Analysis, NamedPause, Situation, analyse, named_pause
 from bridge.dlq.decisions import (
     DecisionError,
     decision_document,
@@ -156,7 +156,7 @@ class Desk:
             message,
             others=self._letters.letters(since=letter.entered_at - _HOUR, limit=None),
             deliveries=self._store.outbox.entries(letter.message_id),
-            situation=await self._situation(message),
+            situation=await self._situation(message, named_pause(document)),
             now=self._clock.now(),
         )
         return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
@@ -358,14 +358,20 @@ class Desk:
                 " dlq.operator of the account"
             )
 
-    async def _situation(self, message: Message) -> Situation:
+    async def _situation(self, message: Message, pause: NamedPause | None) -> Situation:
         try:
             destination = self._deployment.chain(message.destination_chain)
             router = RouterReader(self._chains[destination.chain_id], destination.router)
             progress = await router.progress(message.id)
+            expired = bool(message.ttl) and await router.is_expired(message.source_chain, message)
+            paused_until = None if pause is None else await router.paused_until(pause.thing, pause.number)
         except TransientError:
             return Situation(known=False)
-        return Situation(executed=progress.executed, ended=progress.ended and not progress.executed)
+        return Situation(
+            executed=progress.executed,
+            ended=(progress.ended or expired) and not progress.executed,
+            paused_until=paused_until,
+        )
 
     async def _reissue_of(self, message: Message) -> Message | None:
         """The message that stands in for this one already, if there is one."""

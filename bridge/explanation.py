@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from bridge.ports import Block
-from bridge.protocol.contracts import explain_revert
+from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord
+from bridge.protocol.indexed import ChainRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
+from bridge.protocol.text import MOST_QUOTED, shortened
+from bridge.queries import Circumstances, Expiry, Offer, Standing, next_action, offers
 from bridge.records.executions import UNENDED, AwaitedExecution, ExecutionState
 from bridge.records.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob, RetryState
@@ -50,6 +53,16 @@ class IndexView:
     dispatched: frozenset[Gmp]
     attempts: int
     failure_reason: bytes  # of the recipient, the last one
+
+    @classmethod
+    def of(cls, record: MessageRecord) -> Self:
+        """What of a record counts here."""
+        return cls(
+            status=record.status,
+            dispatched=record.dispatched,
+            attempts=record.attempts or 0,
+            failure_reason=record.failure_reason or b"",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +111,14 @@ class Explanation:
     receipts: frozenset[Gmp]
     reason: str
     next_action: str
+    standing: Standing
     gmps: tuple[GmpProgress, ...]
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """What its routers would accept now."""
+        return offers(self.standing)
 
 
 def explain(
@@ -107,7 +126,11 @@ def explain(
     *,
     receipts: frozenset[Gmp],
     executed: bool,
+    outcome: Status | None = None,
+    needed: int | None = None,
+    refusal: str | None = None,
     unfunded: bool = False,
+    circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
     index: IndexView | None,
     entries: Sequence[OutboxEntry],
     retries: Sequence[RetryJob] = (),
@@ -124,7 +147,11 @@ def explain(
         message: what the source created.
         receipts: the GMPs whose receipts count on the destination now.
         executed: whether the destination's router executed it.
+        outcome: how the message ended as that router says, or would if it were asked to mark its expiry; None if it is open.
+        needed: how many receipts the router asks for; None is what the message itself asks for.
+        refusal: why the recipient does not take it, where the router was asked now.
         unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
+        circumstances: what else decides about the next action.
         index: None if no index knows the message.
         entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
         retries: the relayer's retries of the message, the oldest first.
@@ -134,43 +161,74 @@ def explain(
         now: Unix seconds.
     """
     gmps = _progress(receipts, index, entries, {one.subject for one in held})
-    status = _status(message, receipts, executed=executed, index=index)
+    has_quorum = len(receipts) >= (message.quorum if needed is None else needed)
+    pending = None if execution is None or execution.state not in UNENDED else execution
+    refused = refusal is not None or (pending is not None and pending.state is ExecutionState.REFUSED)
+    status = _status(receipts, executed=executed, outcome=outcome, index=index, has_quorum=has_quorum, refused=refused)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
     spent = _spent(retries, entries)
-    if status in _WAITING and (spent or {progress.stage for progress in gmps} in _GIVEN_UP):
+    given_up = spent or {progress.stage for progress in gmps} in _GIVEN_UP
+    if status in _WAITING and given_up and not has_quorum:
         status = Status.DEAD
-    pending = None if status.is_final or execution is None or execution.state not in UNENDED else execution
-    reason = _reason(status, message, receipts=receipts, index=index, gmps=gmps, execution=pending, now=now)
+    if status.is_final:
+        pending = None
+    said = _Said(
+        status=status,
+        receipts=receipts,
+        has_quorum=has_quorum,
+        index=index,
+        gmps=gmps,
+        refusal=refusal,
+        execution=pending,
+    )
+    standing = Standing(status=status, kind=message.kind, has_quorum=has_quorum, circumstances=circumstances)
+    parts = [
+        _reason(message, said, now),
+        *([spent] if spent and status is Status.DEAD else []),
+        *([] if status.is_final else _held_retries(retries)),
+        *_prospects(said, now),
+        *_delays(status, circumstances.expiry, now),
+    ]
     return Explanation(
         message=message,
         status=status,
         receipts=receipts,
-        reason="; ".join(
-            [
-                reason,
-                *([spent] if spent and status is Status.DEAD else []),
-                *([] if status.is_final else _held_retries(retries)),
-                *_prospects(pending, now),
-            ]
-        ),
-        next_action=status.next_action.format(id=f"0x{message.id.hex()}"),
+        reason="; ".join(parts),
+        next_action=next_action(standing, message.id),
+        standing=standing,
         gmps=gmps,
         lags=tuple(lags),
     )
 
 
-def _status(message: Message, receipts: frozenset[Gmp], *, executed: bool, index: IndexView | None) -> Status:
-    if executed and (index is None or index.status is not Status.DIVERGED):
+def _status(
+    receipts: frozenset[Gmp],
+    *,
+    executed: bool,
+    outcome: Status | None,
+    index: IndexView | None,
+    has_quorum: bool,
+    refused: bool,
+) -> Status:
+    known = index.status if index else None
+    if executed and known is not Status.DIVERGED:
         return Status.EXECUTED
-    if index is not None and index.status in _ENDED:
-        return index.status
-    if len(receipts) >= message.quorum:
-        deferred = index is not None and index.status is Status.EXECUTION_DEFERRED
-        return Status.EXECUTION_DEFERRED if deferred else Status.EXECUTION_FAILED
-    if index is not None and index.status not in (Status.ROUTED, Status.RECEIVED, Status.EXECUTED):
-        return index.status
+    ended = known if known in _ENDED else outcome
+    if ended is not None:
+        return ended
+    if has_quorum:
+        return _with_quorum(known, refused=refused)
+    if known is not None and known not in (Status.ROUTED, Status.RECEIVED, Status.EXECUTED):
+        return known
     return Status.RECEIVED if receipts else Status.ROUTED
+
+
+def _with_quorum(known: Status | None, *, refused: bool) -> Status:
+    """The state of a message that could be executed and is not."""
+    if refused or known is Status.EXECUTION_FAILED:
+        return Status.EXECUTION_FAILED
+    return known if known is Status.EXECUTION_DEFERRED else Status.RECEIVED
 
 
 def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str | None:
@@ -183,13 +241,18 @@ def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str |
 
 _PROSPECTS = {
     ExecutionState.WAITING: "the relayer executes it once its router allows that",
-    ExecutionState.REFUSED: "the relayer executes it once a call without a transaction succeeds",
-    ExecutionState.HELD: "it could be executed, and the relayer leaves that alone",
+    ExecutionState.REFUSED: "the relayer tests the execution from time to time, and executes it when the test succeeds",
+    ExecutionState.HELD: "it could be executed, but the relayer holds it back",
     ExecutionState.SENT: "the relayer is executing it",
 }
 
 _GIVEN_UP = ({Stage.DEAD}, {Stage.DEAD, Stage.RECEIVED})
 """Stages of a message's GMPs when nothing of it is on its way any more."""
+
+_OPEN = frozenset(
+    {Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD, Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED}
+)
+"""States in which a message may still be executed."""
 
 _WAITING = frozenset({Status.ROUTED, Status.RECEIVED, Status.STALLED})
 """States in which a message is dead if none of its deliveries is left."""
@@ -245,39 +308,62 @@ def _stage(entry: OutboxEntry | None, held: Collection[str]) -> Stage:
             return Stage.DELIVERING
 
 
-def _reason(
-    status: Status,
-    message: Message,
-    *,
-    receipts: frozenset[Gmp],
-    index: IndexView | None,
-    gmps: Sequence[GmpProgress],
-    execution: AwaitedExecution | None,
-    now: float,
-) -> str:
-    match status:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What a reason is made of."""
+
+    status: Status
+    receipts: frozenset[Gmp]
+    has_quorum: bool
+    index: IndexView | None
+    gmps: Sequence[GmpProgress]
+    refusal: str | None
+    execution: AwaitedExecution | None
+
+
+def _reason(message: Message, said: _Said, now: float) -> str:
+    names = _names(said.receipts)
+    match said.status:
         case Status.EXECUTED:
-            return f"{_names(receipts)} delivered, and the recipient accepted it"
-        case Status.EXECUTION_FAILED if execution is not None and execution.state is not ExecutionState.REFUSED:
-            return f"{_names(receipts)} delivered, and nobody has executed it yet"
+            return f"{names} delivered, and the recipient accepted it" if names else "the recipient accepted it"
         case Status.EXECUTION_FAILED:
-            refusal = f": {explain_revert(index.failure_reason)}" if index and index.failure_reason else ""
-            return f"{_names(receipts)} delivered, but the recipient refused it{refusal}"
+            return f"{names or 'its GMPs'} delivered, but the recipient refused it{_refusal(said)}"
         case Status.EXECUTION_DEFERRED:
-            return f"{_names(receipts)} delivered, but with less gas than its limit of {message.gas_limit}"
+            return f"{names} delivered, but with less gas than its limit of {message.gas_limit}"
         case Status.EXPIRED | Status.CANCELLED | Status.ORPHANED | Status.DIVERGED | Status.UNFUNDED:
-            return _REASONS[status].format(ttl=message.ttl)
+            return _REASONS[said.status].format(ttl=message.ttl)
+        case _ if said.has_quorum:
+            return f"{names} delivered, which is enough, and it has not been executed yet"
         case _:
-            unsure = "the index is too far behind to tell more; " if status is Status.UNKNOWN else ""
-            counted = f"{len(receipts)} of {message.quorum} GMPs have delivered"
-            return unsure + "; ".join([counted, *_silences(gmps, now)])
+            unsure = "the index is too far behind to tell more; " if said.status is Status.UNKNOWN else ""
+            counted = f"{len(said.receipts)} of {message.quorum} GMPs have delivered"
+            return unsure + "; ".join([counted, *_silences(said.gmps, now)])
 
 
-def _prospects(execution: AwaitedExecution | None, now: float) -> list[str]:
+def _refusal(said: _Said) -> str:
+    """Why the recipient refused it, said once: by the router now, by the relayer's last look, or by the event."""
+    if said.refusal is not None:
+        return f": {said.refusal}"
+    if said.execution is not None and said.execution.outcome:
+        return ""  # follows in what the relayer will do
+    reason = said.index.failure_reason if said.index else b""
+    is_known = bool(reason) or (said.index is not None and said.index.status is Status.EXECUTION_FAILED)
+    return f": {explain_refusal(reason)}" if is_known else ""
+
+
+def _delays(status: Status, expiry: Expiry | None, now: float) -> list[str]:
+    """That pauses have put off its expiry, where the nominal one may mislead."""
+    if expiry is None or not expiry.blocked or status not in _OPEN or now <= expiry.at - expiry.blocked:
+        return []
+    return [f"its time to live seems over, but pauses stopped its clock for {expiry.blocked} s"]
+
+
+def _prospects(said: _Said, now: float) -> list[str]:
     """Whether the relayer will execute it, and what it found when it looked last."""
+    execution = said.execution
     if execution is None:
         return []
-    found = f": {execution.outcome}" if execution.outcome else ""
+    found = f": {execution.outcome}" if execution.outcome and said.refusal is None else ""
     return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.next_at - now))} s)"]
 
 
@@ -309,19 +395,24 @@ def _silence(progress: GmpProgress, now: float) -> str:
                 if progress.setbacks >= STUCK_AFTER
                 else ""
             )
-            return f"{failed} ({progress.last_error}){stuck}, next try in {wait} s"
+            return f"{failed} ({_error(progress)}){stuck}, next try in {wait} s"
         case Stage.DEAD:
             tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
-            return f"took it, and the relayer gave up after {tries} ({progress.last_error})"
+            return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
         case Stage.DELIVERING:
             return "took it, and the relayer is delivering it"
         case Stage.HELD:
             wait = max(0, round((progress.next_try_at or now) - now))
-            return f"took it, and the relayer does not pay for it now: {progress.last_error} (next look in {wait} s)"
+            return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"
         case _ if progress.attempts:
             return "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet"
         case _:
-            return "took it, and no relayer has seen that: is `waybill relayer run` running?"
+            return "took it, and no relayer has seen that: is the relayer running?"
+
+
+def _error(progress: GmpProgress) -> str:
+    """The last error, which may quote a stranger at length."""
+    return shortened(progress.last_error or "no error is known", MOST_QUOTED)
 
 
 def _names(gmps: frozenset[Gmp]) -> str:

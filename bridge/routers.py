@@ -15,10 +15,13 @@ from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import Message
+from bridge.protocol.status import Status
 
 _RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
 _EXECUTED = 1
+_OUTCOMES = {1: Status.EXECUTED, 2: Status.EXPIRED, 3: Status.CANCELLED}
 _SUPPORTS_INTERFACE = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
 """An account without code answers it, as anything, with nothing; a recipient of messages is a contract and does not."""
 
@@ -35,6 +38,7 @@ class Progress:
     receipts: frozenset[Gmp]
     executed: bool
     ended: bool  # executed, expired or cancelled: nothing will change any more
+    outcome: Status | None = None  # EXECUTED, EXPIRED or CANCELLED once it has ended
 
 
 class Verdict(StrEnum):
@@ -52,6 +56,7 @@ class Trial:
 
     verdict: Verdict
     why: str = ""  # the router's words where it would revert
+    missing: int | None = None  # receipts that it still needs; None if it does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,13 @@ def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
     )
 
 
+def _missing(name: str, arguments: Mapping[str, Any]) -> int | None:
+    """How many receipts an error of `execute` says are missing; None if it is about something else."""
+    if name == "QuorumNotReached":
+        return int(arguments["quorum"]) - int(arguments["receipts"])
+    return 0 if name in _BEYOND_QUORUM else None
+
+
 def _word(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
@@ -95,7 +107,17 @@ class RouterReader:
     async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
         """The valid receipts, and whether the message was executed; at the head or at the end of a block."""
         bits, execution = await self._ask("receiptsOf", message_id, block=block)
-        return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0)
+        outcome = _OUTCOMES.get(execution)
+        return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0, outcome=outcome)
+
+    async def is_expired(self, other_chain: int, message: Message) -> bool:
+        """Whether this router considers the time of a message over the lane with that chain run out, pauses left out."""
+        return bool(await self._ask("isExpired", other_chain, message.sent_at, message.ttl))
+
+    async def paused_until(self, thing: PausedThing, number: int) -> int:
+        """When the newest pause of a GMP, or of the lane with a chain, ends or ended, in Unix seconds."""
+        view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
+        return int(await self._ask(view, number))
 
     async def missing_receipts(self, message: Message) -> int:
         """How many more GMPs must deliver before the router executes; it knows the recipient's policy too.
@@ -107,10 +129,10 @@ class RouterReader:
             await self._chain.call(self.execute_call(message))
         except CallRevertedError as error:
             name, arguments = ROUTER.error(error.data) or ("", {})
-            if name == "QuorumNotReached":
-                return int(arguments["quorum"]) - int(arguments["receipts"])
-            if name not in _BEYOND_QUORUM:
+            missing = _missing(name, arguments)
+            if missing is None:
                 raise
+            return missing
         return 0
 
     async def try_execution(self, message: Message, *, block: int | None = None) -> Trial:
@@ -118,10 +140,10 @@ class RouterReader:
         try:
             await self._chain.call(self.execute_call(message), block=block)
         except CallRevertedError as error:
-            name, _ = ROUTER.error(error.data) or ("", {})
+            name, arguments = ROUTER.error(error.data) or ("", {})
             verdict = Verdict.OVER if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
-            return Trial(verdict, await self._refusal(error, message))
-        return Trial(Verdict.READY)
+            return Trial(verdict, await self._refusal(error, message), _missing(name, arguments))
+        return Trial(Verdict.READY, missing=0)
 
     async def _refusal(self, error: CallRevertedError, message: Message) -> str:
         """Why an execution would revert; of a recipient that gives no reason, whether it can have one."""
@@ -169,6 +191,22 @@ class RouterReader:
         named = [(int(gmp), fee) for gmp, fee in fees]
         data = ROUTER.encode("retryRoute", (message.id, message_tuple(message), 1, named, refund_to))
         return Call(to=self.address, data=data, value=sum(fee for _, fee in fees))
+
+    async def retry_refusal(self, message: Message) -> str | None:
+        """The name of the error with which this router refuses its sender a retry now; None if it gives no known reason.
+
+        The retry that is tried names no GMPs, so it never succeeds: a message that may be retried is refused for that alone.
+        """
+        try:
+            sender = from_bytes32(message.sender)
+        except AddressError:
+            return None
+        try:
+            await self._chain.call(self.retry_call(message, [], sender), sender=sender)
+        except CallRevertedError as error:
+            name, _ = ROUTER.error(error.data) or (None, {})
+            return name
+        return None
 
     def execute_call(self, message: Message) -> Call:
         """The transaction that executes a message whose quorum is reached."""

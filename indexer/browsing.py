@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from bridge.protocol.indexed import Carriage, EventRecord, Journey, LaneCheckRecord, MessagePage, Position, Wanted
@@ -26,6 +27,9 @@ _TIME_MAKES: Final = (Status.STALLED, Status.EXPIRED, Status.UNKNOWN)
 _ON_SOURCE: Final = "'MessageIdCreated', 'MessageRouted', 'MessageUnfunded', 'MessageRetried', 'DispatchFailed', 'CancellationRequested'"
 _REPORTED: Final = "'OutcomeReported', 'OutcomeContradicted'"
 
+_AMONG: Final = 10_000
+"""Ids that one query takes, at most."""
+
 _LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
 
 
@@ -36,13 +40,15 @@ class IndexBrowser(IndexReader):
         """Messages, the newest first.
 
         Args:
-            wanted: which ones.
+            wanted: which ones. To tell which are DIVERGED takes as long as `divergences`, unless `wanted.among` names them.
             after: where the part before ended; None for the first part.
             limit: at most so many.
         """
         if wanted.status is Status.ORPHANED:
             orphans = tuple(self.messages(status=Status.ORPHANED, limit=limit))
             return MessagePage(messages=orphans, next=None, looked_at=len(orphans))
+        if wanted.status is Status.DIVERGED and wanted.among is None:
+            wanted = replace(wanted, among=frozenset(self._contradicted()))
         looked_at = _looked_at(wanted, continued=after is not None)
         judged = _filter(wanted)
         scanned = SCANNED if judged else limit + 1
@@ -64,7 +70,8 @@ class IndexBrowser(IndexReader):
             limit=limit + 1,
         )
         found = [row for row in rows if row["message_id"] is not None]
-        messages = tuple(message_of(row) for row in found[:limit])
+        messages = tuple(self.judged(message_of(row) for row in found[:limit]))
+        messages = tuple(one for one in messages if wanted.status in (None, one.status))
         if len(found) > limit:
             return MessagePage(messages=messages, next=_position(found[limit - 1]), looked_at=scanned)
         # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
@@ -97,12 +104,13 @@ class IndexBrowser(IndexReader):
     def by_status(self) -> dict[Status, int]:
         """How many messages are in each state; counts lasting ones from an index alone."""
         stored = self._rows("select status, count(*) as number from messages group by status")
-        lasting = {Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING}
+        counts = Counter({Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING})
         passing = ", ".join(f"'{status.value}'" for status in _PASSING)
         chosen = f"(select * from messages where status in ({passing}))"
         shown = shown_status(chosen)
         rows = self._rows(f"select shown_status, count(*) as number from ({shown}) o group by shown_status")
-        return lasting | {Status(row["shown_status"]): row["number"] for row in rows}
+        counts.update({Status(row["shown_status"]): row["number"] for row in rows})
+        return dict(counts)
 
     def lane_size(self, source_chain: int, destination_chain: int) -> int:
         """How many messages the index knows of a lane."""
@@ -178,6 +186,8 @@ def _newest(condition: str, *, continued: bool) -> str:
 
 
 def _indexed(wanted: Wanted) -> Sequence[str]:
+    if wanted.among is not None:
+        return ("message_id in :among",)
     if wanted.account is not None:
         return ("sender = :account", "recipient = :account and sender <> :account")
     if wanted.status is not None:
@@ -190,12 +200,14 @@ def _indexed(wanted: Wanted) -> Sequence[str]:
 
 def _filter(wanted: Wanted) -> str:
     by_lane = _indexed(wanted) == _LANE
+    told = wanted.status is Status.DIVERGED or (wanted.status in _LASTING and wanted.account is None)
     conditions = {
-        "shown_status = :status": None if wanted.status in _LASTING and wanted.account is None else wanted.status,
+        "shown_status = :status": None if told else wanted.status,
         "source_chain = :source_chain": None if by_lane else wanted.source_chain,
         "destination_chain = :destination_chain": None if by_lane else wanted.destination_chain,
         "((dispatched | received) & :gmp) <> 0": wanted.gmp,
         "kind = :kind": wanted.kind,
+        "(sender = :account or recipient = :account)": wanted.account if wanted.among is not None else None,
     }
     chosen = [condition for condition, value in conditions.items() if value is not None]
     return f"where {' and '.join(chosen)}" if chosen else ""
@@ -209,4 +221,4 @@ def _arguments(wanted: Wanted) -> dict[str, Any]:
         "gmp": wanted.gmp.bit if wanted.gmp else None,
         "kind": None if wanted.kind is None else int(wanted.kind),
         "account": wanted.account,
-    }
+    } | ({} if wanted.among is None else {"among": sorted(wanted.among)[:_AMONG]})

@@ -59,7 +59,9 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "RECEIPT_OVER_UNUSED_GMP": Meaning(Severity.CRITICAL, _REVOKE),
     "RECEIPT_FROM_UNREGISTERED_ADAPTER": Meaning(Severity.CRITICAL, _STOP),
     "NONCE_GAP": Meaning(Severity.HIGH, "`waybill index verify --repair`: it finds the blocks whose logs are missing"),
-    "SILENT": Meaning(Severity.MEDIUM, "`waybill message retry` over other GMPs, and ask the silent ones' operators"),
+    "SILENT": Meaning(
+        Severity.MEDIUM, "ask the silent GMPs' operators; `waybill message explain` says what else can be done"
+    ),
     "FAN_OUT_DIFFERS": Meaning(Severity.HIGH, "send the payload again to the chains that lack it: `waybill send`"),
     "OUTCOME_DIFFERS": Meaning(
         Severity.CRITICAL, "refund nothing; compare the report with the destination's own events"

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import BigInteger, ColumnElement, cast, func, select, text
+from sqlalchemy import BigInteger, BindParameter, ColumnElement, bindparam, cast, func, select, text
 
 from bridge.protocol.gmps import Gmp, gmps_from_bits
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, DuplicateRecord, MessageRecord, ReceiptRecord
+from bridge.protocol.indexed import (
+    ChainRecord,
+    DivergenceRecord,
+    DuplicateRecord,
+    MessageRecord,
+    PausedThing,
+    PauseRecord,
+    ReceiptRecord,
+    with_diverged,
+)
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
 from bridge.protocol.status import Status
@@ -25,10 +35,16 @@ from indexer.sinks import tables
 from indexer.sinks.engine import reading_engine
 from indexer.sinks.limits import saved_policy
 from indexer.sinks.ranking import recent_dispatches
-from indexer.sinks.shown import DIVERGENCES, DIVERGENCES_OF_MESSAGE, SHOWN_STATUS
+from indexer.sinks.shown import CONTRADICTIONS_AMONG, DIVERGENCES, DIVERGENCES_OF_MESSAGE, SHOWN_STATUS, shown_status
 from indexer.sinks.tables import SEEN
 
 Row = Mapping[str, Any]
+
+_ENDS = ("executed_block", "expired_block", "cancelled_block", "outcome")
+"""What a router says of an end; the destination's own events, and its report to the source."""
+
+_AT_ONCE = 500
+"""Ids in one query."""
 
 
 class IndexReader:
@@ -65,6 +81,10 @@ class IndexReader:
         """Messages, the newest first, those taken back by a reorg left out unless `status` asks for them."""
         if status is Status.ORPHANED:
             return self._orphans("order by block_time desc, message_id limit :limit offset :offset", limit, offset)
+        if status is Status.DIVERGED:
+            found = [one for one in map(self.message, self._contradicted()) if one is not None]
+            found.sort(key=lambda one: (-(one.source_time or one.received_time or 0), one.message_id))
+            return found[offset : offset + limit]
         wanted = "where shown_status = :status" if status else ""
         order = f"order by {SEEN} desc, coalesce(source_block, 0) desc, coalesce(nonce, 0) desc, message_id"
         rows = self._rows(
@@ -73,14 +93,43 @@ class IndexReader:
             limit=limit,
             offset=offset,
         )
-        return [message_of(row) for row in rows]
+        judged = self.judged(message_of(row) for row in rows)
+        return [one for one in judged if status in (None, one.status)]
 
     def message(self, message_id: bytes) -> MessageRecord | None:
         """One message, or None if the index has never seen it."""
         rows = self._rows(f"select * from ({SHOWN_STATUS}) o where message_id = :id", id=message_id)
         found = [message_of(row) for row in rows if row["source_block"] is not None]
         orphans = [] if found else self._orphans("where message_id = :id", id=message_id)
-        return next(iter(found or orphans or [message_of(row) for row in rows]), None)
+        return next(iter(self.judged(found or orphans or [message_of(row) for row in rows])), None)
+
+    def judged(self, messages: Iterable[MessageRecord]) -> list[MessageRecord]:
+        """The same messages, those DIVERGED that facts about them contradict."""
+        messages = list(messages)
+        contradicted = self._contradicted_among([one.message_id for one in messages])
+        return [replace(one, status=Status.DIVERGED) if one.message_id in contradicted else one for one in messages]
+
+    def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
+        """The states of messages, as far as the store has them, before what contradicts about them is looked at."""
+        return self._statuses(message_ids)
+
+    def _statuses(self, message_ids: Collection[bytes], rest: str = "") -> dict[bytes, Status]:
+        shown = shown_status("(select * from messages where message_id in :ids)")
+        chosen = f"select message_id, shown_status from ({shown}) o {rest}"
+        rows = (row for ids in _in_parts(message_ids) for row in self._rows(chosen, ids=ids))
+        return {row["message_id"]: Status(row["shown_status"]) for row in rows}
+
+    def _contradicted(self, divergences: Sequence[DivergenceRecord] | None = None) -> set[bytes]:
+        """Ids of all messages that facts about them contradict."""
+        found = self.divergences() if divergences is None else divergences
+        return {one.message_id for one in found if one.message_id and one.contradicts_message}
+
+    def _contradicted_among(self, message_ids: Collection[bytes]) -> set[bytes]:
+        rows = (row for ids in _in_parts(message_ids) for row in self._rows(CONTRADICTIONS_AMONG, ids=ids))
+        found = (
+            _divergence({"source_chain": None, "destination_chain": None, "evidence": ""} | dict(row)) for row in rows
+        )
+        return {one.message_id for one in found if one.message_id and one.contradicts_message}
 
     def receipts(self, message_id: bytes) -> list[ReceiptRecord]:
         """What each GMP did for a message, by GMP number."""
@@ -98,6 +147,24 @@ class IndexReader:
             """
         )
         return [ChainRecord(**_fields_of(ChainRecord, row)) for row in rows]
+
+    def pauses(self, chain_id: int) -> list[PauseRecord]:
+        """The pauses that a chain's router told of, by their beginning."""
+        rows = self._rows(
+            """
+            select kind as thing, other_chain as number, begins, ends from pauses where chain_id = :chain
+            union all
+            select 'gmp', gmp, block_time, until from (
+              select gmp, block_time, until,
+                row_number() over (partition by gmp order by block_number desc, log_index desc) as nth
+              from events
+              where event = 'GmpPauseSet' and message_id is null and error is null and chain_id = :chain
+            ) newest where nth = 1
+            order by 3, 1, 2
+            """,
+            chain=chain_id,
+        )
+        return [PauseRecord(**{**row, "thing": PausedThing(row["thing"])}) for row in rows]
 
     def duplicates(self, *, limit: int = 1_000) -> list[DuplicateRecord]:
         """Deliveries that changed nothing, the newest first."""
@@ -120,11 +187,7 @@ class IndexReader:
 
     def _divergences(self, found: str, **arguments: bytes) -> list[DivergenceRecord]:
         rows = self._rows(f"select * from ({found}) as d order by kind, message_id nulls first", **arguments)
-        meanings = [(row, MEANINGS[row["kind"]]) for row in rows]
-        return [
-            DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
-            for row, meaning in meanings
-        ]
+        return [_divergence(row) for row in rows]
 
     def quarantined(self, *, limit: int = 1_000) -> list[QuarantinedLog]:
         """Logs that carry one of Waybill's events but can't be right, with the reason."""
@@ -142,13 +205,22 @@ class IndexReader:
         with self._engine.connect() as connection:
             return [RetryRequest.from_row(dict(row)) for row in connection.execute(chosen).mappings()]
 
-    def counts_by_status(self) -> dict[Status, int]:
-        """How many routed messages are in each state."""
+    def counts_by_status(self, divergences: Sequence[DivergenceRecord] | None = None) -> dict[Status, int]:
+        """How many routed messages are in each state, and how many are DIVERGED, routed or not.
+
+        Args:
+            divergences: those of `divergences()`, for callers that have them; computed if not given.
+        """
         rows = self._rows(
             f"select shown_status, count(*) as number from ({SHOWN_STATUS}) o "
             "where source_block is not null group by shown_status"
         )
-        return {Status(row["shown_status"]): row["number"] for row in rows}
+        counts = {Status(row["shown_status"]): row["number"] for row in rows}
+        contradicted = self._contradicted(divergences)
+        routed = self._statuses(contradicted, "where source_block is not null")
+        found = Counter(with_diverged(counts, routed))
+        found[Status.DIVERGED] += len(contradicted - routed.keys())
+        return dict(+found)
 
     def totals(self) -> Mapping[str, Any]:
         """Sums over all routed messages; see `indexer.jobs.report`."""
@@ -291,8 +363,22 @@ class IndexReader:
             "max_lag": self._policy.max_lag,
             "silence_after": self._policy.silence_after,
         }
+        lists: Iterable[BindParameter[Any]] = (
+            bindparam(name, expanding=True) for name, value in arguments.items() if isinstance(value, list)
+        )
         with self._engine.connect() as connection:
-            return [dict(row) for row in connection.execute(text(statement), policy | arguments).mappings()]
+            found = connection.execute(text(statement).bindparams(*lists), policy | arguments)
+            return [dict(row) for row in found.mappings()]
+
+
+def _in_parts(ids: Collection[bytes]) -> list[list[bytes]]:
+    every = sorted(set(ids))
+    return [every[first : first + _AT_ONCE] for first in range(0, len(every), _AT_ONCE)]
+
+
+def _divergence(row: Row) -> DivergenceRecord:
+    meaning = MEANINGS[row["kind"]]
+    return DivergenceRecord(**row, severity=meaning.severity.value, next_action=meaning.next_action)
 
 
 def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
@@ -320,6 +406,7 @@ def message_of(row: Row) -> MessageRecord:
             "kind": None if row["kind"] is None else Kind(row["kind"]),
             "gas_limit": None if gas_limit is None else gas_limit % (1 << 64),
             "retriable": bool(row["retriable"]),
+            "is_ended": any(row[end] is not None for end in _ENDS),
             "dispatched": gmps_from_bits(row["dispatched"]),
             "received": gmps_from_bits(row["received"]),
             "receipts": row["counted"],

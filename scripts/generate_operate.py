@@ -14,7 +14,9 @@ from typer.main import get_command
 
 from bridge.cli.app import app
 from bridge.metrics import METRICS
+from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
+from bridge.queries import Circumstances, Standing, next_action
 from bridge.settings import PROFILES, Settings
 from bridge.settings.attestations import AttestationTable
 from bridge.settings.dead_letters import AlertSettings, DeadLetterTable, EmailSettings
@@ -120,10 +122,13 @@ def _runbooks() -> str:
 
 def _states() -> str:
     """The states of a message and what to do about each."""
-    rows = [
-        f"| `{status}` | {'yes' if status.is_final else ''} | {status.next_action.format(id='ID').replace('|', '/')} |"
-        for status in Status
-    ]
+    refused = (Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED)
+    usual = Circumstances(retriable=True, has_letter=True)
+    rows = []
+    for status in Status:
+        standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=status in refused, circumstances=usual)
+        advice = next_action(standing, bytes(32)).replace(f"0x{bytes(32).hex()}", "ID")
+        rows.append(f"| `{status}` | {'yes' if status.is_final else ''} | {advice.replace('|', '/')} |")
     head = "| state | end | what to do |\n|---|---|---|"
     return "\n\n".join(["# States of a message", _MADE.strip(), "\n".join([head, *rows])]) + "\n"
 

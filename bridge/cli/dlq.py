@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.letters import letter_value, log_record_value, opened_value
-from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
+from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.connections import connected
 from bridge.desk import Desk, Opened
@@ -219,7 +219,7 @@ def verify(
     text = "\n".join(problems) or f"{verified.records} records verified; head 0x{verified.head.hex()}"
     if verified.unpromised:
         text += f"\n{len(verified.unpromised)} died before dead letters were switched on for them, and have none"
-    result(value, as_json=as_json, render=lambda console: console.print(text, markup=False))
+    result(value, as_json=as_json, render=lambda console: console.print(escaped(text)))
     if problems:
         raise SystemExit(ExitCode.FAILED)
 
@@ -383,4 +383,4 @@ def _words(record: LogRecord) -> str:
 def _print_decisions(records: list[LogRecord], *, as_json: bool) -> None:
     value = [log_record_value(record) for record in records]
     lines = [f"{_words(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
-    result(value, as_json=as_json, render=lambda console: console.print("\n".join(lines), markup=False))
+    result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))

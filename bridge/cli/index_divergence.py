@@ -10,7 +10,7 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.index_proof import open_for_reading
-from bridge.cli.output import progress, result
+from bridge.cli.output import escaped, progress, result
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -75,7 +75,7 @@ def _draw(console: Console, value: list[dict[str, Any]], *, is_whole: bool) -> N
         console.print("no divergence: nothing contradicts, as far as the index has read")
     for item in value:
         where = f"0x{item['message_id'].hex()}" if item["message_id"] else "the lane as a whole"
-        console.print(f"{item['severity'].upper()} {item['kind']}  {where}", markup=False, style="bold")
-        console.print(f"  chains    {item['source_chain']} → {item['destination_chain']}", markup=False)
-        console.print(f"  evidence  {item['evidence']}", markup=False)
-        console.print(f"  next      {item['next']}", markup=False)
+        console.print(escaped(f"{item['severity'].upper()} {item['kind']}  {where}"), style="bold")
+        console.print(escaped(f"  chains    {item['source_chain']} → {item['destination_chain']}"))
+        console.print(escaped(f"  evidence  {item['evidence']}"))
+        console.print(escaped(f"  next      {item['next']}"))

@@ -14,7 +14,7 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import progress, result, table
+from bridge.cli.output import escaped, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 
@@ -180,13 +180,13 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     console.print(table(None, ["lane", "messages", "up to block", "index", "router", ""], rows))
     for lane in value["lanes"]:
         if lane["reason"]:
-            console.print(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}", markup=False)
+            console.print(escaped(f"{lane['router']} {lane['direction']} {lane['other']}: {lane['reason']}"))
     for check in value["rows"]:
         console.print(
-            f"rows      {check['table']}: {check['compared']} compared, {len(check['different'])} differ", markup=False
+            escaped(f"rows      {check['table']}: {check['compared']} compared, {len(check['different'])} differ")
         )
         for text in check["different"][:_NAMED]:
-            console.print(f"  {text}", markup=False)
+            console.print(escaped(f"  {text}"))
         if (more := len(check["different"]) - _NAMED) > 0:
             console.print(f"  and {more} more: --json names all", markup=False)
     console.print("verdicts  " + ", ".join(f"{count} {verdict}" for verdict, count in value["verdicts"].items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from bridge.cli import message_acts, options
 from bridge.cli.freshness import freshness
-from bridge.cli.lookup import Found, look_up
+from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
@@ -23,9 +24,13 @@ from bridge.ports import TransientError
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import MessageRecord
+from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
+from bridge.protocol.text import quoted
+
+_MOST_SHOWN = 1_000
+"""Characters of a payload."""
 
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
 for _command in (message_acts.watch, message_acts.dispatch, message_acts.cancel, message_acts.expire):
@@ -73,7 +78,7 @@ def show(message: options.MessageId, *, network: options.Network = DEVNET, as_js
     Example: waybill message show 0x…
     """
     workspace = Workspace.of(network)
-    found = asyncio.run(look_up(workspace, options.message_id(message)))
+    found = asyncio.run(look_up_any(workspace, options.message_id(message)))
     result(message_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
 
 
@@ -84,9 +89,10 @@ def explain(message: options.MessageId, *, network: options.Network = DEVNET, as
     Example: waybill message explain 0x…
     """
     workspace = Workspace.of(network)
-    found = asyncio.run(look_up(workspace, options.message_id(message)))
+    found = asyncio.run(look_up_any(workspace, options.message_id(message)))
     result(message_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
-    if not found.explanation.status.is_final:
+    status = found.status if isinstance(found, Unsent) else found.explanation.status
+    if not status.is_final:
         raise SystemExit(ExitCode.PENDING)
 
 
@@ -231,15 +237,36 @@ def _utc(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def message_value(found: Found) -> dict[str, Any]:
+def message_value(found: Found | Unsent) -> dict[str, Any]:
     """A message and where it is, for JSON."""
+    if isinstance(found, Unsent):
+        return {
+            "messageId": found.message_id,
+            "status": found.status.value,
+            "reason": found.reason,
+            "next": found.next_action,
+            "divergences": _divergence_values(found.divergences),
+            "message": None,
+        }
     message, explanation = found.message, found.explanation
+    expiry = explanation.standing.circumstances.expiry
     return {
         "messageId": message.id,
         "status": explanation.status.value,
         "reason": explanation.reason,
         "next": explanation.next_action,
+        "acts": [
+            {
+                "act": offer.act.value,
+                "by": offer.by.value,
+                "command": f"waybill message {offer.act} 0x{message.id.hex()}",
+            }
+            for offer in explanation.offers
+        ],
+        "divergences": _divergence_values(found.divergences),
         "message": _message_value(message),
+        "expiresAt": expiry.at if expiry else None,
+        "pausedFor": expiry.blocked if expiry else None,
         "guarantee": found.guarantee.value(),
         "belowAssetClass": {"name": found.undercut.name, "minTtl": found.undercut.min_ttl} if found.undercut else None,
         "gmps": [
@@ -261,6 +288,12 @@ def message_value(found: Found) -> dict[str, Any]:
     }
 
 
+def _divergence_values(found: Sequence[DivergenceRecord]) -> list[dict[str, Any]]:
+    return [
+        {"kind": one.kind, "severity": one.severity, "evidence": one.evidence, "next": one.next_action} for one in found
+    ]
+
+
 def _message_value(message: Message) -> dict[str, Any]:
     return {
         "sourceChain": message.source_chain,
@@ -277,7 +310,11 @@ def _message_value(message: Message) -> dict[str, Any]:
     }
 
 
-def _draw(console: Console, found: Found, *, whole: bool) -> None:
+def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
+    if isinstance(found, Unsent):
+        about = {"message": f"0x{found.message_id.hex()}", "state": found.status.value}
+        console.print(facts(about | _evidence(found.divergences) | {"reason": found.reason, "next": found.next_action}))
+        return
     message, explanation = found.message, found.explanation
     console.print(
         facts(
@@ -285,6 +322,7 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
                 **_index_facts(found),
                 "message": f"0x{message.id.hex()}",
                 "state": explanation.status.value,
+                **_evidence(found.divergences),
                 "reason": explanation.reason,
                 "next": explanation.next_action,
                 "promised": _promised(found.guarantee),
@@ -302,7 +340,7 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
                     "sender": from_bytes32(message.sender),
                     "recipient": from_bytes32(message.recipient),
                     "sent": f"{_utc(message.sent_at)} UTC",
-                    "expires": f"{_utc(message.expires_at)} UTC" if message.expires_at else "never",
+                    "expires": _expires(found),
                     "kind": message.kind.name,
                     "payload": _payload(message.payload),
                     "id recomputed": "matches" if found.id_matches else "DIFFERS",
@@ -313,6 +351,21 @@ def _draw(console: Console, found: Found, *, whole: bool) -> None:
         console.print()
         rows = [_row(progress) for progress in explanation.gmps]
         console.print(table(None, ["GMP", "stage", "attempts", "failed tries", "last error"], rows))
+
+
+def _evidence(found: Sequence[DivergenceRecord]) -> dict[str, str]:
+    """What contradicts, if anything does."""
+    told = [f"{one.kind}: {one.evidence}; next: {one.next_action}" for one in found]
+    return {"contradicts": "\n".join(told)} if told else {}
+
+
+def _expires(found: Found) -> str:
+    """When its time is over, with the pauses that put that off."""
+    expiry = found.explanation.standing.circumstances.expiry
+    if expiry is None:
+        return "never"
+    later = f", {expiry.blocked} s later than its TTL says: pauses stopped its clock" if expiry.blocked else ""
+    return f"{_utc(expiry.at)} UTC{later}"
 
 
 def _promised(guarantee: DeliveryGuarantee) -> str:
@@ -348,7 +401,7 @@ def _row(progress: GmpProgress) -> list[str]:
 
 def _payload(payload: bytes) -> str:
     try:
-        return f"{payload.decode()!r} ({len(payload)} bytes)"
+        return f"{quoted(payload.decode(), _MOST_SHOWN)} ({len(payload)} bytes)"
     except UnicodeDecodeError:
         shown = payload[:64].hex()
         return f"0x{shown}{'…' if len(payload) > 64 else ''} ({len(payload)} bytes)"

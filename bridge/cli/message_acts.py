@@ -12,10 +12,11 @@ from rich.console import Console
 
 from bridge.cli import options
 from bridge.cli.lookup import Found, look_up
-from bridge.cli.output import CliError, ExitCode, progress, result
+from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client
 from bridge.connections import connected
+from bridge.explanation import Explanation
 from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
@@ -107,16 +108,16 @@ def watch(
     workspace = Workspace.of(network)
     message_id = options.message_id(message)
     last = asyncio.run(_watch(workspace, message_id, timeout, as_json=as_json))
-    if last is not Status.EXECUTED:
-        code = ExitCode.FAILED if last.is_final else ExitCode.PENDING
-        raise CliError(
-            f"the message is {last}", code=code, next_step=last.next_action.format(id=f"0x{message_id.hex()}")
-        )
+    status = last.status if last else Status.UNKNOWN
+    if status is not Status.EXECUTED:
+        code = ExitCode.FAILED if status.is_final else ExitCode.PENDING
+        raise CliError(f"the message is {status}", code=code, next_step=last.next_action if last else "waybill doctor")
 
 
-async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_json: bool) -> Status:  # noqa: ASYNC109  # the user's own limit
+async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_json: bool) -> Explanation | None:  # noqa: ASYNC109  # the user's own limit
+    """Returns what was said last; None if nothing could be."""
     deadline = time.monotonic() + timeout
-    shown, status = "", Status.UNKNOWN
+    shown, explanation = "", None
     while True:
         try:
             explanation = (await look_up(workspace, message_id)).explanation
@@ -129,13 +130,13 @@ async def _watch(workspace: Workspace, message_id: bytes, timeout: float, *, as_
                 shown = line
                 value = {"at": round(time.time(), 3), "status": status.value, "reason": explanation.reason}
                 result(value, as_json=as_json, render=_printer(f"{time.strftime('%H:%M:%S')}  {line}"))
-        if status.is_final or time.monotonic() >= deadline:
-            return status
+        if (explanation and explanation.status.is_final) or time.monotonic() >= deadline:
+            return explanation
         await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _printer(line: str) -> Callable[[Console], None]:
-    return lambda console: console.print(line, markup=False)
+    return lambda console: console.print(escaped(line))
 
 
 def _those_that_took(found: Found) -> tuple[Gmp, ...]:

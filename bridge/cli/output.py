@@ -9,7 +9,10 @@ from enum import IntEnum
 from typing import Any, NoReturn
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+from bridge.protocol.text import visible
 
 
 class ExitCode(IntEnum):
@@ -51,7 +54,7 @@ def result(value: Any, *, as_json: bool, render: Callable[[Console], None]) -> N
 
 def progress(text: str) -> None:
     """Says what is being done; never part of the result."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text)
+    Console(stderr=True, highlight=False, soft_wrap=True).print(escaped(text))
 
 
 def fail(error: CliError, *, as_json: bool) -> NoReturn:
@@ -61,9 +64,9 @@ def fail(error: CliError, *, as_json: bool) -> NoReturn:
         sys.stderr.write(json.dumps(document) + "\n")
     else:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(f"[red]error[/red] {_escaped(str(error))}")
+        console.print(f"[red]error[/red] {escaped(str(error))}")
         if error.next_step:
-            console.print(f"[bold]next[/bold]  {_escaped(error.next_step)}")
+            console.print(f"[bold]next[/bold]  {escaped(error.next_step)}")
     raise SystemExit(error.code)
 
 
@@ -73,7 +76,7 @@ def table(title: str | None, columns: list[str], rows: list[list[str]]) -> Table
     for column in columns:
         drawn.add_column(column, overflow="fold")
     for row in rows:
-        drawn.add_row(*(_escaped(cell) for cell in row))
+        drawn.add_row(*(escaped(cell) for cell in row))
     return drawn
 
 
@@ -81,14 +84,13 @@ def facts(pairs: Mapping[str, str]) -> Table:
     """Names and values, one a line."""
     drawn = Table.grid(padding=(0, 2))
     for name, value in pairs.items():
-        drawn.add_row(f"[bold]{name}[/bold]", _escaped(value))
+        drawn.add_row(f"[bold]{name}[/bold]", escaped(value))
     return drawn
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """The text with markup and control characters made harmless: payloads and reasons come from strangers."""
-    printable = "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
-    return printable.replace("[", r"\[")
+    return escape(visible(text, keep="\n"))
 
 
 def plain(value: Any) -> Any:

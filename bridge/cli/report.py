@@ -16,7 +16,7 @@ from bridge.cli import options
 from bridge.cli.attested import attested_of
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import facts, progress, result, table
+from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.gmps import Gmp
@@ -172,7 +172,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     if value["costs"]:
         _draw_costs(console, value)
     for item in value["divergences"]:
-        console.print(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}")
+        console.print(escaped(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}"))
 
 
 def _draw_redundancy(console: Console, value: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from bridge.api.app import DEFAULT_LIMITS
 from bridge.cached import AsyncCached
 from bridge.chains import EvmChain
 from bridge.cli.letters import letter_value, opened_value
-from bridge.cli.lookup import look_up
+from bridge.cli.lookup import look_up_any
 from bridge.cli.message import message_value, record_value
 from bridge.cli.output import plain
 from bridge.cli.overview import chain_name, lane_name, overview
@@ -206,7 +206,7 @@ class WorkspaceBackend:
         try:
             async with self._explaining:
                 asked = time.time()
-                found = message_value(await look_up(self._workspace, message_id, self._chains))
+                found = message_value(await look_up_any(self._workspace, message_id, self._chains))
         except UnknownMessageError as error:
             raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
         except TransientError as error:

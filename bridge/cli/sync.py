@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from bridge.cli import options
-from bridge.cli.output import CliError, ExitCode, result, table
+from bridge.cli.output import CliError, ExitCode, escaped, result, table
 from bridge.cli.reading import open_bridge_store
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.records.merkle import verifies
@@ -80,7 +80,7 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
     except KeyError:
         raise _unknown(message) from None
     text = f"{value['messageId']} is {value['state']} {value['problem']}".rstrip()
-    result(value, as_json=as_json, render=lambda console: console.print(text, markup=False))
+    result(value, as_json=as_json, render=lambda console: console.print(escaped(text)))
 
 
 @app.command()

@@ -109,3 +109,4 @@ class Created:
 
     message: Message
     unfunded: bool  # it was created without its fee, and nobody has paid for its dispatch since
+    retriable: bool | None  # None: its source was not asked

@@ -279,7 +279,8 @@ class Client:
         for origin in self._deployment.chains:
             said = [event async for event in self._said(origin, message_id)]
             if said:
-                return Created(decode_envelope(said[0].envelope).message, isinstance(said[-1], MessageUnfunded))
+                unfunded = isinstance(said[-1], MessageUnfunded)
+                return Created(decode_envelope(said[0].envelope).message, unfunded, said[0].retriable)
         raise UnknownMessageError(
             f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}"
         )

@@ -18,7 +18,7 @@ from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.ports import Block, Clock, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.protocol.indexed import ChainRecord
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
 from bridge.records import Store
 from bridge.records.dead_letters import DeadLetterLog
@@ -38,10 +38,10 @@ class IndexFigures(Protocol):
     def chains(self) -> Sequence[ChainRecord]:
         """How far each chain is indexed."""
 
-    def counts_by_status(self) -> Mapping[Status, int]:
-        """How many messages are in each state."""
+    def counts_by_status(self, divergences: Sequence[DivergenceRecord]) -> Mapping[Status, int]:
+        """How many messages are in each state, those that the divergences contradict as DIVERGED."""
 
-    def divergences(self) -> Sequence[object]:
+    def divergences(self) -> Sequence[DivergenceRecord]:
         """Facts that contradict each other."""
 
 
@@ -208,7 +208,8 @@ class Monitor:
         with self._index() as index:
             if index is None:
                 return None
-            return _IndexSums(index.counts_by_status(), len(index.divergences()))
+            divergences = index.divergences()
+            return _IndexSums(index.counts_by_status(divergences), len(divergences))
 
     async def _head(self, deployed: ChainDeployment) -> Block:
         async with asyncio.timeout(_CHAIN_SECONDS):

@@ -21,6 +21,7 @@ from eth_utils.abi import (
 from bridge.protocol.events import Abi, load_abi
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
+from bridge.protocol.text import quoted, shortened
 
 
 class Contract:
@@ -80,7 +81,7 @@ class Contract:
         name, names, types = known
         try:
             return name, dict(zip(names, decode(types, data[4:]), strict=True))
-        except DecodingError:
+        except (DecodingError, UnicodeDecodeError):
             return None
 
 
@@ -92,6 +93,10 @@ ROUTER: Final = Contract(load_abi("Router"))
 INBOX: Final = Contract(load_abi("Inbox"))
 ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
+
+
+_MOST_SHOWN: Final = 520
+"""Hex digits of a reason that nobody can decode; a router copies no more of one."""
 
 
 def message_tuple(message: Message) -> tuple[Any, ...]:
@@ -120,7 +125,7 @@ class Revert:
 
     Attributes:
         name: such as ``NotRetriable``.
-        values: by parameter; none if the error was cut off, as events and ``TooFewDispatched`` do after 256 bytes.
+        values: by parameter; none if they can't be decoded: events and ``TooFewDispatched`` cut errors off after 256 bytes.
         text: name and values, for people: ``NotRetriable(messageId=0x…)``.
         by: whose contracts have it: ``waybill``, or names of GMPs.
         meaning: what the contracts' documentation says of it, or nothing.
@@ -172,8 +177,9 @@ def decode_revert(data: bytes) -> Revert | None:
     inner: list[Revert] = []
     try:
         values = dict(zip([field["name"] for field in inputs], decode(_types(inputs), data[4:]), strict=True))
-    except DecodingError:
-        values, text = {}, f"{name}, cut off: 0x{data.hex()}"
+    except (DecodingError, UnicodeDecodeError) as error:
+        why = "cut off" if isinstance(error, DecodingError) else "not UTF-8"  # a stranger's text may be any bytes
+        values, text = {}, f"{name}, {why}: 0x{shortened(data.hex(), _MOST_SHOWN)}"
     else:
         fields = [f"{field['name']}={_readable(field, values[field['name']], inner)}" for field in inputs]
         text = f"{name}({', '.join(fields)})"
@@ -189,11 +195,14 @@ def decode_revert(data: bytes) -> Revert | None:
 
 
 def explain_revert(data: bytes) -> str:
-    """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them."""
+    """What a contract refused with, for people: ``NotRetriable(messageId=0x…)``, or the bytes if nobody knows them.
+
+    What a contract says in its own words is a stranger's text, and quoted.
+    """
     if not data:
         return "reverted without a reason"
     revert = decode_revert(data)
-    return revert.text if revert else f"reverted with 0x{data.hex()}"
+    return revert.text if revert else f"reverted with 0x{shortened(data.hex(), _MOST_SHOWN)}"
 
 
 def explain_refusal(reason: bytes) -> str:
@@ -215,11 +224,12 @@ def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert]) -> str:
             for part, one in zip(field["components"], value, strict=True)
         ]
         return f"{{{', '.join(parts)}}}"
+    if kind == "string":
+        return quoted(value)
     if kind == "bytes":
         revert = decode_revert(value)
-        if revert is not None:
-            inner.append(revert)
-        return explain_revert(value)
+        inner.extend([revert] if revert else [])
+        return revert.text if revert else explain_revert(value)
     if field["name"] == "gmp" and kind == "uint8":
         return Gmp(value).label if value in tuple(Gmp) else f"GMP {value}"
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from bridge.protocol.gmps import Gmp
@@ -49,6 +52,7 @@ class MessageRecord:
     failure_reason: bytes | None
     failed_time: int | None
     duplicates: int
+    is_ended: bool = False  # a router says that it was executed, expired or cancelled; not a verdict about its time
     cancellation_id: bytes | None = None  # the message that is to cancel it
     arrived_late: int = 0  # deliveries after it had expired or been cancelled
     outcome: int | None = None  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
@@ -99,6 +103,24 @@ class ChainRecord:
     halted: str | None  # why it is read no further
 
 
+class PausedThing(StrEnum):
+    """What a pause is of."""
+
+    LANE = "lane"
+    GMP = "gmp"
+    CLOCK = "clock"  # the time of messages, which stands still while their lane or any GMP is paused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseRecord:
+    """A pause that a chain's router told of. Of a GMP only the newest; clocks of one lane never overlap."""
+
+    thing: PausedThing
+    number: int  # the lane's other chain, or the GMP; of a clock 0 for all lanes
+    begins: int
+    ends: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DivergenceRecord:
     """Facts that contradict one another; without a message where it is the lane as a whole."""
@@ -110,6 +132,14 @@ class DivergenceRecord:
     evidence: str
     severity: str  # critical, high or medium
     next_action: str
+
+    @property
+    def contradicts_message(self) -> bool:
+        """Whether the message is DIVERGED because of it.
+
+        A SILENT message contradicts nothing yet. The parts of a fan-out differ from one another, and each may be right.
+        """
+        return self.message_id is not None and self.severity != "medium" and self.kind != "FAN_OUT_DIFFERS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +175,7 @@ class Wanted:
     gmp: Gmp | None = None  # that took or delivered it
     kind: Kind | None = None
     account: bytes | None = None  # sender or recipient, 32 bytes
+    among: frozenset[bytes] | None = None  # only messages with these ids; None: any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +272,19 @@ class Spending:
     fees: tuple[FeePaid, ...]
 
 
+def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Status]) -> dict[Status, int]:
+    """How many messages are in each state, with those that facts about them contradict as DIVERGED.
+
+    Args:
+        counts: messages by state.
+        contradicted: messages that facts contradict, and the state in which each of them was counted.
+    """
+    found = Counter(counts)
+    found.subtract(contradicted.values())
+    found[Status.DIVERGED] += len(contradicted)
+    return {status: number for status, number in found.items() if number > 0}
+
+
 class Index(Protocol):
     """The index, as an explorer reads it."""
 
@@ -262,8 +306,14 @@ class Index(Protocol):
     def chains(self) -> list[ChainRecord]:
         """How far each chain has been read, by chain id."""
 
+    def pauses(self, chain_id: int) -> list[PauseRecord]:
+        """The pauses that a chain's router told of, by their beginning."""
+
     def by_status(self) -> dict[Status, int]:
-        """How many messages are in each state."""
+        """How many messages are in each state, before what contradicts about them is looked at."""
+
+    def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
+        """The states of messages, as far as the store has them, before what contradicts about them is looked at."""
 
     def lane_size(self, source_chain: int, destination_chain: int) -> int:
         """How many messages the index knows of a lane."""

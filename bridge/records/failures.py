@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from bridge.protocol.text import shortened, visible
 from bridge.records.slips import Slip
 
 _LONGEST_ERROR = 1_000  # characters
+_SAYS_HOW_MUCH = 40  # of them, kept for saying how much was cut
 
 CONFIRMATION: Final = "confirmation"
 """Named as the worker where no worker failed: a delivery was not there when it became final."""
@@ -44,9 +46,11 @@ class Failure:
     )
 
     def __post_init__(self) -> None:
-        """Keeps what strangers' contracts and nodes say from filling the store, and to what every database can keep."""
-        text = self.message.replace("\0", "�").encode(errors="replace").decode()
-        object.__setattr__(self, "message", text[:_LONGEST_ERROR])
+        """Keeps what strangers' contracts and nodes say from filling the store, and from being obeyed where it is read."""
+        text = visible(self.message)
+        if len(text) > _LONGEST_ERROR:
+            text = shortened(text, _LONGEST_ERROR - _SAYS_HOW_MUCH)
+        object.__setattr__(self, "message", text)
 
 
 @dataclass(frozen=True, slots=True)

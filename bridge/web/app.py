@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from bridge.cached import Cached
 from bridge.http_server import Gate, Limits, Refusal, client_of
 from bridge.ports import TransientError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending
+from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import LetterStatus
@@ -30,7 +31,7 @@ from bridge.web.decisions import OpenDesk, add_decisions
 from bridge.web.guards import admit, headers
 from bridge.web.letters import listed, read_letter
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
-from bridge.web.messages import ShownMessage, message_data, read_message, tried_gmps
+from bridge.web.messages import WAITED_FOR, ShownMessage, message_data, read_message, tried_gmps
 from bridge.web.rendering import environment
 from bridge.web.search import search
 from bridge.web.settings import ExplorerSettings
@@ -69,7 +70,7 @@ class Explorer:
         self.can_decide = False
         self._templates = environment(
             sources,
-            statuses=list(Status),
+            statuses=sorted(Status, key=lambda status: status is not Status.DIVERGED),  # what contradicts goes first
             gmps=list(Gmp),
             kinds=list(Kind),
             chains=sources.deployment.chains,
@@ -78,6 +79,7 @@ class Explorer:
             block_explorers=settings.block_explorers,
             clock=sources.clock,
             assets=_fingerprint_of(STATIC),
+            contradictions=self._contradictions,
         )
         self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST)
         self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST)
@@ -96,6 +98,21 @@ class Explorer:
     def _chains(self) -> list[ChainRecord]:
         index = self.sources.index()
         return index.chains() if index else []
+
+    def _contradictions(self) -> int:
+        """How many are known by now; also the page that reports a broken index has this in its head."""
+        try:
+            found = self.divergences.look(0)
+        except Exception:  # noqa: BLE001  Faults says what is wrong
+            return 0
+        return sum(one.severity != WAITED_FOR for one in found.value) if found else 0
+
+    def _contradicted(self) -> frozenset[bytes] | None:
+        """The messages that facts contradict; None while that is being computed."""
+        found = self.divergences.look(_PATIENCE)
+        if found is None:
+            return None
+        return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
 
     def render(self, template: str, **values: Any) -> str:
         """A template as HTML."""
@@ -142,8 +159,15 @@ class Explorer:
         )
 
     def tiles(self) -> str:
-        """How many messages are in each state."""
-        return self.render("_tiles.html", counts=self.counts.look(_PATIENCE))
+        """What contradicts, and how many messages are in each state."""
+        return self.render("_tiles.html", counts=self._by_status())
+
+    def _by_status(self) -> dict[Status, int] | None:
+        """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
+        counts, contradicted, index = self.counts.look(_PATIENCE), self._contradicted(), self.sources.index()
+        if counts is None:
+            return None
+        return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
 
     def live_messages(self, chosen: listing.Listing) -> dict[str, str]:
         """The parts of a list's page that are live, as they are now."""
@@ -152,13 +176,14 @@ class Explorer:
 
     def rows(self, chosen: listing.Listing) -> str:
         """The part of the list that is live."""
-        index = self.sources.index()
-        found = (
-            index.page(chosen.wanted, after=chosen.after, limit=_ROWS)
-            if index
-            else MessagePage(messages=(), next=None, looked_at=0)
-        )
-        return self.render("_rows.html", chosen=chosen, found=found)
+        index, wanted = self.sources.index(), chosen.wanted
+        if index is None:
+            return self.render("_rows.html", chosen=chosen, found=MessagePage(messages=(), next=None, looked_at=0))
+        if wanted.status is Status.DIVERGED:
+            wanted = replace(wanted, among=self._contradicted())
+            if wanted.among is None:
+                return self.render("_rows.html", chosen=chosen, found=None)
+        return self.render("_rows.html", chosen=chosen, found=index.page(wanted, after=chosen.after, limit=_ROWS))
 
     def message(self, message_id: bytes) -> Response:
         """One message; of one that nobody has seen yet the page follows it as soon as somebody has."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from bridge.dlq.analysis import Analysis, Situation, analyse
+from bridge.dlq.analysis import Analysis, NamedPause, Situation, analyse, named_pause
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.records.dead_letters import OPEN, DeadLetter, Decision, LetterStatus, LogRecord, RecordKind
@@ -86,10 +87,10 @@ def read_letter(sources: Sources, event_id: str) -> ShownLetter | None:
             message,
             others=log.letters(since=letter.entered_at - _HOUR, limit=_NEIGHBOURS),
             deliveries=store.outbox.entries(letter.message_id) if store else [],
-            situation=_situation(sources, letter.message_id),
+            situation=_situation(sources, message, named_pause(document)),
             now=sources.clock(),
         )
-    acts = _acts(sources, letter) if letter.status in OPEN else ()
+    acts = _acts(sources, letter, analysis) if letter.status in OPEN else ()
     return ShownLetter(
         letter=letter,
         reason=document["reason"] if document else "its document is archived",
@@ -116,13 +117,22 @@ def _message(document: Any) -> Message | None:
         return None  # archived, or of a version that this code does not read
 
 
-def _situation(sources: Sources, message_id: bytes) -> Situation:
+def _situation(sources: Sources, message: Message, pause: NamedPause | None) -> Situation:
     """What the index says; the chain itself is asked when something is decided."""
     index = sources.index()
-    record = index.message(message_id) if index else None
-    if record is None:
+    record = index.message(message.id) if index else None
+    if index is None or record is None:
         return Situation(known=False)
-    return Situation(executed=record.executions > 0, ended=record.status in (Status.EXPIRED, Status.CANCELLED))
+    known = [
+        one.ends
+        for one in index.pauses(message.destination_chain)
+        if pause is not None and (one.thing, one.number) == (pause.thing, pause.number)
+    ]
+    return Situation(
+        executed=record.status is Status.EXECUTED,
+        ended=record.status in (Status.EXPIRED, Status.CANCELLED),
+        paused_until=max(known, default=None),
+    )
 
 
 def _step(record: LogRecord) -> LetterStep:
@@ -137,14 +147,38 @@ def _step(record: LogRecord) -> LetterStep:
     return LetterStep(sequence=record.sequence, at=record.at, what=record.kind, who=record.signer, words=words)
 
 
-def _acts(sources: Sources, letter: DeadLetter) -> tuple[LetterAct, ...]:
+def _acts(sources: Sources, letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAct, ...]:
     def act(kind: str, decision: Decision | None, title: str, why: str) -> LetterAct:
         command = sources.command(f'dlq {kind} {letter.event_id} --rationale "…"')
         return LetterAct(kind=kind, decision=decision, title=title, why=why, command=command)
 
-    return (
-        act("requeue", Decision.REQUEUE, "Requeue", "The cause is gone: the same message, with all its tries."),
-        act("retry", None, "Re-issue", "A new message in its place. Its sender signs too, so type the command."),
-        act("escalate", Decision.GOVERNANCE_ESCALATION, "Escalate", "Governance decides; until then it stays open."),
-        act("abandon", Decision.ABANDON, "Abandon", "Never again, for good. Its sender is told, if it is a contract."),
+    until = analysis.not_before if analysis else None
+    end = "" if until is None else f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
+    found = (
+        act(
+            "requeue",
+            Decision.REQUEUE,
+            "Requeue",
+            f"Delivers the same message again, with all its tries. {gone}",
+        ),
+        act(
+            "retry",
+            None,
+            "Re-issue",
+            "Sends a new message in its place. Its sender signs too, so this needs the command.",
+        ),
+        act(
+            "escalate",
+            Decision.GOVERNANCE_ESCALATION,
+            "Escalate",
+            "Hands it to governance. It stays open until they decide.",
+        ),
+        act(
+            "abandon",
+            Decision.ABANDON,
+            "Abandon",
+            "Gives it up for good. A sender that is a contract gets a message about it.",
+        ),
     )
+    return tuple(one for one in found if one.kind != "requeue" or analysis is None or analysis.can_requeue)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from bridge.explanation import Explanation, IndexView, explain
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord, ReceiptRecord
-from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord, PausedThing, ReceiptRecord
+from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.status import Status
+from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action
 from bridge.records.executions import AwaitedExecution
 from bridge.records.outbox import OutboxEntry, OutboxState
 from bridge.records.retries import RetryJob
 from bridge.records.spending import Held
 from bridge.web.payload import Decoded, decode_payload
-from bridge.web.rendering import account, tone
+from bridge.web.rendering import account, tone, words
 from bridge.web.sources import Sources
 from bridge.web.timeline import Step, Transaction, gmp_name, timeline, transactions
 
-_OPEN = (Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD, Status.UNKNOWN)
-"""States in which another GMP may still bring it to its quorum."""
+_SEVERITIES: Final = ("critical", "high", "medium")
 
-_WAITED_FOR = "medium"
+WAITED_FOR: Final = "medium"
 """The severity of what contradicts nothing yet: somebody waits, and the state says so already."""
 
 
@@ -47,7 +47,7 @@ class GmpRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class ShownAct:
     """Something that can be done about a message, and the command that does the same."""
 
     kind: str  # retry, execute, dispatch, expire or cancel
@@ -79,7 +79,8 @@ class ShownMessage:
     attempts: int
     quorum: int | None
     receipts: int
-    acts: tuple[Act, ...]
+    expiry: Expiry | None
+    acts: tuple[ShownAct, ...]
     divergences: tuple[DivergenceRecord, ...]
 
 
@@ -87,6 +88,7 @@ class ShownMessage:
 class _Facts:
     """What the stores have about a message."""
 
+    message_id: bytes
     record: MessageRecord | None
     events: Sequence[EventRecord]
     receipts: Sequence[ReceiptRecord]
@@ -97,6 +99,7 @@ class _Facts:
     letters: frozenset[str]  # ids of its dead letters
     divergences: Sequence[DivergenceRecord]
     message: Message | None
+    circumstances: Circumstances
 
 
 def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
@@ -106,19 +109,20 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         return None
     explanation = _explanation(facts, sources.clock())
     record, message = facts.record, facts.message
-    status = _status(record, explanation)
-    contradicted = any(one.severity != _WAITED_FOR for one in facts.divergences)
-    advised = Status.DIVERGED if contradicted else status if message else Status.UNKNOWN
-    advice = advised.next_action.format(id=f"0x{message_id.hex()}")
+    status = explanation.status if explanation else record.status if record else Status.UNKNOWN
+    contradicted = any(one.severity != WAITED_FOR for one in facts.divergences)
     source = record.source_chain if record else message.source_chain if message else None
     destination = record.destination_chain if record else message.destination_chain if message else None
-    steps = tuple(timeline(facts.events, facts.jobs))
+    is_proven = status not in (Status.DIVERGED, Status.UNKNOWN)
+    steps = tuple(timeline(facts.events, facts.jobs, is_proven=is_proven))
     return ShownMessage(
         message_id=message_id,
         status=status,
         tone="bad" if contradicted else tone(status) if message else "warn",
-        reason=explanation.reason if explanation else "no chain that has been read created it",
-        next_action=sources.commands_in(advice),
+        reason=_reason(sources, facts, explanation, status),
+        next_action=sources.commands_in(
+            _next_action(facts, explanation, status, message_id, contradicted=contradicted)
+        ),
         message=message,
         record=record,
         lane=f"{sources.chain_name(source)} → {sources.chain_name(destination)}",
@@ -127,22 +131,41 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         id_matches=message.id == message_id if message else None,
         preimage=_preimage(message) if message else (),
         payload=decode_payload(message, sources.payloads) if message else None,
-        gmps=_gmp_rows(facts),
+        gmps=_gmp_rows(facts, is_proven=is_proven),
         steps=steps,
         transactions=transactions(steps),
         attempts=(record.attempts or 0) if record else max((entry.attempt for entry in facts.entries), default=0),
         quorum=(record.quorum if record else None) or (message.quorum if message else None),
         receipts=record.receipts if record else len(_delivered(facts.entries)),
-        acts=_acts(sources, message, status, facts.record),
-        divergences=tuple(facts.divergences),
+        expiry=facts.circumstances.expiry,
+        acts=tuple(_act(sources, offer, facts) for offer in explanation.offers) if explanation else (),
+        divergences=tuple(sorted(facts.divergences, key=lambda one: _SEVERITIES.index(one.severity))),
     )
 
 
-def _status(record: MessageRecord | None, explanation: Explanation | None) -> Status:
-    """What the index says, but that only the relayer knows when a message's last delivery was given up."""
-    if explanation is not None and (record is None or explanation.status is Status.DEAD):
-        return explanation.status
-    return record.status if record else Status.UNKNOWN
+def _reason(sources: Sources, facts: _Facts, explanation: Explanation | None, status: Status) -> str:
+    """Why it is in that state. What contradicts is said first."""
+    record = facts.record
+    if status is Status.DIVERGED:
+        kinds = list(dict.fromkeys(words(one.kind) for one in facts.divergences if one.contradicts_message))
+        unsent = "" if facts.message else "; no chain that has been read created it"
+        return f"facts about it contradict each other: {', '.join(kinds) or 'see the timeline'}{unsent}"
+    if explanation is not None:
+        return explanation.reason
+    source = sources.chain_name(record.source_chain if record else None)
+    if record is not None and record.executions > 0:
+        destination = sources.chain_name(record.destination_chain)
+        return f"{destination} says that it was executed, and {source} has not been read far enough to show that it was ever sent"
+    return f"{source} has not been read far enough to show that it was ever sent"
+
+
+def _next_action(
+    facts: _Facts, explanation: Explanation | None, status: Status, message_id: bytes, *, contradicted: bool
+) -> str:
+    if explanation is not None and not contradicted:
+        return explanation.next_action
+    shown = Status.DIVERGED if contradicted else status if facts.message else Status.UNKNOWN
+    return next_action(Standing(status=shown, kind=Kind.PLAIN), message_id)
 
 
 def _gather(sources: Sources, message_id: bytes) -> _Facts:
@@ -150,17 +173,42 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
     events = index.events(message_id) if index else []
     observed = store.observations.message(message_id) if store else None
     envelope = observed.envelope if observed else next((event.envelope for event in events if event.envelope), None)
+    message = _message(envelope)
+    record = index.message(message_id) if index else None
+    letters = frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset[str]()
     return _Facts(
-        record=index.message(message_id) if index else None,
+        message_id=message_id,
+        record=record,
         events=events,
         receipts=index.receipts(message_id) if index else [],
         entries=store.outbox.entries(message_id) if store else [],
         jobs=store.retries.jobs(message_id) if store else [],
         execution=store.executions.of_message(message_id) if store else None,
         held=store.spending.held(message_id) if store else [],
-        letters=frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset(),
+        letters=letters,
         divergences=index.divergences_of(message_id) if index else [],
-        message=_message(envelope),
+        message=message,
+        circumstances=_circumstances(sources, message, record, has_letter=bool(letters))
+        if message
+        else Circumstances(),
+    )
+
+
+def _circumstances(
+    sources: Sources, message: Message, record: MessageRecord | None, *, has_letter: bool
+) -> Circumstances:
+    """What decides about the acts, as the index knows it."""
+    index = sources.index()
+    if index is None:
+        return Circumstances(has_letter=has_letter)
+    times = {chain.chain_id: max(chain.block_time, int(sources.clock())) for chain in index.chains()}
+    return circumstances_of(
+        message,
+        record,
+        source=index.pauses(message.source_chain),
+        destination=index.pauses(message.destination_chain),
+        times=times,
+        has_letter=has_letter,
     )
 
 
@@ -175,19 +223,13 @@ def _explanation(facts: _Facts, now: float) -> Explanation | None:
     if facts.message is None:
         return None
     record = facts.record
-    view = None
-    if record is not None:
-        view = IndexView(
-            status=record.status,
-            dispatched=record.dispatched,
-            attempts=record.attempts or 0,
-            failure_reason=record.failure_reason or b"",
-        )
     return explain(
         facts.message,
         receipts=record.received if record else _delivered(facts.entries),
-        executed=record is not None and record.executions > 0,
-        index=view,
+        executed=record is not None and record.status is Status.EXECUTED,
+        needed=record.quorum if record else None,
+        circumstances=facts.circumstances,
+        index=IndexView.of(record) if record else None,
         entries=facts.entries,
         retries=facts.jobs,
         execution=facts.execution,
@@ -222,10 +264,11 @@ def _preimage(message: Message) -> tuple[tuple[str, str], ...]:
     return tuple(words.items())
 
 
-def _gmp_rows(facts: _Facts) -> tuple[GmpRow, ...]:
+def _gmp_rows(facts: _Facts, *, is_proven: bool) -> tuple[GmpRow, ...]:
     receipts = {receipt.gmp: receipt for receipt in facts.receipts}
     numbers = sorted(receipts.keys() | {int(entry.dispatch.gmp) for entry in facts.entries})
-    return tuple(_gmp_row(number, receipts.get(number), facts) for number in numbers)
+    rows = tuple(_gmp_row(number, receipts.get(number), facts) for number in numbers)
+    return rows if is_proven else tuple(replace(row, tone="plain") if row.tone == "good" else row for row in rows)
 
 
 def _gmp_row(number: int, receipt: ReceiptRecord | None, facts: _Facts) -> GmpRow:
@@ -257,7 +300,7 @@ def _stage(receipt: ReceiptRecord | None, newest: OutboxEntry | None, *, taken: 
     if receipt is not None and receipt.received_block is not None:
         return "received", "good"
     if newest is None:
-        return ("waiting", "plain") if taken else ("did not take it", "bad")
+        return ("waiting", "plain") if taken else ("did not accept it", "bad")
     match newest.state:
         case OutboxState.DEAD:
             return "given up", "bad"
@@ -269,66 +312,40 @@ def _stage(receipt: ReceiptRecord | None, newest: OutboxEntry | None, *, taken: 
             return ("failing", "warn") if newest.attempts else ("attesting", "plain")
 
 
-def _acts(sources: Sources, message: Message | None, status: Status, record: MessageRecord | None) -> tuple[Act, ...]:
-    """What fits the state, the most fitting first; who may do it is for the router to judge."""
-    if message is None:
-        return ()
+_ACTS: Final[Mapping[Act, tuple[str, str]]] = {
+    Act.RETRY: ("Retry over other GMPs", "Sends the same message again. Receipts it already has still count."),
+    Act.CANCEL: ("Cancel", "Asks the destination never to execute it. The cancellation may arrive too late."),
+    Act.EXECUTE: ("Execute", "Calls the recipient again."),
+    Act.DISPATCH: ("Pay for its dispatch", "Hands it to the GMPs that its sender chose."),
+    Act.EXPIRE: ("Mark as expired", "Makes its end final on the destination, so that it can be reported."),
+}
+"""By act, its title and what it does."""
 
-    def command(verb: str, options: str = "") -> str:
-        return sources.command(f"message {verb} 0x{message.id.hex()}{options}")
 
-    retry = Act(
-        kind="retry",
-        title="Retry over other GMPs",
-        why="Sends the same message again. Only its sender, or the retrier it appointed, may; receipts it has still count.",
-        command=command("retry", _unused(sources, message, record)),
+def _act(sources: Sources, offer: Offer, facts: _Facts) -> ShownAct:
+    title, does = _ACTS[offer.act]
+    message = facts.message
+    options = _unused(sources, message, facts.record) if offer.act is Act.RETRY and message else ""
+    return ShownAct(
+        kind=offer.act.value,
+        title=title,
+        why=f"{does} Accepted from {offer.by}.",
+        command=sources.command(f"message {offer.act} 0x{facts.message_id.hex()}{options}"),
     )
-    cancel = Act(
-        kind="cancel",
-        title="Cancel",
-        why="Asks the destination never to execute it. Only its sender may, and it may come too late.",
-        command=command("cancel"),
-    )
-    execute = Act(
-        kind="execute",
-        title="Execute",
-        why="Calls the recipient again. Anyone may, once its quorum is reached.",
-        command=command("execute"),
-    )
-    match status:
-        case Status.EXECUTION_FAILED | Status.EXECUTION_DEFERRED:
-            return (execute, cancel)
-        case Status.UNFUNDED:
-            pay = Act(
-                kind="dispatch",
-                title="Pay for its dispatch",
-                why="Hands it to the GMPs that its sender chose. Anyone may pay.",
-                command=command("dispatch"),
-            )
-            return (pay, cancel)
-        case Status.EXPIRED:
-            mark = Act(
-                kind="expire",
-                title="Mark as expired",
-                why="Makes its end final on the destination, so that it can be reported. Anyone may.",
-                command=command("expire"),
-            )
-            return (mark,)
-        case _ if status in _OPEN and (record is None or record.retriable):
-            return (retry, cancel)
-        case _:
-            return ()
 
 
 def _unused(sources: Sources, message: Message, record: MessageRecord | None) -> str:
-    """The option that names GMPs which have not been tried, if there are any."""
+    """The option that names GMPs which have not been tried and are not paused, if there are any."""
+    ends = (message.source_chain, message.destination_chain)
     try:
-        source = sources.deployment.chain(message.source_chain).gmp_numbers
-        usable = source & sources.deployment.chain(message.destination_chain).gmp_numbers
+        source, destination = (sources.deployment.chain(chain).gmp_numbers for chain in ends)
     except DeploymentError:
         return ""
+    index, now = sources.index(), sources.clock()
+    pauses = [one for chain in ends for one in index.pauses(chain)] if index else []
+    paused = {one.number for one in pauses if one.thing is PausedThing.GMP and now < one.ends}
     tried = record.dispatched | record.received if record else frozenset[Gmp]()
-    untried = sorted(usable - tried)
+    untried = sorted(gmp for gmp in (source & destination) - tried if gmp not in paused)
     return f" --gmps {untried[0].label}" if untried else ""
 
 

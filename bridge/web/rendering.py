@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.status import Status
+from bridge.protocol.text import visible
 from bridge.records.dead_letters import LetterStatus
 from bridge.web.sources import Sources
 
@@ -35,6 +36,20 @@ _LETTER_TONES: Final = {
     LetterStatus.ABANDONED: "quiet",
     LetterStatus.RECOVERED: "good",
 }
+
+
+TERMS: Final = {
+    "GMP": "General message passing protocol: a network that carries messages between chains, such as Hyperlane or Wormhole.",
+    "lane": "A pair of chains, from the source to the destination.",
+    "quorum": "How many different GMPs must deliver a message before its recipient is called.",
+    "kind": "What a message is for, such as plain or state sync. It decides retries, time to live and dead letters.",
+    "attesting": "The GMP is making the proof that the relayer needs for the delivery.",
+    "absorbed": "A GMP delivered the same message again, and nothing changed.",
+    "stalled": "Too few GMPs have delivered the message in the time that its lane usually takes.",
+    "dead letter": "A delivery that the relayer gave up. An operator decides about it.",
+    "diverged": "Facts on the chains, or in the index, contradict each other.",
+}
+"""What words of the pages mean; docs/glossary.md says more."""
 
 
 def environment(sources: Sources, **shared: Any) -> Environment:
@@ -65,12 +80,19 @@ def environment(sources: Sources, **shared: Any) -> Environment:
     made.globals |= {
         "chain_name": sources.chain_name,
         "commands_in": sources.commands_in,
+        "term": term,
+        "terms": TERMS,
         "network": sources.deployment.network,
         **shared,
     }
     for name in made.list_templates():
         made.get_template(name)  # compiled now, so that the first visitor does not wait for it
     return made
+
+
+def term(word: str, shown: str = "") -> Markup:
+    """A word with its explanation, for those who point at it; the foot of every page has all explanations."""
+    return Markup('<abbr title="{}">{}</abbr>').format(TERMS[word], shown or word)
 
 
 def _count(number: int) -> str:
@@ -179,11 +201,11 @@ def words(status: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Text without control characters: they could turn the reading direction, or hide what stands before them."""
-    return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+    """Text with its control characters made visible: they could turn the reading direction, or hide what stands before them."""
+    return visible(text, keep="\n")
 
 
 def coded(text: str) -> Markup:
-    """Text with what stands between backticks as code."""
+    """Our own text with what stands between backticks as code. Never for text that quotes a stranger: that could be a command."""
     parts = [Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(text.split("`"))]
     return Markup("").join(parts)

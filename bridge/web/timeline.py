@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bridge.protocol.contracts import explain_refusal, explain_revert
@@ -53,27 +53,25 @@ def gmp_name(number: int | None) -> str:
         return f"GMP {number}"
 
 
-def timeline(events: Sequence[EventRecord], jobs: Iterable[RetryJob]) -> list[Step]:
-    """The steps in the order of time: what the chains say, and what the index and the relayer decided in between."""
+def timeline(events: Sequence[EventRecord], jobs: Iterable[RetryJob], *, is_proven: bool = True) -> list[Step]:
+    """The steps in the order of time: what the chains say, and what the index and the relayer decided in between.
+
+    Args:
+        events: of one message.
+        jobs: retries of it that the index asked for.
+        is_proven: whether what they say fits together; if not, none of it is shown as a success.
+    """
     steps = [_of_event(event) for event in events if event.event != "MessageIdCreated"]
+    if not is_proven:
+        steps = [replace(step, tone="plain") if step.tone == "good" else step for step in steps]
     for job in jobs:
         request = job.request
-        steps.append(_decision(f"The index asks for retry {request.attempt}: {request.reason}", request.requested_at))
+        steps.append(_decision(f"The index requested retry {request.attempt}: {request.reason}", request.requested_at))
     steps.sort(key=lambda step: step.at)
     before = steps[0].at if steps else 0.0
     timed = []
     for step in steps:
-        timed.append(
-            Step(
-                title=step.title,
-                tone=step.tone,
-                at=step.at,
-                after=max(0.0, step.at - before),
-                chain_id=step.chain_id,
-                block_number=step.block_number,
-                transaction_hash=step.transaction_hash,
-            )
-        )
+        timed.append(replace(step, after=max(0.0, step.at - before)))
         before = step.at
     return timed
 
@@ -97,21 +95,21 @@ def _of_event(event: EventRecord) -> Step:
 
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "MessageRouted": ("Sent over {gmps}", "plain"),
-    "MessageUnfunded": ("Created; nobody has paid for {gmps} yet", "warn"),
+    "MessageUnfunded": ("Created, not paid for yet over {gmps}", "warn"),
     "MessageRetried": ("Retry {attempt} over {gmps}", "plain"),
-    "DispatchFailed": ("{gmp} did not take it: {reason}", "bad"),
+    "DispatchFailed": ("{gmp} did not accept it: {reason}", "bad"),
     "MessageReceived": ("{gmp} delivered: {counted}", "good"),
     "MessageExecuted": ("Executed by the recipient", "good"),
     "ExecutionFailed": ("The recipient refused: {reason}", "bad"),
-    "ExecutionDeferred": ("Too little gas was left to execute it", "warn"),
+    "ExecutionDeferred": ("The delivery left too little gas to execute it", "warn"),
     "DuplicateAbsorbed": ("{gmp} delivered again: absorbed, nothing changed", "plain"),
     "MessageExpired": ("Marked as expired", "bad"),
-    "CancellationRequested": ("Its sender asked for its cancellation", "warn"),
+    "CancellationRequested": ("Its sender asked to cancel it", "warn"),
     "MessageCancelled": ("Cancelled", "bad"),
     "CancellationCameTooLate": ("The cancellation came too late", "warn"),
-    "ArrivedAfterEnd": ("{gmp} delivered after its end: nothing changed", "plain"),
-    "OutcomeReported": ("The destination reported how it ended: {outcome}", "good"),
-    "OutcomeContradicted": ("A later report says something else: {second}", "bad"),
+    "ArrivedAfterEnd": ("{gmp} delivered it after its end: nothing changed", "plain"),
+    "OutcomeReported": ("The destination reported the outcome: {outcome}", "good"),
+    "OutcomeContradicted": ("A later report contradicts the first: {second}", "bad"),
 }
 """By event, the words and their tone."""
 

@@ -77,6 +77,8 @@ export interface Observation {
   readonly validCount: number;
   /** The router's own word: 0 none, 1 executed, 2 expired, 3 cancelled. */
   readonly execution: number;
+  /** The router's word on its time to live, which pauses put off. */
+  readonly expired: boolean;
   readonly destination: { readonly name: string; readonly head: bigint; readonly time: bigint; readonly confirmations: number };
   readonly sourceName: string;
   /** The source was read and knows no such message. */
@@ -154,13 +156,19 @@ function verdictOn(seen: Observation, measures: Measures): Verdict {
   if (seen.execution === 3) {
     return { state: "CANCELLED", reason: "its sender cancelled it", final: isConfirmed(seen, "cancelled") };
   }
-  const expiry = expiresAt(seen.message);
-  if (expiry !== null && seen.destination.time > expiry) {
+  if (seen.expired) {
     const reason = `its time to live of ${seen.message.ttl} s has run out, and ${name} has not marked it yet`;
     return { state: "EXPIRED", reason, action: "expire" };
   }
-  if (seen.validCount >= measures.quorum) return unexecuted(seen);
-  return underway(seen, measures);
+  const verdict = seen.validCount >= measures.quorum ? unexecuted(seen) : underway(seen, measures);
+  return { ...verdict, reason: `${verdict.reason}${delay(seen)}` };
+}
+
+/** Why a message lives on though its time to live seems over. */
+function delay({ message, destination }: Observation): string {
+  const expiry = expiresAt(message);
+  if (expiry === null || destination.time <= expiry) return "";
+  return `; its time to live of ${message.ttl} s seems over, but pauses stopped its clock`;
 }
 
 function executed(seen: Observation): Verdict {

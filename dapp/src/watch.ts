@@ -7,7 +7,7 @@ import type { Block, ChainReader } from "./chains.ts";
 import { type Fact, factsOf, isCreation } from "./facts.ts";
 import { type Gmp, gmpsFromBits } from "./gmps.ts";
 import { MessageHistory } from "./history.ts";
-import { type Message, messageId } from "./message.ts";
+import { expiresAt, type Message, messageId } from "./message.ts";
 import { judge, type Observation, type Progress } from "./progress.ts";
 import { reasonOf } from "./reverts.ts";
 import { sleep } from "./sleep.ts";
@@ -61,6 +61,7 @@ interface View {
   readonly valid: ReadonlySet<Gmp>;
   readonly validCount: number;
   readonly execution: number;
+  readonly expired: boolean;
 }
 
 /** Looks at both chains, and remembers enough to tell a hiccup from news. */
@@ -116,6 +117,7 @@ class Observer {
       valid: view?.valid ?? new Set(),
       validCount: view?.validCount ?? 0,
       execution: view?.execution ?? 0,
+      expired: view?.expired ?? false,
       destination: {
         name: this.#destination.name,
         head: view?.head.number ?? 0n,
@@ -147,7 +149,22 @@ class Observer {
       args: [this.#id],
       blockNumber: head.number,
     });
-    this.#view = { head, valid: gmpsFromBits(bits), validCount: bitCount(bits), execution };
+    const expired = await this.#hasExpired(head);
+    this.#view = { head, valid: gmpsFromBits(bits), validCount: bitCount(bits), execution, expired };
+  }
+
+  /** Asks the router, which knows the pauses; but only once the time to live seems over, since pauses never shorten it. */
+  async #hasExpired(head: Block): Promise<boolean> {
+    const { sourceChain, sentAt, ttl } = this.#message;
+    const expiry = expiresAt(this.#message);
+    if (expiry === null || head.timestamp <= expiry) return false;
+    return this.#destination.client.readContract({
+      address: this.#destination.deployment.router,
+      abi: routerAbi,
+      functionName: "isExpired",
+      args: [sourceChain, sentAt, ttl],
+      blockNumber: head.number,
+    });
   }
 
   /** The id that the same transaction creates now: after a reorg its block's time, and with it the id, may differ. */

@@ -137,6 +137,12 @@ export class TestNetwork {
     await transact(this.beta, this.beta.inbox, inboxAbi, "setClosed", [closed]);
   }
 
+  /** Pauses beta's lane from alpha for so many seconds. */
+  async pause(seconds: bigint): Promise<void> {
+    const { timestamp } = await this.beta.client.getBlock();
+    await transact(this.beta, this.beta.router, routerAbi, "pauseLane", [BigInt(this.alpha.id), timestamp + seconds]);
+  }
+
   /** Sends a message to beta's inbox without its fee, as an ERC-7786 sender does; its sender is not the tests' user. */
   async sendUnfunded(payload: Hex, gmps: readonly TestGmp[]): Promise<{ readonly hash: Hex; readonly found: Found }> {
     const { client, router } = this.alpha;

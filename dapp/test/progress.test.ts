@@ -39,6 +39,7 @@ function observe(changes: Partial<Observation> = {}): Observation {
     valid: new Set(),
     validCount: 0,
     execution: 0,
+    expired: false,
     destination: { name: "beta", head: 6n, time: 1010n, confirmations: 2 },
     sourceName: "alpha",
     orphaned: false,
@@ -58,7 +59,7 @@ const CASES: readonly (readonly [what: string, seen: Partial<Observation>, state
   ["the stall time is just reached", { destination: at(1060n) }, "ROUTED", false, /^0 of 2/],
   ["the stall time has passed", { destination: at(1061n) }, "STALLED", false, /more than 60 s after it was sent/],
   ["a retry starts the stall time again", { facts: [routed, fact({ type: "retried", attempt: 1, gmps: new Set(["wormhole"]), timestamp: 1050n })], destination: at(1061n) }, "ROUTED", false, /wormhole/],
-  ["the ttl has passed", { destination: at(1501n) }, "EXPIRED", false, /time to live of 500 s/],
+  ["the ttl has passed", { expired: true, destination: at(1501n) }, "EXPIRED", false, /time to live of 500 s has run out/],
   ["the router marked it expired just now", { execution: 2, facts: [routed, fact({ type: "expired" })] }, "EXPIRED", false, /beta marked it expired/],
   ["the router marked it expired", { execution: 2, facts: [routed, fact({ type: "expired", block: 4n })] }, "EXPIRED", true, /beta marked it expired/],
   ["nobody paid for it", { facts: [fact({ type: "unfunded", gmps: new Set() })], destination: at(1400n) }, "UNFUNDED", false, /nobody has paid for it yet on alpha/],
@@ -85,6 +86,13 @@ for (const [what, seen, state, final, reason] of CASES) {
     assert.match(progress.reason, reason);
   });
 }
+
+test("E6: a message whose clock a pause stopped has not expired, and says why", () => {
+  const progress = judge(observe({ destination: at(1501n) }), 60_000);
+  assert.equal(progress.state, "ROUTED");
+  assert.match(progress.reason, /its time to live of 500 s seems over, but pauses stopped its clock$/);
+  assert.equal(progress.action, "wait");
+});
 
 test("a GMP that is only known by its receipt is listed, and one that has nothing to do with the message is not", () => {
   const facts = [routed, fact({ type: "received", gmp: "wormhole", receipts: 1, quorum: 2 })];

@@ -103,7 +103,7 @@ test("a message that is silent too long is stalled, names who is silent, and is 
 test("a message that too few GMPs took is stalled at once, with the reason of the one that refused", async () => {
   await network.setBroken("axelar", true);
   const sent = await send({ minDispatched: 1 });
-  const [progress] = await follow(sent, {}, { until: "STALLED" });
+  const [progress] = await follow(sent, {}, { until: "ROUTED" });
   assert.equal(progress!.state, "STALLED");
   assert.equal(progress!.reason, "0 of 2 delivered, and no more than 1 took it");
   assert.match(progress!.gmps.find(({ gmp }) => gmp === "axelar")!.failure!, /reverted with 0x|Broken/);
@@ -196,6 +196,18 @@ test("an execution that is reorged away is taken back", async () => {
     "EXECUTED 1": () => network.beta.client.request({ method: "anvil_rollback" as never, params: [1] as never }),
   }, { until: "ROUTED" });
   assert.deepEqual(steps.map(({ state }) => state), ["EXECUTED", "ROUTED"]);
+});
+
+test("E6: a pause puts the expiry off, as the router does, and the reason says so", async () => {
+  const sent = await send({ quorum: 1, ttl: 60 });
+  await network.pause(3_600n);
+  await network.pass(90);
+  const [late] = await follow(sent, {}, { until: "ROUTED" });
+  assert.notEqual(late!.state, "EXPIRED");
+  assert.match(late!.reason, /its time to live of 60 s seems over, but pauses stopped its clock$/);
+  await network.pass(3_600);
+  const [over] = await follow(sent, {}, { until: "EXPIRED" });
+  assert.equal(over!.action, "expire");
 });
 
 test("a message whose time runs out is expired, is marked by anyone, and a delivery after its end changes nothing", async () => {

@@ -52,7 +52,8 @@ def make_report(
         ask_attested: asks the relayer when GMPs attested, which no event says.
     """
     totals = Counter(reader.totals()) + Counter(gone.totals)
-    by_status = dict(Counter(reader.counts_by_status()) + Counter(gone.by_status))
+    divergences = reader.divergences()
+    by_status = dict(Counter(reader.counts_by_status(divergences)) + Counter(gone.by_status))
     latencies = sorted([*reader.latencies(), *gone.latencies])
     deliveries = reader.deliveries(_MOST_DELIVERIES if ask_costs is None else _MOST_ASKED_FOR)
     costs = {} if ask_costs is None else ask_costs(transactions_of(deliveries))
@@ -74,7 +75,7 @@ def make_report(
         duplicates_absorbed=totals["duplicates"],
         late_receipts=reader.late_receipts() + gone.late_receipts,
         execution_failures_recovered=totals["recovered"],
-        divergences=tuple(reader.divergences()),
+        divergences=tuple(divergences),
         per_gmp=_per_gmp(reader.gmp_totals(), gone),
         latency_p50_ms=_milliseconds(latencies, 0.50),
         latency_p95_ms=_milliseconds(latencies, 0.95),

@@ -108,3 +108,12 @@ select * from ({_of_messages(_MESSAGE, _ITS_RECEIPTS, _FAN_OUT)}) as d where kin
 union all {_MARKS} and message_id = :id
 """
 """The same of the one message `:id`, and of the fan-out that it is a part of. Gaps of its lane are not in it."""
+
+CONTRADICTIONS_AMONG: Final = f"""
+with among as materialized (select * from messages where message_id in :ids),
+  among_receipts as materialized (select * from receipts where message_id in :ids)
+select kind, message_id from ({_of_messages("among", "among_receipts", "(select * from among where 1 = 0)")}) as d
+where message_id is not null
+union all select kind, message_id from ({_MARKS}) as d where message_id in :ids
+"""
+"""`kind` and `message_id` of what contradicts about the messages `:ids`, fan-outs left out. Takes what `DIVERGENCES` takes."""

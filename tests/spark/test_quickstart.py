@@ -46,11 +46,11 @@ class Terminal:
         ours = ("WAYBILL_", "MAKE", "MFLAGS")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         chains, _, explorer = free_ports(3)
-        self._explorer = f"127.0.0.1:{explorer}"
+        self.explorer = f"127.0.0.1:{explorer}"
         self._environment = inherited | {
             "WAYBILL_HOME": str(home),
             "WAYBILL_PORT": str(chains),
-            "WAYBILL_WEB_HTTP": self._explorer,
+            "WAYBILL_WEB_HTTP": self.explorer,
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -80,7 +80,7 @@ class Terminal:
                 pytest.fail(f"the explorer does not say {said} of {message_id}\n{page}")
             time.sleep(0.3)
             with contextlib.suppress(OSError):
-                page = request.urlopen(f"http://{self._explorer}/message/{message_id}", timeout=10).read().decode()
+                page = request.urlopen(f"http://{self.explorer}/message/{message_id}", timeout=10).read().decode()
 
     @property
     def ended(self) -> list[str]:
@@ -132,7 +132,7 @@ def test_a_first_time_reader_sees_the_demo_and_then_a_message_stall_be_explained
             assert ("axelar took it" if ended.returncode == PENDING else "EXECUTED") in ended.stdout
             terminal.see_in_the_explorer(messages[-1], "Sent over axelar", "Id recomputed")
         if command.startswith("waybill message watch"):
-            stalled_and_retried = ("The index asks for retry 1: 0 of 1 receipts 15 s after", "Retry 1 over")
+            stalled_and_retried = ("The index requested retry 1: 0 of 1 receipts 15 s after", "Retry 1 over")
             terminal.see_in_the_explorer(messages[-1], *stalled_and_retried, *EXECUTED)
         if command.startswith("waybill message show"):
             terminal.see_in_the_explorer(messages[-1], "Retry 1 over wormhole", *EXECUTED)

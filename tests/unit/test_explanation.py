@@ -13,6 +13,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
+from bridge.queries import Circumstances, Standing, next_action
 from bridge.records.executions import AwaitedExecution, ExecutionState
 from bridge.records.failures import Failure, FailureKind
 from bridge.records.outbox import STUCK_AFTER, OutboxEntry
@@ -65,8 +66,17 @@ def explained(
     receipts: frozenset[Gmp] = frozenset(),
     executed: bool = False,
     index: IndexView | None = None,
+    circumstances: Circumstances | None = None,
 ) -> Explanation:
-    return explain(MESSAGE, receipts=receipts, executed=executed, index=index, entries=entries, now=NOW)
+    return explain(
+        MESSAGE,
+        receipts=receipts,
+        executed=executed,
+        circumstances=circumstances or Circumstances(),
+        index=index,
+        entries=entries,
+        now=NOW,
+    )
 
 
 def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> IndexView:
@@ -98,7 +108,7 @@ def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_th
     found = explained(index=seen_by_index(Status.UNKNOWN))
     assert found.reason == (
         "the index is too far behind to tell more; 0 of 2 GMPs have delivered; hyperlane and axelar took it, and no "
-        "relayer has seen that: is `waybill relayer run` running?"
+        "relayer has seen that: is the relayer running?"
     )
 
 
@@ -124,7 +134,8 @@ def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received()
     stalled = seen_by_index(Status.STALLED)
     assert explained(receipts=frozenset({Gmp.HYPERLANE}), index=stalled).status is Status.STALLED
     enough = frozenset({Gmp.HYPERLANE, Gmp.AXELAR})
-    assert explained(receipts=enough, index=stalled).status is Status.EXECUTION_FAILED
+    assert explained(receipts=enough, index=stalled).status is Status.RECEIVED
+    assert explained(receipts=enough, index=stalled).next_action.startswith("execute it, its quorum is reached: ")
 
 
 def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_delivered_it_after_all() -> None:
@@ -142,7 +153,11 @@ def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_de
 
 @pytest.mark.parametrize("status", list(Status))
 def test_every_status_has_a_next_action(status: Status) -> None:
-    assert status.next_action.format(id="0x00")
+    for retriable in (True, False, None):
+        for has_quorum in (True, False):
+            circumstances = Circumstances(retriable=retriable)
+            standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=has_quorum, circumstances=circumstances)
+            assert next_action(standing, bytes(32))
 
 
 def test_a_dead_entry_is_said_to_be_given_up() -> None:
@@ -174,7 +189,7 @@ def given_up(gmp: Gmp) -> OutboxEntry:
 
 
 def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to_decide() -> None:
-    both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE))
+    both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
     assert both.status is Status.DEAD
     assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
     assert "hyperlane and axelar took it, and the relayer gave up after 1 try (gateway is down)" in both.reason
@@ -238,7 +253,10 @@ BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
     ("state", "said"),
     [
         (ExecutionState.WAITING, "the relayer executes it once its router allows that: GmpPaused (next look in 12 s)"),
-        (ExecutionState.HELD, "it could be executed, and the relayer leaves that alone: GmpPaused (next look in 12 s)"),
+        (
+            ExecutionState.HELD,
+            "it could be executed, but the relayer holds it back: GmpPaused (next look in 12 s)",
+        ),
         (ExecutionState.SENT, "the relayer is executing it: GmpPaused (next look in 12 s)"),
     ],
 )
@@ -247,14 +265,14 @@ def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_
 ) -> None:
     execution = replace(EXECUTION, state=state)
     told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
-    assert told.reason == f"axelar, wormhole delivered, and nobody has executed it yet; {said}"
+    assert told.reason == f"axelar, wormhole delivered, which is enough, and it has not been executed yet; {said}"
 
 
 def test_what_the_relayer_found_refused_is_called_so() -> None:
     execution = replace(EXECUTION, state=ExecutionState.REFUSED, outcome="Closed")
     told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
-    assert "but the recipient refused it; the relayer executes it once a call" in told.reason
+    assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
 
 
 @pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])

@@ -26,6 +26,7 @@ from tests.unit.index_world import (
     Event,
     absorbed,
     apply,
+    cancellation_requested,
     cancelled,
     executed,
     expired,
@@ -261,7 +262,7 @@ def test_a_message_that_has_ended_on_its_destination_is_never_stalled_nor_retrie
     index: Index, ended: Callable[[Message], Event], status: Status
 ) -> None:
     sent = sent_message(quorum=2, ttl=1)
-    index.alpha.mine(routed(sent, gmps=0b11))
+    index.alpha.mine(routed(sent, gmps=0b11), *([cancellation_requested(sent)] if ended is cancelled else []))
     index.beta.mine(received(sent, 2))
     index.beta.mine(ended(sent))
     late = START + 10 * POLICY.stall_after

@@ -26,7 +26,7 @@ test("a message appears in the open list by itself, and its page follows it to i
   await state(page, "EXECUTED");
   await page.locator(".timeline").getByText("Executed by the recipient").waitFor();
   await page.getByText("Hello, beta").waitFor();
-  await page.locator("summary").click();
+  await page.locator(".preimage summary").click();
   await page.getByText("keccak256(payload)").waitFor();
   const route = page.locator(`table.costs tr[data-hash="${receipt.transactionHash}"]`);
   await route.locator(".gas").getByText(receipt.gasUsed.toLocaleString("en").replace(",", " "), { exact: true }).waitFor();
@@ -52,10 +52,10 @@ test("what redundancy cost is drawn in money, as the chains say it", async () =>
   );
   const { page, context, observed } = await open("/lanes");
   const lane = page.locator(".lane", { hasText: "alpha → beta" });
-  const said = /(\S+ \S+) of the (\S+ \S+) paid for the gas of the newest (\d+) went to late ones/;
+  const said = /The newest (\d+) cost (\S+ \S+) in gas, of which late ones cost (\S+ \S+)/;
   for (const end = Date.now() + PATIENCE; ; await page.reload()) {
     const found = said.exec(await lane.innerText());
-    if (found && Number(found[3]) >= 60 && found[1] !== "0 wei") break;
+    if (found && Number(found[1]) >= 60 && found[3] !== "0 wei") break;
     assert.ok(Date.now() < end, await lane.innerText());
     await new Promise((resolve) => setTimeout(resolve, 500));
   }

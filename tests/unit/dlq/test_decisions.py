@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -173,7 +174,7 @@ async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() ->
     many = [message(nonce) for nonce in range(1, 5)]
     ids = [await desk.die(one) for one in many]
     answers = await analysis(desk, ids[0], many[0])
-    assert answers.systemic.startswith("systemic: within an hour of it there are 3 on its lane")
+    assert answers.systemic.startswith("systemic: other dead letters within an hour of this one: 3 on its lane")
     assert answers.governance.startswith("yes: more than one")
     desk.clock.time += 7200
     later = message(9)
@@ -222,3 +223,35 @@ async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:
     answers = await analysis(desk, entry.event_id, sent)
     assert answers.would_succeed == "wait first: wormhole still tries to deliver it"
     assert answers.suggestion == "none yet: wait"
+
+
+@pytest.mark.finding("E5")
+@pytest.mark.parametrize(
+    ("error", "thing"),
+    [("GmpPaused(gmp=4, until={until})", "layerzero"), ("LanePaused(chain=7, until={until})", "the lane from chain 7")],
+)
+async def test_a_timed_pause_is_no_permanent_failure_and_says_until_when_to_wait(error: str, thing: str) -> None:
+    desk, sent = Undertaking(), message()
+    event_id = await desk.die(sent)
+    until = int(desk.clock.now()) + 600
+
+    def judged(text: str, now: float, paused_until: int | None = None) -> Analysis:
+        letter, record = desk.letters.letter(event_id), desk.letters.history(event_id)[0]
+        assert letter is not None
+        assert record.document is not None
+        failure = {**record.document["failureHistory"][0], "kind": FailureKind.UNKNOWN.value, "errorMessage": text}
+        document = {**record.document, "failureHistory": [failure] * 10}
+        situation = Situation(paused_until=paused_until)
+        return analyse(letter, document, sent, others=[], deliveries=[], situation=situation, now=now)
+
+    end = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    during, after = (judged(error.format(until=until), now) for now in (until - 1, until))
+    assert during.permanent == f"transient: {thing} is paused until {end}, and takes deliveries again then"
+    assert during.suggestion == f"none yet: wait until {end}, when the pause ends, then requeue"
+    assert during.not_before == until
+    assert after.permanent == f"transient: {thing} was paused until {end}, which is over"
+    assert (after.suggestion, after.can_requeue, after.not_before) == ("requeue", True, None)
+    ended_early = judged(error.format(until=until), until - 100, paused_until=until - 200)
+    assert (ended_early.suggestion, ended_early.not_before) == ("requeue", None)
+    forged = judged(f'Error(message="{error.format(until=until)}")', until - 1)
+    assert forged.permanent.startswith("likely permanent: all 10 tries"), "a stranger's words are no pause"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -68,11 +68,20 @@ class Index:
             )
         ]
 
-    def counts_by_status(self) -> dict[Status, int]:
+    def counts_by_status(self, _divergences: Sequence[DivergenceRecord]) -> dict[Status, int]:
         return {Status.STALLED: 2}
 
-    def divergences(self) -> list[DivergenceRecord | None]:
-        return [None]
+    def divergences(self) -> list[DivergenceRecord]:
+        silent = DivergenceRecord(
+            kind="SILENT",
+            message_id=bytes(32),
+            source_chain=ALPHA,
+            destination_chain=BETA,
+            evidence="",
+            severity="medium",
+            next_action="",
+        )
+        return [silent]
 
 
 def answers(method: str, _params: list[object]) -> Answer:

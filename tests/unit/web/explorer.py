@@ -17,6 +17,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.protocol.message import Message
 from bridge.records import Store as BridgeStore
+from bridge.records.dead_letters import DeadLetterLog
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi
@@ -124,6 +125,7 @@ class World:
         payloads: tuple[PayloadAbi, ...] = (),
         has_stores: bool = True,
         spending: Callable[[], Spending | None] = lambda: None,
+        letters: Callable[[], DeadLetterLog | None] = lambda: None,
     ) -> Sources:
         """What an explorer of this world reads."""
         return Sources(
@@ -132,6 +134,7 @@ class World:
             store=lambda: self.relayer if has_stores else None,
             payloads=payloads,
             spending=spending,
+            letters=letters,
             clock=lambda: self.now,
         )
 

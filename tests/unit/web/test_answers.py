@@ -84,7 +84,7 @@ def test_a_read_only_explorer_offers_nothing_that_changes_state(world: World) ->
     world.index()
     body = world.explorer(ExplorerSettings(public_rpc=RPC, read_only=True)).get(page(sent)).text
     assert "data-act" not in body
-    assert "This explorer only reads" in body
+    assert "This explorer is read-only" in body
 
 
 def test_a_client_that_asks_too_often_is_told_to_wait(world: World) -> None:

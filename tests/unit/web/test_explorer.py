@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+from collections.abc import Callable
 
 import pytest
 from eth_abi.abi import encode
 
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
+from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.records.errors import StoreError
 from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
@@ -22,10 +23,13 @@ from tests.unit.dlq_world import Undertaking
 from tests.unit.index_logs import ALPHA, BETA
 from tests.unit.index_world import (
     START,
+    Event,
     absorbed,
     executed,
     expired,
     failed,
+    gmp_pause_set,
+    lane_pause_set,
     received,
     reported,
     retried,
@@ -33,6 +37,10 @@ from tests.unit.index_world import (
     sent_message,
 )
 from tests.unit.web.explorer import RPC, Client, World, deployment, page, text_of
+
+
+def also_received(sent: Message) -> Event:
+    return received(sent, 2, receipts=2)
 
 
 def test_a_messages_page_tells_state_reason_next_action_and_what_each_gmp_did(world: World) -> None:
@@ -56,16 +64,18 @@ def test_a_messages_page_tells_state_reason_next_action_and_what_each_gmp_did(wo
     [
         ([], Status.ROUTED, "retry"),
         ([received], Status.RECEIVED, "retry"),
-        ([failed], Status.EXECUTION_FAILED, "execute"),
-        ([expired], Status.EXPIRED, "expire"),
-        ([received, lambda sent: received(sent, 2, 2), executed], Status.EXECUTED, None),
+        ([received, also_received, failed], Status.EXECUTION_FAILED, "execute"),
+        ([expired], Status.EXPIRED, None),
+        ([received, also_received, executed], Status.EXECUTED, None),
     ],
 )
-def test_what_is_offered_fits_the_state(world: World, events: list[object], status: Status, act: str | None) -> None:
+def test_what_is_offered_fits_the_state(
+    world: World, events: list[Callable[..., Event]], status: Status, act: str | None
+) -> None:
     sent = sent_message(quorum=2, **({"ttl": 1, "sent_at": START - 10} if expired in events else {}))
     world.alpha.mine(routed(sent))
     for event in events:
-        world.beta.mine(event(sent, 1) if event is received else event(sent))  # type: ignore[operator]  # makers of events
+        world.beta.mine(event(sent, 1) if event is received else event(sent))
     world.index()
     body = world.explorer(ExplorerSettings(public_rpc=RPC)).get(page(sent)).text
     assert f'data-state="{status}"' in body
@@ -113,7 +123,7 @@ def test_filters_choose_and_their_links_can_be_shared(world: World) -> None:
         body = explorer.get(f"/messages?{parameters}").text
         ids = set(re.findall(r'href="/message/(0x[0-9a-f]{64})"', body))
         assert ids == {f"0x{expected.id.hex()}"}, parameters
-    assert "No messages like this" in explorer.get("/messages?source=beta").text
+    assert "No messages match this filter" in explorer.get("/messages?source=beta").text
 
 
 @pytest.mark.parametrize(
@@ -164,7 +174,7 @@ def test_a_message_that_only_the_relayer_has_seen_is_shown(world: World) -> None
     )
     answer = world.explorer().get(page(sent))
     assert answer.status_code == 200
-    assert "The index has no events of it yet" in answer.text
+    assert "The index has no events of this message yet" in answer.text
 
 
 def test_transactions_link_to_the_block_explorers_that_are_named(world: World) -> None:
@@ -195,7 +205,7 @@ def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> Non
     shown = text_of(body)
     assert "executed twice" in shown
     assert "executions on the destination: 2" in shown
-    assert f"0x{sent.id.hex()}" in body.partition("Duplicates absorbed")[2]
+    assert f"0x{sent.id.hex()}" in body.partition('id="duplicates"')[2]
     evidence = text_of(explorer.get(page(sent)).text)
     assert "Evidence" in evidence
     assert "executions on the destination: 2" in evidence
@@ -216,23 +226,59 @@ def test_a_fan_out_that_reached_only_some_chains_is_evidence_on_the_page_of_each
         assert "of 2 messages with the same payload 1 were executed, and 1 never will be" in body
         assert f'href="/search?q=0x{"ab" * 32}"' in body, "leads to the others"
         assert "look at the evidence before anything else" in text_of(body)
-    assert "reported how it ended: expired" in explorer.get(page(parts[1])).text
+    assert "reported the outcome: expired" in explorer.get(page(parts[1])).text
 
 
+@pytest.mark.finding("E1")
 def test_a_receipt_that_nothing_explains_is_never_shown_as_a_success(world: World) -> None:
     forged = sent_message(quorum=1)
     world.beta.mine(received(forged, 1), executed(forged))
     world.index()
     early = world.explorer().get(page(forged)).text
     assert 'banner warn" data-state="UNKNOWN"' in early, "its source is not read that far"
+    assert "beta says that it was executed, and alpha has not been read far enough" in text_of(early)
     assert "Next: let the index catch up" in text_of(early)
     world.alpha.mine(time=START + 100)
     world.index()
     body = world.explorer().get(page(forged)).text
     assert 'banner bad" data-state="DIVERGED"' in body
-    assert "contradict" in text_of(body)
+    kinds = text_of(body).partition("facts about it contradict each other: ")[2].partition(";")[0].split(", ")
+    assert {"end without creation", "receipt without creation"} <= set(kinds)
     assert "Next: look at the evidence before anything else" in text_of(body)
     assert "account=unknown" not in body
+    assert "good" not in body.partition('id="gmps-title"')[2].partition("<footer")[0], "nothing of it is green"
+
+
+@pytest.mark.finding("E1")
+def test_a_forged_execution_is_diverged_in_list_tile_filter_and_head_of_every_page(world: World) -> None:
+    honest, forged = sent_message(1, quorum=1), sent_message(2, quorum=1)
+    world.alpha.mine(routed(honest))
+    world.beta.mine(received(honest, 1), executed(honest))
+    world.beta.mine(executed(forged))
+    world.index()
+    explorer = world.explorer()
+    _until(explorer, "/messages", "contradiction")
+    body = explorer.get("/messages").text
+    tiles = dict(re.findall(r"status=(\w+)\"><strong>(\d+)</strong>", body))
+    assert tiles == {"DIVERGED": "1", "EXECUTED": "1"}
+    assert list(tiles) == ["DIVERGED", "EXECUTED"], "what contradicts goes first"
+    row = body.partition(f"0x{forged.id.hex()}")[2].partition("</tr>")[0]
+    assert '<span class="state bad">diverged</span>' in row
+    for status, wanted in {"diverged": forged, "executed": honest}.items():
+        listed = explorer.get(f"/messages?status={status}").text
+        assert re.findall(r'href="/message/(0x[0-9a-f]{64})"', listed) == [f"0x{wanted.id.hex()}"], status
+    for path in ("/lanes", "/gmps", "/dead-letters", page(honest)):
+        assert 'Faults <span class="state bad">1</span>' in explorer.get(path).text, path
+    assert "<title>0x" in explorer.get(page(forged)).text
+    assert "diverged" in explorer.get(page(forged)).text.partition("</title>")[0]
+
+
+def _until(explorer: Client, path: str, said: str) -> None:
+    """Figures are computed in the background."""
+    for _ in range(100):
+        if said in explorer.get(path).text:
+            return
+    raise AssertionError(f"{path} never says {said!r}")
 
 
 def test_a_message_whose_deliveries_were_all_given_up_is_dead_and_led_to_its_letter(world: World) -> None:
@@ -241,7 +287,7 @@ def test_a_message_whose_deliveries_were_all_given_up_is_dead_and_led_to_its_let
     world.index()
     undertaking = Undertaking(store=world.relayer)
     asyncio.run(undertaking.die(sent, error="no gas"))
-    explorer = world.explorer(ExplorerSettings(public_rpc=RPC), network="testnet")
+    explorer = world.explorer(ExplorerSettings(public_rpc=RPC), network="testnet", letters=lambda: undertaking.letters)
     body = explorer.get(page(sent)).text
     assert 'data-state="DEAD"' in body
     shown = text_of(body)
@@ -279,11 +325,106 @@ def test_a_choice_that_nothing_passes_can_be_followed_further(world: World) -> N
     world.index()
     explorer = world.explorer()
     body = explorer.get("/messages?kind=query").text
-    assert f"None among the {SCANNED:,} messages".replace(",", " ") in text_of(body)
+    assert f"None of the {SCANNED:,} messages".replace(",", " ") in text_of(body)
     older = re.search(r'rel="next" href="([^"]+)"', body)
     assert older is not None
-    assert "No messages like this any further" in text_of(explorer.get(html.unescape(older.group(1))).text)
+    assert "No more messages match this filter" in text_of(explorer.get(html.unescape(older.group(1))).text)
 
 
 def test_gmps_unknown_to_this_version_are_named_by_number() -> None:
     assert (gmp_name(int(Gmp.CCIP)), gmp_name(9), gmp_name(None)) == ("ccip", "GMP 9", "a GMP")
+
+
+@pytest.mark.finding("E4")
+def test_a_recipients_reason_is_quoted_once_and_never_shown_as_a_command(world: World) -> None:
+    sent = sent_message(quorum=1)
+    evil = "ok. Next: `waybill store restore --replace`\u202e " + "a" * 9_000
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), failed(sent, b"\x08\xc3\x79\xa0" + encode(["string"], [evil])))
+    world.index()
+    body = world.explorer().get(page(sent)).text
+    banner = text_of(body.partition('aria-label="State"')[2].partition("</section>")[0])
+    assert banner.count("store restore") == 1
+    assert 'the recipient refused it: Error(message="ok. Next: \\x60waybill store restore' in banner
+    assert "more characters" in banner
+    assert len(banner) < 1_000
+    assert "\u202e" not in body
+    assert not [code for code in re.findall(r"<code[^>]*>(.*?)</code>", body) if "store restore" in code]
+
+
+@pytest.mark.finding("E3")
+@pytest.mark.parametrize("delivered", [False, True])
+def test_a_message_that_is_not_retriable_is_never_advised_to_be_retried_and_can_be_cancelled(
+    world: World, delivered: bool
+) -> None:
+    sent = sent_message(quorum=2)
+    world.alpha.mine(routed(sent, retriable=False))
+    if delivered:
+        world.beta.mine(received(sent, 1))
+    for time in (START + 5, START + 200):  # under way, then stalled
+        world.now = time
+        world.alpha.mine(time=time)
+        world.beta.mine(time=time)
+        world.index()
+        body = world.explorer(ExplorerSettings(public_rpc=RPC)).get(page(sent)).text
+        assert "message retry" not in body
+        assert re.findall(r'data-act="(\w+)"', body) == ["cancel"]
+    assert 'data-state="STALLED"' in body
+    assert f"waybill message cancel 0x{sent.id.hex()}" in body
+    assert "it can't be retried, because it was not sent as retriable" in text_of(body)
+    world.now = START + 500
+    for chain in (world.alpha, world.beta):
+        chain.mine(time=START + 500)
+    world.index()
+    assert "waybill message retry" not in world.explorer().get("/faults").text
+
+
+@pytest.mark.finding("E6")
+def test_a_pause_puts_the_expiry_off_and_the_page_says_so(world: World) -> None:
+    sent = sent_message(quorum=1, ttl=100)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(gmp_pause_set(3, START + 80), time=START + 20)
+    world.beta.mine(lane_pause_set(ALPHA, START + 90), time=START + 50)
+    world.now = START + 150
+    for chain in (world.alpha, world.beta):
+        chain.mine(time=START + 150)
+    world.index()
+    body = world.explorer(ExplorerSettings(public_rpc=RPC)).get(page(sent)).text
+    shown = text_of(body)
+    assert 'data-state="EXPIRED"' not in body
+    assert "its time to live seems over, but pauses stopped its clock for 70 s" in shown
+    assert "1 m 10 s later than its TTL says: pauses stopped its clock" in shown
+    world.now = START + 171
+    world.beta.mine(time=START + 171)
+    world.index()
+    ended = world.explorer(ExplorerSettings(public_rpc=RPC)).get(page(sent)).text
+    assert 'data-state="EXPIRED"' in ended
+    assert re.findall(r'data-act="(\w+)"', ended) == ["expire"]
+    assert f"mark it as expired: waybill message expire 0x{sent.id.hex()}" in text_of(ended)
+
+
+@pytest.mark.finding("E3")
+def test_nothing_is_offered_that_a_pause_would_refuse(world: World) -> None:
+    sent = sent_message(quorum=2)
+    world.alpha.mine(routed(sent), lane_pause_set(BETA, START + 500))
+    world.beta.mine(time=START + 200)
+    world.now = START + 200
+    world.alpha.mine(time=START + 200)
+    world.index()
+    body = world.explorer(ExplorerSettings(public_rpc=RPC)).get(page(sent)).text
+    assert 'data-state="STALLED"' in body
+    assert "data-act" not in body
+    assert "wait until 1970-01-12 13:55:00 UTC: the lane is paused; then look again" in text_of(body)
+
+
+@pytest.mark.finding("E13")
+def test_home_says_what_waybill_is_and_every_page_explains_its_words(world: World) -> None:
+    world.index()
+    explorer = world.explorer()
+    assert "Waybill sends a message from one chain to another over several GMPs at once" in text_of(
+        explorer.get("/").text
+    )
+    for path in ("/", "/lanes", "/gmps", "/dead-letters", "/faults"):
+        foot = explorer.get(path).text.partition("<footer")[2]
+        for word in ("GMP", "lane", "kind", "quorum", "attesting", "absorbed"):
+            assert f"<dt>{word}</dt>" in foot, (path, word)

@@ -34,7 +34,7 @@ def test_lanes_and_gmps_say_what_redundancy_cost_in_money_or_why_that_is_unknown
     explorer = world.explorer(spending=lambda: spent)
     body = explorer.get("/lanes").text
     shown = text_of(body)
-    assert "0.001 ETH of the 0.004 ETH paid for the gas of the newest 2 went to late ones (25 %)" in shown
+    assert "The newest 2 cost 0.004 ETH in gas, of which late ones cost 0.001 ETH (25 %)" in shown
     assert "hyperlane 0.003 ETH; axelar 0.001 ETH" in body
     assert "hyperlane + axelar 2500 wei" in body
     assert "1, for 0.001 ETH" in text_of(explorer.get("/gmps").text)
@@ -62,7 +62,7 @@ def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None
     assert lanes.count("<svg") == 2
     assert "p95 to execution" in lanes
     shown = text_of(lanes)
-    assert "5 of 10 deliveries came when the message had been executed already (50 %)" in shown
+    assert "5 of 10 deliveries came after the message was executed (50 %)" in shown
     assert "not compared yet" in shown
     compared = LaneCheck(
         chain_id=ALPHA,
@@ -82,5 +82,5 @@ def test_lanes_and_gmps_are_drawn_from_the_newest_messages(world: World) -> None
     assert "sent on alpha: different blocks 1…2: 1 logs missing, 0 too many; index 5, router 6" in shown
     assert "executed on beta: equal 5 messages, up to block 9" in shown
     gmps = text_of(explorer.get("/gmps").text)
-    assert "axelar 100.0 % delivered took 5 delivered 5 too late to matter 5" in gmps
-    assert "hyperlane 100.0 % delivered took 5 delivered 5 too late to matter 0" in gmps
+    assert "axelar 100.0 % delivered accepted 5 delivered 5 too late to matter 5" in gmps
+    assert "hyperlane 100.0 % delivered accepted 5 delivered 5 too late to matter 0" in gmps

@@ -1,0 +1,291 @@
+"""What can be done about a message: only what its routers would accept now. Pure.
+
+`tests/anvil/test_advice.py` tries each act that is offered, and each that is not, against real routers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from bridge.protocol.indexed import MessageRecord, PauseRecord
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
+from bridge.queries.expiry import Expiry, expiry_of, lane_pause
+
+
+class Act(StrEnum):
+    """Something that can be done about a message: the last word of the command, `waybill message …`."""
+
+    RETRY = "retry"
+    CANCEL = "cancel"
+    EXECUTE = "execute"
+    DISPATCH = "dispatch"
+    EXPIRE = "expire"
+
+
+class Role(StrEnum):
+    """Whose call of an act a router accepts."""
+
+    ANYONE = "anyone"
+    SENDER = "its sender"
+    SENDER_OR_RETRIER = "its sender, or the retrier its sender appointed"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An act that the router accepts now, and from whom."""
+
+    act: Act
+    by: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What decides about the acts beside a message's state. Times are Unix seconds; the defaults are for what is not known.
+
+    Attributes:
+        retriable: whether its source created it as retriable; None if that has not been read.
+        is_ended: whether its destination's router has marked it executed, expired or cancelled.
+        is_cancelling: whether its sender asked for its cancellation.
+        cancellation: id of the message that is to cancel it, if that is known.
+        source_expired: whether its source's router considers it expired, and refuses to send it.
+        source_paused_until: end of a pause of the lane on its source, None if it is open.
+        destination_paused_until: the same on its destination.
+        has_letter: whether there is a dead letter of it to decide about.
+        replaced_by: of an ORPHANED message, the one that came back instead.
+        expiry: when its time to live ends on its destination; None if it lives for ever, or nobody has computed that.
+    """
+
+    retriable: bool | None = None
+    is_ended: bool = False
+    is_cancelling: bool = False
+    cancellation: bytes | None = None
+    source_expired: bool = False
+    source_paused_until: int | None = None
+    destination_paused_until: int | None = None
+    has_letter: bool = False
+    replaced_by: bytes | None = None
+    expiry: Expiry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a message stands.
+
+    Attributes:
+        status: its state, as it is shown.
+        kind: what it is about.
+        has_quorum: whether as many receipts count as it needs.
+        circumstances: what else decides.
+    """
+
+    status: Status
+    kind: Kind
+    has_quorum: bool = False
+    circumstances: Circumstances = Circumstances()
+
+
+_UNDER_WAY: Final = frozenset({Status.ROUTED, Status.RECEIVED, Status.STALLED, Status.DEAD})
+_REFUSED: Final = frozenset({Status.EXECUTION_FAILED, Status.EXECUTION_DEFERRED})
+
+
+def circumstances_of(
+    message: Message,
+    record: MessageRecord | None,
+    *,
+    source: Sequence[PauseRecord],
+    destination: Sequence[PauseRecord],
+    times: Mapping[int, float],
+    has_letter: bool,
+) -> Circumstances:
+    """The circumstances as an index knows them.
+
+    Args:
+        message: which one.
+        record: what the index has of it; None if it has not seen it.
+        source: pauses that its source's router told of.
+        destination: pauses that its destination's router told of.
+        times: the chains' time now, in Unix seconds.
+        has_letter: whether there is a dead letter of it to decide about.
+    """
+    there, here = message.destination_chain, message.source_chain
+    on_source = expiry_of(message, source)
+    return Circumstances(
+        retriable=record.retriable if record and record.source_block is not None else None,
+        is_ended=record.is_ended if record else False,
+        is_cancelling=record is not None and record.cancellation_id is not None,
+        cancellation=record.cancellation_id if record else None,
+        source_expired=on_source is not None and times.get(here, 0) > on_source.at,
+        source_paused_until=lane_pause(source, there, times.get(here, 0)),
+        destination_paused_until=lane_pause(destination, here, times.get(there, 0)),
+        has_letter=has_letter,
+        replaced_by=record.replaced_by if record else None,
+        expiry=expiry_of(message, destination),
+    )
+
+
+def offers(standing: Standing) -> tuple[Offer, ...]:
+    """The acts that fit the message and that its routers accept now, the most fitting first.
+
+    Retries and payments also need GMPs that are not paused; the commands and the wallet choose those.
+    """
+    found = []
+    if _may_execute(standing):
+        found.append(Offer(Act.EXECUTE, Role.ANYONE))
+    if (
+        standing.status is Status.EXPIRED
+        and not standing.circumstances.is_ended
+        and standing.circumstances.destination_paused_until is None
+    ):
+        found.append(Offer(Act.EXPIRE, Role.ANYONE))
+    if standing.status is Status.UNFUNDED and _takes_sends(standing):
+        found.append(Offer(Act.DISPATCH, Role.ANYONE))
+    if _may_retry(standing):
+        # What a report says is public, so its router lets anyone pay for it.
+        by = Role.ANYONE if standing.kind is Kind.REPORT else Role.SENDER_OR_RETRIER
+        found.append(Offer(Act.RETRY, by))
+    if _may_cancel(standing):
+        found.append(Offer(Act.CANCEL, Role.SENDER))
+    return tuple(found)
+
+
+def _takes_sends(standing: Standing) -> bool:
+    """Whether its source would hand it to GMPs, first or again."""
+    return (
+        not standing.circumstances.is_cancelling
+        and not standing.circumstances.source_expired
+        and standing.circumstances.source_paused_until is None
+    )
+
+
+def _may_retry(standing: Standing) -> bool:
+    return (
+        standing.status in _UNDER_WAY
+        and standing.circumstances.retriable is True
+        and not standing.has_quorum
+        and not standing.circumstances.is_ended
+        and _takes_sends(standing)
+    )
+
+
+def _may_cancel(standing: Standing) -> bool:
+    return (
+        standing.status in _UNDER_WAY | _REFUSED | {Status.UNFUNDED}
+        and standing.kind < Kind.CANCELLATION
+        and not standing.circumstances.is_cancelling
+        and not standing.circumstances.is_ended
+        and standing.circumstances.source_paused_until is None
+    )
+
+
+def _may_execute(standing: Standing) -> bool:
+    """Whether the router would call the recipient; what the recipient answers is its own affair."""
+    return (
+        standing.status in _UNDER_WAY | _REFUSED
+        and standing.has_quorum
+        and not standing.circumstances.is_ended
+        and standing.circumstances.destination_paused_until is None
+    )
+
+
+def next_action(standing: Standing, message_id: bytes) -> str:
+    """The one thing to do about a message, in a sentence without a full stop. Commands stand between backticks."""
+    name = f"0x{message_id.hex()}"
+    acts = {offer.act for offer in offers(standing)}
+    replaced_by = standing.circumstances.replaced_by
+    match standing.status:
+        case Status.UNFUNDED:
+            return _unfunded(standing, acts, name)
+        case Status.EXPIRED:
+            return _expired(standing, acts, name)
+        case Status.ORPHANED if replaced_by is not None:
+            return f"follow the message that replaced it: `waybill message explain 0x{replaced_by.hex()}`"
+        case status if status in _UNDER_WAY | _REFUSED:
+            return _open(standing, acts, name)
+        case status:
+            return _WHEN_NOTHING_ELSE[status].format(id=name)
+
+
+def _open(standing: Standing, acts: set[Act], name: str) -> str:
+    """What to do about a message that may still be executed."""
+    status, circumstances = standing.status, standing.circumstances
+    if circumstances.is_cancelling:
+        known = circumstances.cancellation
+        where = f"; `waybill message explain 0x{known.hex()}` says where that is" if known else ""
+        return f"wait for its cancellation to arrive{where}"
+    if Act.EXECUTE in acts:
+        return f"{_EXECUTE.get(status, 'execute it, its quorum is reached')}: `waybill message execute {name}`"
+    if standing.has_quorum:
+        return _once_open(circumstances.destination_paused_until, "execute it")
+    if status is Status.DEAD and circumstances.has_letter:
+        return f"decide about its dead letter: `waybill dlq show {name}`"
+    if status in (Status.STALLED, Status.DEAD):
+        return _stalled(standing, acts, name)
+    return _WHEN_NOTHING_ELSE[status].format(id=name)
+
+
+def _unfunded(standing: Standing, acts: set[Act], name: str) -> str:
+    if Act.DISPATCH in acts:
+        return f"pay for its dispatch: `waybill message dispatch {name}`"
+    if standing.circumstances.is_cancelling:
+        return "nothing: its sender cancelled it before anyone paid"
+    if standing.circumstances.source_expired:
+        return "send it again as a new message: its time ran out before anyone paid"
+    return _once_open(standing.circumstances.source_paused_until, "pay for its dispatch")
+
+
+def _stalled(standing: Standing, acts: set[Act], name: str) -> str:
+    """What helps where its GMPs do not deliver."""
+    if Act.RETRY in acts:
+        by = "" if standing.kind is Kind.REPORT else f", as {Role.SENDER_OR_RETRIER}"
+        return f"retry it over other GMPs{by}: `waybill message retry {name}`"
+    if standing.circumstances.source_paused_until is not None:
+        return _once_open(standing.circumstances.source_paused_until, "look again")
+    if standing.circumstances.retriable is None:
+        return f"ask its source whether it can be retried: `waybill message explain {name}`"
+    why = "its time is over on its source" if standing.circumstances.source_expired else "it was not sent as retriable"
+    if Act.CANCEL in acts:
+        return (
+            f"wait for its GMPs: it can't be retried, because {why}; "
+            f"or cancel it, as its sender, and send a new one: `waybill message cancel {name}`"
+        )
+    return f"wait for its GMPs: it can't be retried, because {why}"
+
+
+def _expired(standing: Standing, acts: set[Act], name: str) -> str:
+    if standing.circumstances.is_ended:
+        return "send it again as a new message"
+    if Act.EXPIRE in acts:
+        return f"mark it as expired: `waybill message expire {name}`; then send it again as a new message"
+    return "send it again as a new message; while the lane is paused nobody can mark this one as expired"
+
+
+def _once_open(until: int | None, what: str) -> str:
+    if until is None:
+        return f"wait, then {what}"
+    at = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"wait until {at} UTC: the lane is paused; then {what}"
+
+
+_EXECUTE: Final = {
+    Status.EXECUTION_FAILED: "make the recipient accept it, then execute it",
+    Status.EXECUTION_DEFERRED: "execute it with enough gas",
+}
+
+_TOO_FEW: Final = "wait: too few of its receipts still count, so more GMPs must deliver"
+
+_WHEN_NOTHING_ELSE: Final = {
+    Status.EXECUTION_FAILED: _TOO_FEW,
+    Status.EXECUTION_DEFERRED: _TOO_FEW,
+    Status.ROUTED: "wait: no GMP has delivered yet; `waybill message explain {id}` says what each one does",
+    Status.RECEIVED: "wait: more GMPs must deliver before the quorum is reached",
+    Status.EXECUTED: "nothing: the recipient has it",
+    Status.CANCELLED: "nothing: its sender cancelled it",
+    Status.DIVERGED: "look at the evidence before anything else: `waybill index divergence {id}`",
+    Status.ORPHANED: "wait: its transaction may come back; otherwise send it again as a new message",
+    Status.UNKNOWN: "let the index catch up: `waybill status` shows how far each chain is",
+}

@@ -1,0 +1,106 @@
+"""A router whose code an attacker has swapped says that it executed a message nobody sent: nothing shows that as a success."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from eth_utils import keccak
+
+from bridge.devnet.accounts import ANVIL_KEYS, account
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.events import MessageExecuted, topic_of
+from tests.anvil.rpc import free_ports, rpc
+from tests.spark.test_quickstart import Terminal
+
+FORGED = keccak(text="a message that nobody sent")
+PATIENCE = 120  # seconds; a busy machine takes long to start Spark
+PENDING = 4  # how the command ends
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    opened = Terminal(tmp_path)
+    yield opened
+    opened.close()
+
+
+def emitting(topics: list[bytes], data: bytes) -> str:
+    """The code of a contract that emits one log, whatever it is called with."""
+    push = b"".join(b"\x7f" + topic.rjust(32, b"\0") for topic in reversed(topics))
+    code = b"\x7f" + data.rjust(32, b"\0") + bytes.fromhex("600052") + push + bytes.fromhex("60206000a400")
+    return f"0x{code.hex()}"
+
+
+def forge(deployment: Deployment) -> None:
+    alpha, beta = deployment.chains
+    url, router = beta.rpc_urls[0], beta.router
+    recipient = bytes.fromhex(beta.examples["inbox"][2:])
+    topics = [topic_of(MessageExecuted), FORGED, alpha.chain_id.to_bytes(32, "big"), recipient]
+    code = rpc(url, "eth_getCode", router, "latest")
+    rpc(url, "anvil_setCode", router, emitting(topics, keccak(text="payload")))
+    attacker = account(ANVIL_KEYS[8]).address
+    rpc(url, "anvil_impersonateAccount", attacker)
+    sent = rpc(url, "eth_sendTransaction", {"from": attacker, "to": router, "gas": hex(200_000)})
+    deadline = time.monotonic() + 30
+    while (receipt := rpc(url, "eth_getTransactionReceipt", sent)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert len(receipt["logs"]) == 1
+    rpc(url, "anvil_setCode", router, code)
+
+
+def seen(url: str, said: str) -> str:
+    """The page, once it says that."""
+    deadline, page = time.monotonic() + PATIENCE, ""
+    while said not in page:
+        assert time.monotonic() < deadline, f"{url} does not say {said!r}:\n{page}"
+        try:
+            page = httpx.get(url, timeout=20).text
+        except httpx.HTTPError as error:
+            page = str(error)
+        time.sleep(0.5)
+    return page
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.finding("E1")
+def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(terminal: Terminal) -> None:
+    assert terminal.type("waybill devnet up").returncode == 0
+    deployment = Deployment.model_validate_json((terminal.home / "deployments" / "devnet.json").read_text())
+    api = f"127.0.0.1:{free_ports(1)[0]}"
+    for command in ("waybill index run", "waybill web", f"waybill relayer run --http {api}"):
+        terminal.leave_running(command)
+    name = f"0x{FORGED.hex()}"
+    forge(deployment)
+
+    explorer = f"http://{terminal.explorer}"
+    listed = seen(f"{explorer}/messages", '<span class="state bad">diverged</span>')
+    assert "executed" not in "".join(re.findall(r'class="state good">(\w+)<', listed))
+    assert name in seen(f"{explorer}/messages?status=diverged", name)
+    assert name not in httpx.get(f"{explorer}/messages?status=executed").text
+    page = seen(f"{explorer}/message/{name}", 'data-state="DIVERGED"')
+    assert 'banner bad"' in page
+    assert "executed without quorum" in page
+    assert 'Faults <span class="state bad">' in page
+    assert name in seen(f"{explorer}/faults", "executed without quorum")
+
+    shown = terminal.type(f"waybill message show {name} --json")
+    value = json.loads(shown.stdout)
+    assert (value["status"], value["divergences"][0]["kind"]) == ("DIVERGED", "EXECUTED_WITHOUT_QUORUM")
+    assert "no chain of the network has created it" in value["reason"]
+    explained = terminal.type(f"waybill message explain {name}")
+    assert (explained.returncode, "DIVERGED" in explained.stdout) == (PENDING, True)
+    rows = json.loads(terminal.type("waybill message list --json").stdout)
+    assert [(row["messageId"], row["status"]) for row in rows] == [(name, "DIVERGED")]
+    assert json.loads(terminal.type("waybill message list --status DIVERGED --json").stdout) == rows
+    assert json.loads(terminal.type("waybill message list --status EXECUTED --json").stdout) == []
+
+    told = json.loads(seen(f"http://{api}/v1/messages/{name}", "DIVERGED"))
+    assert told["divergences"][0]["kind"] == "EXECUTED_WITHOUT_QUORUM"
+    assert [one["status"] for one in json.loads(seen(f"http://{api}/v1/messages", name))] == ["DIVERGED"]
