@@ -176,8 +176,9 @@ class Desk:
     ) -> LogRecord:
         """Sends a new message in the letter's place, with a new id and `replaces` set, as the original sender.
 
-        All checks of a new message are made again. A re-issue that the sender has made already, before a crash for example, is
-        found on its chain and not made twice.
+        `replaces` names the first message of a chain of re-issues, so that a recipient with a `ReissueGuard` applies one of
+        them. All checks of a new message are made again. A re-issue that the sender has made already, before a crash for
+        example, is found on its chain and not made twice.
 
         Raises:
             DecisionError: the account is not the original sender.
@@ -201,7 +202,7 @@ class Desk:
                 gas_limit=message.gas_limit,
                 ttl=message.ttl,
                 kind=message.kind,
-                replaces=message.id,
+                replaces=_first_of(message),
             )
             new = (await Client(self._deployment, self._chains, sender).route(message.source_chain, request)).message
         return await self._conclude(prepared, newMessageId=f"0x{new.id.hex()}")
@@ -374,7 +375,7 @@ class Desk:
         )
 
     async def _reissue_of(self, message: Message) -> Message | None:
-        """The message that stands in for this one already, if there is one."""
+        """The next message of its lane that stands in for the same first one, if there is one already."""
         origin = self._deployment.chain(message.source_chain)
         chain = self._chains[origin.chain_id]
         head = await chain.head()
@@ -383,7 +384,7 @@ class Desk:
             for log in await chain.logs(first, last, [origin.router], [topic_of(MessageRouted)]):
                 event = decode_event(log.topics, log.data)
                 found = decode_envelope(event.envelope).message if isinstance(event, MessageRouted) else None
-                if found is not None and found.replaces == message.id and found.sender == message.sender:
+                if found is not None and _stands_in(found, message):
                     return found
         return None
 
@@ -393,6 +394,20 @@ class Desk:
         destination = self._deployment.chain(message.destination_chain)
         common = sorted(source.gmp_numbers & destination.gmp_numbers, key=lambda gmp: (gmp.label == failed, gmp))
         return common[: max(message.quorum, 1)]
+
+
+def _first_of(message: Message) -> bytes:
+    """The id of the message that began the chain of re-issues: what a re-issue replaces, else the message itself."""
+    return message.replaces if any(message.replaces) else message.id
+
+
+def _stands_in(found: Message, message: Message) -> bool:
+    """Whether one is a later re-issue of the other. A lane's nonces rise; a cancellation names what it cancels, too."""
+    return (
+        (found.sender, found.destination_chain, found.kind) == (message.sender, message.destination_chain, message.kind)
+        and found.nonce > message.nonce
+        and found.replaces == _first_of(message)
+    )
 
 
 def _document(record: LogRecord) -> Mapping[str, Any]:

@@ -26,6 +26,10 @@ def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
         try:
             return decoder(answer)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DecodingError) as error:
+            if answer == "0x":
+                raise UndecodableError(
+                    f"{what} is empty: the contract is not there, or not on this node; is the deployments file of this network?"
+                ) from error
             raise UndecodableError(f"{what} has an unusable form ({type(error).__name__}: {error})") from error
 
     return decode

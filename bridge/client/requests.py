@@ -86,7 +86,7 @@ class RouteRequest:
     kind: Kind = Kind.PLAIN
     retriable: bool = True
     min_dispatched: int = 0  # 0: all of them
-    replaces: bytes = bytes(32)
+    replaces: bytes = bytes(32)  # the first message of a chain of re-issues; zero: none
     max_fee: int | None = None  # wei; None: whatever the GMPs ask for
     max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs
 

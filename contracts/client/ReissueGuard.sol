@@ -6,8 +6,8 @@ pragma solidity ^0.8.28;
 ///      router executes each id once; if the first arrives late after all, both would be applied. The router does not check
 ///      `replaces`: it is what the sender says, so it counts among the messages of that sender alone.
 ///
-///      A second re-issue names the first message, or the re-issue before it if that was applied here; one that names a
-///      re-issue that never arrived can't be told from a new message.
+///      Every re-issue names the first message, as those of `waybill dlq retry` do. The guard takes one that names a re-issue
+///      which was applied here; one that names a re-issue that never arrived can't be told from a new message.
 abstract contract ReissueGuard {
     mapping(uint64 chain => mapping(address sender => mapping(bytes32 messageId => bytes32 appliedBy))) private
         _appliedBy;

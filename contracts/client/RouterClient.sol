@@ -26,7 +26,7 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         GmpSet gmps;
     }
 
-    /// @notice Whose word is all that this dApp has; nobody can exchange it (docs/decisions/0042).
+    /// @notice Whose word is all that this dApp has; nobody can exchange it (docs/decisions/0038).
     IRouter public immutable router;
 
     mapping(uint64 chain => mapping(address sender => AllowedRoute)) private _allowed;

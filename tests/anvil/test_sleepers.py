@@ -33,7 +33,9 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 @pytest.fixture(params=[SQLITE, POSTGRESQL])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == SQLITE:
-        yield f"sqlite:///{tmp_path}/bridge.db"
+        url = f"sqlite:///{tmp_path}/bridge.db"
+        SqlStore(url).close()  # a relayer makes none that is named
+        yield url
         return
     with running_postgresql() as server:
         yield server.new_url()

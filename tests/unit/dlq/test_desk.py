@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
+from bridge.client.routing import cancellation_of
 from bridge.desk import Desk, Governance
 from bridge.dlq.decisions import DecisionError
 from bridge.dlq.parameters import OnChainParameters
@@ -64,6 +66,9 @@ class RoutingChain:
 
     async def fees(self, limit: int | None = None) -> Fees:
         return Fees(2, 1)
+
+    async def balance(self, address: str) -> int:
+        return 10**18
 
     async def transaction_count(self, address: str) -> int:
         return 0
@@ -180,6 +185,30 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     assert office.status() is LetterStatus.RETRY_QUEUED
     await office.desk.retry(event_id, "a crash came before it was recorded", SENDER)
     assert office.chains[ALPHA].sent == [new]
+
+
+@pytest.mark.requirement("OIP-123", "X-7")
+async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipients_guard_expects() -> None:
+    office = Office()
+    await office.desk.retry(await office.letter(), "because", SENDER)
+    (second,) = office.chains[ALPHA].sent
+    letter_of_second = await office.undertaking.die(second)
+    for reason in ("it died as well", "a crash came before it was recorded"):
+        record = await office.desk.retry(letter_of_second, reason, SENDER)
+        assert [one.replaces for one in office.chains[ALPHA].sent] == [office.original.id] * 2
+        third = office.chains[ALPHA].sent[-1]
+        assert said(record, "newMessageId") == f"0x{third.id.hex()}" != f"0x{second.id.hex()}"
+
+
+@pytest.mark.requirement("OIP-123")
+async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> None:
+    office = Office()
+    sent = office.chains[ALPHA].sent
+    cancellation = cancellation_of(office.original)
+    sent.append(replace(cancellation, nonce=99))
+    record = await office.desk.retry(await office.letter(), "it was cancelled too late", SENDER)
+    assert [one.kind for one in sent] == [Kind.CANCELLATION, Kind.PLAIN]
+    assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
 
 
 @pytest.mark.requirement("OIP-116")
