@@ -116,7 +116,7 @@ SUITES = (
         name="proofs",
         title="claims about the contracts, with halmos",
         command=(sys.executable, "-m", "scripts.prove"),
-        budget=180,
+        budget=210,
         counts=pytest_counts,
     ),
     Suite(
