@@ -212,14 +212,17 @@ function underway(seen: Observation, { quorum, gmps, stallAfter }: Measures): Ve
   const progress = `${seen.validCount} of ${quorum} delivered`;
   const last = seen.facts.findLast((fact) => isCreation(fact) || fact.type === "retried");
   if (last?.type === "unfunded") return { state: "UNFUNDED", reason: `nobody has paid for it yet on ${seen.sourceName}` };
+  // The router retries only what was sent as retriable.
+  const fixed = seen.facts.some((fact) => isCreation(fact) && !fact.retriable);
+  const stalled = (reason: string): Verdict => ({ state: "STALLED", reason, ...(fixed && { action: "wait" }) });
   if (last && seen.validCount + missing.length < quorum) {
-    return { state: "STALLED", reason: `${progress}, and no more than ${seen.validCount + missing.length} took it` };
+    return stalled(`${progress}, and no more than ${seen.validCount + missing.length} took it`);
   }
   const since = last?.timestamp ?? seen.message.sentAt;
   if (seen.destination.time > since + BigInt(stallAfter)) {
     const attempt = last?.type === "retried" ? `retry ${last.attempt}` : "it was sent";
     const silent = missing.length > 0 ? `; nothing of ${missing.join(", ")}` : "";
-    return { state: "STALLED", reason: `${progress} more than ${stallAfter} s after ${attempt}${silent}` };
+    return stalled(`${progress} more than ${stallAfter} s after ${attempt}${silent}`);
   }
   const state = seen.validCount > 0 ? "RECEIVED" : "ROUTED";
   return { state, reason: missing.length > 0 ? `${progress}; waiting for ${missing.join(", ")}` : progress };

@@ -29,7 +29,7 @@ function fact(content: Record<string, unknown>): Fact {
   return { ...place, messageId: messageId(MESSAGE), ...content } as unknown as Fact;
 }
 
-const routed = fact({ type: "routed", chain: "alpha", attempt: 0, gmps: new Set<Gmp>(["hyperlane", "axelar"]), timestamp: 1000n });
+const routed = fact({ type: "routed", chain: "alpha", attempt: 0, retriable: true, gmps: new Set<Gmp>(["hyperlane", "axelar"]), timestamp: 1000n });
 
 function observe(changes: Partial<Observation> = {}): Observation {
   return {
@@ -92,6 +92,12 @@ test("E6: a message whose clock a pause stopped has not expired, and says why", 
   assert.equal(progress.state, "ROUTED");
   assert.match(progress.reason, /its time to live of 500 s seems over, but pauses stopped its clock$/);
   assert.equal(progress.action, "wait");
+});
+
+test("E3: a stalled message is to be retried only if it was sent as retriable", () => {
+  const fixed = { ...routed, retriable: false } as Fact;
+  const actions = [routed, fixed].map((creation) => judge(observe({ facts: [creation], destination: at(1061n) }), 60));
+  assert.deepEqual(actions.map(({ state, action }) => [state, action]), [["STALLED", "retry"], ["STALLED", "wait"]]);
 });
 
 test("a GMP that is only known by its receipt is listed, and one that has nothing to do with the message is not", () => {
