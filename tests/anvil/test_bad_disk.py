@@ -24,10 +24,11 @@ pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what t
 GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
 FULL = ("pwrite64:error=ENOSPC", "database or disk is full")
 UNSYNCED = ("fdatasync,fsync:error=EIO", "disk I/O error")
+READ_ONLY = ("pwrite64:error=EROFS", "disk I/O error")
 
 
 @pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5", "OBXS-8")
-async def test_on_a_disk_that_is_full_or_fails_it_says_so_and_goes_on_when_there_is_room(
+async def test_on_a_disk_that_is_full_read_only_or_fails_it_says_so_and_goes_on_when_there_is_room(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     home, traffic = new_home(devnet, tmp_path), Traffic(devnet, chains)
@@ -37,7 +38,7 @@ async def test_on_a_disk_that_is_full_or_fails_it_says_so_and_goes_on_when_there
         with process(home, home / "relayer.log", WAYBILL_STORE=f"sqlite:///{database}") as relayer:
             await relayer.is_at_work()
             store = SqlStore(f"sqlite:///{database}")
-            for fault, said in (FULL, UNSYNCED):
+            for fault, said in (FULL, READ_ONLY, UNSYNCED):
                 await traffic.send(*GMPS)
                 await until(lambda: len(store.outbox.listed()) == len(traffic.sent) * len(GMPS), "it is observed")
                 with injected(relayer.pid, fault, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge.chains import EvmChain
+from bridge.client import Client, NothingToRetryError, RefusedError
 from bridge.demo.audit import Audit, audit
 from bridge.devnet import Devnet
 from bridge.protocol.gmps import Gmp
@@ -24,11 +25,12 @@ from tests.anvil.conftest import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import mine, rpc
 from tests.anvil.test_relayer import blocks, nonces_are_all_used, settings
-from tests.anvil.traffic import RELAYER, World
+from tests.anvil.traffic import DAPP, RELAYER, World
 
 SHARE_OF_FAULTS = 0.1
 DEPTHS = (1, 2, 5, 16, 64)  # blocks
 MESSAGES_BETWEEN_REORGS = 12
+RETRIED_EACH = 4  # messages, if there is a GMP left that has not taken it
 
 EXPLAINED = {
     "step failed, will be repeated": "a node did not answer, or not sensibly",
@@ -68,6 +70,7 @@ class Storm:
         self._world = World(devnet.deployment, chains)
         self._lowest = {chain.name: 0 for chain in devnet.deployment.chains}
         self.reorgs: list[int] = []
+        self.retries = 0
 
     async def blow(self, messages: int) -> None:
         """Sends messages, with a reorg now and then, and what reorgs took once more, until so many stand."""
@@ -85,14 +88,19 @@ class Storm:
     async def _send(self, number: int) -> None:
         lane = self._dice.choice([("alpha", "beta"), ("beta", "alpha")])
         gmps = self._dice.sample(sorted(Gmp), self._dice.randint(1, len(Gmp)))
-        with suppress(TimeoutError):  # a reorg took the transaction, and the dApp knows that it has sent nothing
-            await self._world.send(
+        # A reorg took the transaction, and the dApp knows that it has sent nothing; or the relayer was quicker than the retry.
+        with suppress(TimeoutError, NothingToRetryError, RefusedError):
+            sent = await self._world.send(
                 *gmps,
                 source=lane[0],
                 destination=lane[1],
                 quorum=self._dice.randint(1, len(gmps)),
                 payload=b"%d" % number,
             )
+            if others := sorted(set(Gmp) - set(gmps)) * (number % RETRIED_EACH == 0):
+                client = Client(self._devnet.deployment, self._chains, DAPP)
+                await client.retry(sent.message, [self._dice.choice(others)])
+                self.retries += 1
 
     async def _reorganise(self) -> None:
         chain = self._dice.choice(self._devnet.deployment.chains)
@@ -178,6 +186,7 @@ async def weather(
     assert seen.messages >= messages
     assert len(storm.reorgs) == (messages // MESSAGES_BETWEEN_REORGS if deepest else 0)
     assert max(storm.reorgs, default=0) == deepest
+    assert storm.retries > 0
     assert all(proxy.faults for proxy in proxies)
     unexplained = Counter(
         line["event"] for line in logged if line["log_level"] in ("warning", "error") and line["event"] not in EXPLAINED
