@@ -264,7 +264,7 @@ class Ground:
             Act.EXPIRE: lambda: ROUTER.encode("expire", header),
             Act.CANCEL: lambda: ROUTER.encode("cancel", header, 1, fees, caller),
             Act.RETRY: lambda: ROUTER.encode("retryRoute", (message.id, header, 1, fees, caller)),
-            Act.DISPATCH: lambda: ROUTER.encode("dispatch", (message.id, header, message.quorum, fees, caller)),
+            Act.DISPATCH: lambda: ROUTER.encode("dispatch", header, caller),
         }[act]()
         call = Call(to=at.router, data=data, value=sum(fee for _, fee in fees), gas=10_000_000)
         try:

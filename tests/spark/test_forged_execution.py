@@ -96,11 +96,11 @@ def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(
     assert "no chain of the network has created it" in value["reason"]
     explained = terminal.type(f"waybill message explain {name}")
     assert (explained.returncode, "DIVERGED" in explained.stdout) == (PENDING, True)
-    rows = json.loads(terminal.type("waybill message list --json").stdout)
+    rows = json.loads(terminal.type("waybill message list --json").stdout)["messages"]
     assert [(row["messageId"], row["status"]) for row in rows] == [(name, "DIVERGED")]
-    assert json.loads(terminal.type("waybill message list --status DIVERGED --json").stdout) == rows
-    assert json.loads(terminal.type("waybill message list --status EXECUTED --json").stdout) == []
+    assert json.loads(terminal.type("waybill message list --status DIVERGED --json").stdout)["messages"] == rows
+    assert json.loads(terminal.type("waybill message list --status EXECUTED --json").stdout)["messages"] == []
 
     told = json.loads(seen(f"http://{api}/v1/messages/{name}", "DIVERGED"))
     assert told["divergences"][0]["kind"] == "EXECUTED_WITHOUT_QUORUM"
-    assert [one["status"] for one in json.loads(seen(f"http://{api}/v1/messages", name))] == ["DIVERGED"]
+    assert [one["status"] for one in json.loads(seen(f"http://{api}/v1/messages", name))["messages"]] == ["DIVERGED"]

@@ -38,7 +38,7 @@ def test_a_revert_is_explained_down_to_each_gmps_own_reason(waybill: Command) ->
         "quote exactly this payload and gas limit again",
         "in it WrongFee(value=4, fee=5) of waybill",
         "in it MessageGasLimitTooHigh() of ccip do CCIP carries no such gas limit; lower it",
-        "in it Error(message=IGP: [red]too little[/red]) of solidity",
+        'in it Error(message="IGP: [red]too little[/red]") of solidity',
     ):
         assert part in said, part
 
