@@ -95,6 +95,7 @@ ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
 
 
+_MOST_DECODED: Final = 8_192  # bytes: reasons nest, and a lying node may give any number of them
 _MOST_SHOWN: Final = 520
 """Hex digits of a reason that nobody can decode; a router copies no more of one."""
 
@@ -169,8 +170,8 @@ _STANDARD_ERRORS: Final = (
 
 
 def decode_revert(data: bytes) -> Revert | None:
-    """The custom error in revert data, or None if it is none that Waybill or its GMPs have."""
-    known = _known_errors().get(data[:4])
+    """The custom error in revert data, or None if it is none that Waybill or its GMPs have, or longer than any of theirs."""
+    known = _known_errors().get(data[:4]) if len(data) <= _MOST_DECODED else None
     if known is None:
         return None
     name, inputs = known["name"], known["inputs"]

@@ -344,6 +344,7 @@ EXPECTED = {
 
 
 @pytest.mark.finding("E3")
+@pytest.mark.timeout(300)
 async def test_what_is_advised_is_accepted_by_the_routers(own_devnet: Devnet, tmp_path: Path) -> None:
     await every_state_is_advised_on(own_devnet, tmp_path, SAMPLE)
 

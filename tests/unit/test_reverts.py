@@ -17,3 +17,12 @@ def test_a_send_that_too_few_gmps_take_is_explained_by_each_gmps_own_reason() ->
         "TooFewDispatched(dispatched=0, minimum=1, "
         "failures=[{gmp=hyperlane, reason=WrongFee(value=4, fee=5)}, {gmp=axelar, reason=reverted without a reason}])"
     )
+
+
+@pytest.mark.finding("R1")
+def test_reasons_that_a_lying_node_nests_without_end_are_told_in_short() -> None:
+    nested = b""
+    for _ in range(3_000):
+        nested = keccak(text="ExecutionReverted(bytes)")[:4] + encode(["bytes"], [nested])
+    assert len(explain_revert(nested)) < 1_000
+    assert len(explain_revert(b"\x12" * 1_000_000)) < 1_000
