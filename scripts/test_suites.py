@@ -127,7 +127,7 @@ SUITES = (
         counts=pytest_counts,
     ),
     pytest_suite("unit", "Python, without chains or Spark", 420, *BESIDE_EACH_OTHER),
-    pytest_suite("simulation", "storms in a simulated world", 200),
+    pytest_suite("simulation", "storms in a simulated world", 240),
     pytest_suite("anvil", "Python, against real anvil chains", 540),
     pytest_suite("spark", "Python, on a real Spark session", 480),
     Suite(

@@ -1,0 +1,34 @@
+"""What the templates make of numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bridge.web.rendering import counted
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.finding("E12")
+@pytest.mark.parametrize(
+    ("number", "noun", "said"),
+    [
+        (1, "message", "1 message"),
+        (2, "message", "2 messages"),
+        (1, "delivery", "1 delivery"),
+        (0, "delivery", "0 deliveries"),
+    ],
+)
+def test_one_of_a_thing_is_told_in_the_singular(number: int, noun: str, said: str) -> None:
+    assert counted(number, noun) == said
+
+
+@pytest.mark.finding("E12")
+def test_no_template_writes_a_plural_behind_a_number_by_hand() -> None:
+    texts = [path.read_text() for path in (ROOT / "bridge" / "web" / "templates").glob("*.html")]
+    assert [
+        found for text in texts for found in re.findall(r"\| count \}\} (?:messages|deliveries|blocks)\b[^{]*", text)
+    ] == []
