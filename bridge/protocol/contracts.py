@@ -95,7 +95,7 @@ ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))
 
 
-_MOST_DECODED: Final = 8_192  # bytes: reasons nest, and a lying node may give any number of them
+_DEEPEST: Final = 16  # reasons in reasons: a lying node may nest any number of them
 _MOST_SHOWN: Final = 520
 """Hex digits of a reason that nobody can decode; a router copies no more of one."""
 
@@ -169,9 +169,14 @@ _STANDARD_ERRORS: Final = (
 )
 
 
-def decode_revert(data: bytes) -> Revert | None:
-    """The custom error in revert data, or None if it is none that Waybill or its GMPs have, or longer than any of theirs."""
-    known = _known_errors().get(data[:4]) if len(data) <= _MOST_DECODED else None
+def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
+    """The custom error in revert data, or None if it is none that Waybill or its GMPs have.
+
+    Args:
+        data: what a call reverted with.
+        depth: of the error in others that carry it; the deepest are not decoded.
+    """
+    known = _known_errors().get(data[:4]) if depth < _DEEPEST else None
     if known is None:
         return None
     name, inputs = known["name"], known["inputs"]
@@ -182,7 +187,7 @@ def decode_revert(data: bytes) -> Revert | None:
         why = "cut off" if isinstance(error, DecodingError) else "not UTF-8"  # a stranger's text may be any bytes
         values, text = {}, f"{name}, {why}: 0x{shortened(data.hex(), _MOST_SHOWN)}"
     else:
-        fields = [f"{field['name']}={_readable(field, values[field['name']], inner)}" for field in inputs]
+        fields = [f"{field['name']}={_readable(field, values[field['name']], inner, depth)}" for field in inputs]
         text = f"{name}({', '.join(fields)})"
     return Revert(
         name=name,
@@ -200,10 +205,12 @@ def explain_revert(data: bytes) -> str:
 
     What a contract says in its own words is a stranger's text, and quoted.
     """
-    if not data:
-        return "reverted without a reason"
     revert = decode_revert(data)
-    return revert.text if revert else f"reverted with 0x{shortened(data.hex(), _MOST_SHOWN)}"
+    return revert.text if revert else _undecoded(data)
+
+
+def _undecoded(data: bytes) -> str:
+    return f"reverted with 0x{shortened(data.hex(), _MOST_SHOWN)}" if data else "reverted without a reason"
 
 
 def explain_refusal(reason: bytes) -> str:
@@ -213,24 +220,24 @@ def explain_refusal(reason: bytes) -> str:
     return "reverted without a reason: its gas limit was too low, there is no contract at its address, or it gave none"
 
 
-def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert]) -> str:
+def _readable(field: Mapping[str, Any], value: Any, inner: list[Revert], depth: int) -> str:
     """A value for people; errors that it carries are added to `inner`, since reasons nest."""
     kind: str = field["type"]
     if kind.endswith("]"):
         member = {**field, "type": kind[: kind.rindex("[")]}
-        return f"[{', '.join(_readable(member, one, inner) for one in value)}]"
+        return f"[{', '.join(_readable(member, one, inner, depth) for one in value)}]"
     if kind == "tuple":
         parts = [
-            f"{part['name']}={_readable(part, one, inner)}"
+            f"{part['name']}={_readable(part, one, inner, depth)}"
             for part, one in zip(field["components"], value, strict=True)
         ]
         return f"{{{', '.join(parts)}}}"
     if kind == "string":
         return quoted(value)
     if kind == "bytes":
-        revert = decode_revert(value)
+        revert = decode_revert(value, depth + 1)
         inner.extend([revert] if revert else [])
-        return revert.text if revert else explain_revert(value)
+        return revert.text if revert else _undecoded(value)
     if field["name"] == "gmp" and kind == "uint8":
         return Gmp(value).label if value in tuple(Gmp) else f"GMP {value}"
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
