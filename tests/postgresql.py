@@ -37,6 +37,7 @@ class Server:
         self._folder = folder
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._thaw: threading.Timer | None = None  # lets it go on after `freeze`
         self._programs = find_postgresql()
         self._identity: Mapping[str, Any] = {}
         if os.geteuid() == 0:
@@ -87,6 +88,8 @@ class Server:
         """Ends the process: SIGINT closes every connection at once, SIGQUIT is a crash that has to be recovered from."""
         if self._process is None:
             return
+        if self._thaw is not None:
+            self._thaw.join()
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(how)
         self._process.wait(PATIENCE)
@@ -97,7 +100,8 @@ class Server:
         assert self._process is not None
         group = self._process.pid  # each server has a session of its own
         os.killpg(group, signal.SIGSTOP)
-        threading.Timer(seconds, os.killpg, (group, signal.SIGCONT)).start()
+        self._thaw = threading.Timer(seconds, os.killpg, (group, signal.SIGCONT))
+        self._thaw.start()
 
     @property
     def conninfo(self) -> str:
