@@ -21,7 +21,5 @@ def views(*, network: options.Network = DEVNET, as_json: options.Json = False) -
 
     with open_for_reading(Workspace.of(network)) as (_, lake):
         files = {name: lake.files() if name == "events" else files_of_table(lake.place / name) for name in TABLES}
-    made = {
-        name: view_of(name, [one.removeprefix("file://") for one in found]) for name, found in files.items() if found
-    }
+    made = {name: view_of(name, found) for name, found in files.items() if found}
     result(made, as_json=as_json, render=lambda console: console.print("\n".join(made.values()), markup=False))

@@ -15,7 +15,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from indexer.dictionary import described, description
 from indexer.errors import IndexerError
 from indexer.place import Place
-from indexer.sinks.files import explained
+from indexer.sinks.files import explained, files_in
 from indexer.sinks.lake import Reach, added, fit_schema
 
 _MADE_OF: Final = "events_version"  # in a commit, the version of the table `events` that the rows were made of
@@ -80,7 +80,7 @@ class DerivedTable:
 
     def files(self) -> list[str]:
         """The files of the table's newest version."""
-        return self._table().file_uris()
+        return files_in(self._table(), self.folder)
 
     def _table(self) -> DeltaTable:
         return DeltaTable(self.folder.root, storage_options=self.folder.options)
@@ -91,7 +91,7 @@ def files_of_table(folder: Place) -> list[str]:
     with explained(folder):
         if not DeltaTable.is_deltatable(folder.root, folder.options):
             return []
-        return DeltaTable(folder.root, storage_options=folder.options).file_uris()
+        return files_in(DeltaTable(folder.root, storage_options=folder.options), folder)
 
 
 def events_version_of_table(folder: Place) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
@@ -59,6 +60,12 @@ def files_of(place: Place) -> FileSystem:
     if place.is_bucket:
         return PyFileSystem(DeltaStorageHandler(place.root, place.options))
     return SubTreeFileSystem(place.root, LocalFileSystem())
+
+
+def files_in(table: DeltaTable, place: Place) -> list[str]:
+    """The files of a table's version: paths on this machine, which delta-rs gives as parts of URLs, or URLs in a bucket."""
+    uris = table.file_uris()
+    return uris if place.is_bucket else [unquote(uri.removeprefix("file://")) for uri in uris]
 
 
 @contextmanager
@@ -115,7 +122,7 @@ def damages(place: Place) -> Iterator[str]:
             yield f"{commit} is empty"
             return
     try:
-        named = [Path(uri) for uri in DeltaTable(place.root).file_uris()]
+        named = [Path(path) for path in files_in(DeltaTable(place.root), place)]
     except DeltaError as error:
         yield f"{log}: {_plain(str(error))}"
         return

@@ -23,7 +23,7 @@ from indexer.dictionary import described, description
 from indexer.errors import IndexerError, LakeDamagedError, LakeVersionError, RangeGapError
 from indexer.place import Place
 from indexer.sinks.compaction import bucket_of_file, files_with, in_buckets, write_bucket
-from indexer.sinks.files import explained, files_of
+from indexer.sinks.files import explained, files_in, files_of
 from indexer.sinks.parquet import write_files
 
 log = structlog.get_logger(__name__)
@@ -166,7 +166,7 @@ class Lake:
 
     def files(self) -> list[str]:
         """The files of the table's newest version. Others in the folder were never committed."""
-        return self._table().file_uris()
+        return files_in(self._table(), self.folder)
 
     def replace(self, chain: int, first: int, last: int, events: pa.Table, reason: str) -> None:
         """Puts other events in the place of those of a range of blocks, in one commit that says why.
@@ -219,7 +219,7 @@ class Lake:
         wanted = pc.field("message_id").isin(pa.array(ids, pa.binary()))
 
         def read(table: DeltaTable) -> pa.Table:
-            names = _names(files_with(table.file_uris(), ids))
+            names = _names(files_with(files_in(table, self.folder), ids))
             source = dataset(names, schema=schemas.EVENTS, format="parquet", filesystem=files_of(self.folder))
             return source.to_table(filter=wanted) if names else schemas.EVENTS.empty_table()
 

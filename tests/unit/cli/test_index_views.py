@@ -55,3 +55,26 @@ def test_columns_that_are_always_null_cost_next_to_nothing(tmp_path: Path) -> No
     empty = [one for one in rows if one.statistics is not None and one.statistics.null_count == events.num_rows]
     assert len(empty) >= 15
     assert sum(one.total_compressed_size for one in empty) < 0.01 * file.stat().st_size
+
+
+@pytest.mark.finding("F1")
+def test_a_home_with_a_space_in_its_path_is_read_like_any_other(
+    tmp_path: Path, waybill: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "a home, and more"
+    monkeypatch.setenv("WAYBILL_HOME", str(home))
+    network = Network(home)
+    try:
+        network.index()
+        fresh = ("--max-behind", "4000000000")
+        for command in ("tables", "divergence", "verify"):
+            ended = waybill("index", command, *fresh)
+            assert ended.code == 0, ended.err
+        for line in (("index", "rebuild"), ("index", "as-of", "--time", "4000000000"), ("report", *fresh)):
+            ended = waybill(*line)
+            assert ended.code == 0, ended.err
+        with duckdb.connect() as connection:
+            connection.execute(waybill("index", "views").out)
+            assert connection.execute("select count(*) from messages").fetchone() == (1,)
+    finally:
+        network.close()
