@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -56,7 +57,7 @@ from bridge.relay.phases import Phase, timed
 from bridge.relay.settings import Ordering, RelaySettings
 from bridge.relay.shares import Shares
 from bridge.relay.spending import SpendGate
-from bridge.routers import shows_delivery, shows_execution
+from bridge.routers import RouterReader, shows_delivery, shows_execution
 from bridge.sending import NonceLostError, Sending
 from bridge.supervision import Wakeup
 
@@ -351,10 +352,12 @@ class Deliveries:
             policy,
             tries if failure.kind.costs_a_try else entry.setbacks + 1,
             failure.kind,
-            now=now if message.expires_at is None else await self._chain_time(),
-            expires_at=message.expires_at,
+            now=now,
+            expires_at=None,
             random=self._random,
         )
+        if delay is not None and await self._would_be_late(message, delay):
+            delay = None
         if delay is not None:
             if not failure.kind.costs_a_try and entry.setbacks + 1 >= STUCK_AFTER:
                 delay = _pause_if_stuck(policy, delay)
@@ -367,6 +370,16 @@ class Deliveries:
             return await self._dead_letters.bury(entry, claim, failure, reason.value)
         log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
         return Dead(claim, replace(failure, letter=False))
+
+    async def _would_be_late(self, message: Message, delay: float) -> bool:
+        """Whether a message will have expired after so many seconds. Its router knows: pauses stop a message's clock."""
+        if message.expires_at is None or await self._chain_time() + delay <= message.expires_at:
+            return False
+        then = replace(message, ttl=max(1, message.ttl - math.ceil(delay)))
+        try:
+            return await RouterReader(self._chain, self._router).is_expired(message.source_chain, then)
+        except (TransientError, CallRevertedError):  # nobody says that it is over
+            return False
 
     async def _chain_time(self) -> float:
         """The destination's, which decides what has expired: this machine's clock may be off. As long as it is silent, nothing has."""
