@@ -14,6 +14,7 @@ from bridge.protocol.gmps import Gmp
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 FORGE: Final = CHECKOUT / "build" / "tools" / "bin" / "forge"
+FORGE_HOME: Final = CHECKOUT / "build" / "cache" / "forge-home"
 SCRIPT: Final = "scripts/Deploy.s.sol"
 
 ROUTER: Final = "router"  # what the script calls it among the things done
@@ -101,7 +102,7 @@ async def _forge(what: str, arguments: list[str], environment: Mapping[str, str]
         str(FORGE),
         *arguments,
         cwd=CHECKOUT,
-        env={**os.environ, **environment, "NO_COLOR": "1"},
+        env={**os.environ, **environment, "NO_COLOR": "1", "HOME": str(FORGE_HOME)},  # it keeps caches there
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -64,3 +64,4 @@ def test_spark_starts_without_a_java_of_the_machine(bundled: Path, path_without_
     command = [sys.executable, "-c", _COUNT, str(bundled)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stdout.split()) == (0, ["7", "7"]), done.stderr[-3_000:]
+    assert list(home.iterdir()) == [], "nothing is written outside of the folder"
