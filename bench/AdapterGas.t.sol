@@ -8,7 +8,7 @@ import {GmpNetwork} from "../tests/solidity/adapters/networks/GmpNetwork.sol";
 import {HyperlaneNetwork} from "../tests/solidity/adapters/networks/HyperlaneNetwork.sol";
 import {LayerZeroNetwork} from "../tests/solidity/adapters/networks/LayerZeroNetwork.sol";
 import {WormholeNetwork} from "../tests/solidity/adapters/networks/WormholeNetwork.sol";
-import {Route} from "../contracts/types/Route.sol";
+import {Route} from "../contracts/types/Message.sol";
 import {ExecutionGas} from "./ExecutionGas.sol";
 
 /// @notice What a retriable send over one real GMP costs: router, adapter and the GMP's own contracts, with the fee that it asks

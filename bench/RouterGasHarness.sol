@@ -6,8 +6,7 @@ import {Router} from "../contracts/Router.sol";
 import {IRouter} from "../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../contracts/libraries/Addresses.sol";
 import {Gmp} from "../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../contracts/types/Message.sol";
-import {GmpFee, Retry, Route} from "../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "../contracts/types/Message.sol";
 import {ExecutionGas} from "./ExecutionGas.sol";
 
 /// @dev What a router asks of every adapter before it takes it; of these, any router may.
@@ -133,7 +132,7 @@ abstract contract RouterGasHarness is ExecutionGas {
 
     function _receive(uint8 number, Message memory message) private returns (uint256) {
         vm.chainId(THERE);
-        bytes memory envelope = MessageLibrary.encode(message, MessageLibrary.id(message));
+        bytes memory envelope = MessageEncoding.encode(message, MessageEncoding.id(message));
         vm.prank(_inbound[number - 1]);
         _destination.receiveMessage(HERE, envelope);
         return _executionGas(abi.encodeCall(_destination.receiveMessage, (HERE, envelope)));

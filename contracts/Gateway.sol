@@ -12,10 +12,9 @@ import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IProfiles} from "./interfaces/IProfiles.sol";
 import {Addresses} from "./libraries/Addresses.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
-import {Message, MessageLibrary} from "./types/Message.sol";
+import {GmpFee, Message, MessageEncoding} from "./types/Message.sol";
+import {SentMessage, SentMessageLibrary} from "./types/MessageRecords.sol";
 import {Profile} from "./types/Profile.sol";
-import {GmpFee} from "./types/Route.sol";
-import {SentMessage, SentMessageLibrary} from "./types/SentMessage.sol";
 
 /// @dev The router's ERC-7786 face; {IGateway} says what it promises.
 abstract contract Gateway is IGateway, Quotes {
@@ -28,7 +27,7 @@ abstract contract Gateway is IGateway, Quotes {
     function sendMessage(bytes calldata recipient, bytes calldata payload, bytes[] calldata attributes)
         external
         payable
-        sendingOnce
+        nonReentrantSend
         returns (bytes32 sendId)
     {
         (Message memory message, Profile memory profile) = _composeFrom(recipient, payload, attributes);
@@ -45,8 +44,8 @@ abstract contract Gateway is IGateway, Quotes {
     }
 
     /// @inheritdoc IGateway
-    function dispatch(Message calldata request, address refundTo) external payable sendingOnce {
-        Message memory message = MessageLibrary.load(request);
+    function fund(Message calldata request, address refundTo) external payable nonReentrantSend {
+        Message memory message = MessageEncoding.load(request);
         bytes32 messageId = message.id();
         SentMessage sent = _sent[messageId];
         if (!sent.isUnfunded()) revert IMessageSender.NotUnfunded(messageId);
@@ -68,31 +67,31 @@ abstract contract Gateway is IGateway, Quotes {
         uint64 chain;
         address account;
         (chain, account, profile) = profiles.resolve(msg.sender, recipient, attributes);
-        _draft(message, msg.sender.toBytes32(), chain);
+        _setOrigin(message, msg.sender.toBytes32(), chain);
         message.recipient = account.toBytes32();
         message.payload = payload;
         message.gasLimit = profile.gasLimit;
         message.ttl = profile.ttl;
         message.kind = profile.kind;
         message.quorum = profile.quorum;
-        _address(message);
+        _setDestination(message);
     }
 
-    /// @dev Sends an unfunded message over all the GMPs that its sender chose, each at the fee that it asks for now. Whoever pays
-    ///      chooses neither GMPs nor fees: one that got less than it asks for would leave the message short of a GMP.
+    /// @dev Sends an unfunded message over all the GMPs that its sender chose, each at the fee that it asks for now. The payer
+    ///      chooses neither GMPs nor fees: a GMP that got less than it asks for would refuse the message.
     function _fund(bytes32 messageId, Message memory message, SentMessage sent, address refundTo) private {
         bool retriable = sent.isRetriable();
         _sent[messageId] = retriable ? SentMessageLibrary.retriableBy(sent.sender()) : SentMessage.wrap(0);
-        GmpFee[] memory gmps = _listOf(sent.gmps());
+        GmpFee[] memory gmps = _toList(sent.gmps());
         uint256 fees = _quote(gmps, message, message.quorum);
         if (msg.value < fees) revert InsufficientValue(msg.value, fees);
         Attempt memory attempt;
         (attempt.messageId, attempt.refundTo) = (messageId, refundTo);
-        (bytes memory data, bytes memory envelope) = _dispatchCall(attempt, message);
+        (bytes memory data, bytes memory envelope) = _encodeDispatch(attempt, message);
         GmpSet took;
         uint256 spent;
         for (uint256 index; index < gmps.length; ++index) {
-            if (!_handOver(attempt, gmps[index].gmp, gmps[index].fee, data)) continue;
+            if (!_dispatchTo(attempt, gmps[index].gmp, gmps[index].fee, data)) continue;
             took = took.with(gmps[index].gmp);
             spent += gmps[index].fee;
         }
@@ -101,7 +100,7 @@ abstract contract Gateway is IGateway, Quotes {
         emit IMessageSender.MessageRouted(messageId, message.destinationChain, retriable, took, envelope);
     }
 
-    function _listOf(GmpSet set) private pure returns (GmpFee[] memory gmps) {
+    function _toList(GmpSet set) private pure returns (GmpFee[] memory gmps) {
         gmps = new GmpFee[](set.count());
         uint256 index;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {

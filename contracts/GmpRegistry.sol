@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Roles} from "./Roles.sol";
-import {Rules} from "./Rules.sol";
+import {LanePolicy} from "./LanePolicy.sol";
+import {RecipientPolicy} from "./RecipientPolicy.sol";
 import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "./interfaces/ILanePolicy.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Gmp, GmpSet, HIGHEST_GMP, NO_GMP} from "./types/Gmp.sol";
-import {NO_TABLE} from "./types/GmpTable.sol";
-import {Epochs} from "./types/Receipts.sol";
+import {Epochs, Gmp, GmpSet, HIGHEST_GMP, NO_GMP, NO_TABLE} from "./types/Gmp.sol";
 
 /// @dev Who may carry, and who is on the other side; {IGmpRegistry} says what it promises.
-abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
+abstract contract GmpRegistry is IGmpRegistry, RecipientPolicy, LanePolicy {
     using Addresses for address;
     using Addresses for bytes32;
 
@@ -19,7 +18,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
     function addAdapter(Gmp gmp, address adapter) external onlyOwner {
         GmpSet enabled = _gmps.enabled().with(gmp);
         _gmps.epochs().requireRevocable(gmp);
-        if (_speakers[gmp].adapter != address(0)) revert GmpAlreadyHasAdapter(gmp, _speakers[gmp].adapter);
+        if (_adapterSlots[gmp].adapter != address(0)) revert GmpAlreadyHasAdapter(gmp, _adapterSlots[gmp].adapter);
         _bind(gmp, adapter);
         _setTable(_gmps.withEnabled(enabled));
         emit AdapterAdded(gmp, adapter);
@@ -38,7 +37,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
     function revokeAdapter(Gmp gmp) external onlyRevoker {
         address adapter = _requireAdapter(gmp);
         _tables[adapter] = NO_TABLE;
-        delete _speakers[gmp].adapter;
+        delete _adapterSlots[gmp].adapter;
         Epochs epochs = _gmps.epochs().bump(gmp);
         _setTable(_gmps.withEnabled(_gmps.enabled().without(gmp)).withEpochs(epochs));
         emit AdapterRevoked(gmp, adapter, epochs.epochOf(gmp));
@@ -47,7 +46,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
     /// @inheritdoc IGmpRegistry
     function setPeer(uint64 chain, bytes32 router, uint8 floor) external onlyOwner {
         if (chain == 0) revert ZeroChain();
-        if (chain == block.chainid) revert SameChain(chain);
+        if (chain == block.chainid) revert ILanePolicy.SameChain(chain);
         if (router == 0) revert ZeroAddress();
         // Every peer is an EVM router; a word that is no address could never answer.
         address peer = router.toAddress();
@@ -61,7 +60,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
 
     /// @inheritdoc IGmpRegistry
     function revokePeer(uint64 chain, bytes32 router) external onlyRevoker {
-        if (!_isPeer(chain, router)) revert UnknownPeer(chain, router);
+        if (!_isPeer(chain, router)) revert ILanePolicy.UnknownPeer(chain, router);
         address peer = router.toAddress();
         delete _knownPeers[chain][peer];
         if (_lanes[chain].peer == peer) delete _lanes[chain].peer;
@@ -70,7 +69,7 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
 
     /// @inheritdoc IGmpRegistry
     function adapterOf(Gmp gmp) external view returns (address) {
-        return _speakers[gmp].adapter;
+        return _adapterSlots[gmp].adapter;
     }
 
     /// @inheritdoc IGmpRegistry
@@ -99,14 +98,14 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
     }
 
     function _requireAdapter(Gmp gmp) private view returns (address adapter) {
-        adapter = _speakers[gmp].adapter;
+        adapter = _adapterSlots[gmp].adapter;
         if (adapter == address(0)) revert GmpHasNoAdapter(gmp);
     }
 
     /// @dev Two numbers for one transport would make one GMP a quorum of two.
     function _requireOwnTransport(Gmp gmp, address transport) private view {
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
-            address other = _speakers[Gmp.wrap(number)].adapter;
+            address other = _adapterSlots[Gmp.wrap(number)].adapter;
             if (other == address(0) || Gmp.wrap(number) == gmp) continue;
             if (IAdapter(other).transport() == transport) revert TransportAlreadyUsed(transport, Gmp.wrap(number));
         }
@@ -116,9 +115,9 @@ abstract contract GmpRegistry is IGmpRegistry, Roles, Rules {
         if (adapter.code.length == 0) revert NotContract(adapter);
         Gmp used = _tables[adapter].gmp();
         if (used != NO_GMP) revert AdapterAlreadyUsed(adapter, used);
-        address router = address(IAdapter(adapter).router());
+        address router = IAdapter(adapter).router();
         if (router != address(this)) revert AdapterOfAnotherRouter(adapter, router);
         _requireOwnTransport(gmp, IAdapter(adapter).transport());
-        _speakers[gmp].adapter = adapter;
+        _adapterSlots[gmp].adapter = adapter;
     }
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {LanePolicy} from "./LanePolicy.sol";
 import {RecipientCall} from "./RecipientCall.sol";
-import {Rules} from "./Rules.sol";
 import {IMessageReceiver} from "./interfaces/IMessageReceiver.sol";
+import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Gmp, GmpSet, NO_GMP, NO_GMPS} from "./types/Gmp.sol";
-import {GmpTable} from "./types/GmpTable.sol";
-import {Kind, Message, MessageLibrary} from "./types/Message.sol";
-import {Execution, Receipts} from "./types/Receipts.sol";
+import {Gmp, GmpSet, GmpTable, NO_GMP, NO_GMPS} from "./types/Gmp.sol";
+import {Kind, Message, MessageEncoding} from "./types/Message.sol";
+import {Execution, Receipts} from "./types/MessageRecords.sol";
 
-/// @dev The receiving half; {IMessageReceiver} says what it promises.
-abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
+/// @dev The receiving half, cancellations and reports included; {IMessageReceiver} and {IRouterMessages} say what it promises.
+abstract contract MessageReceiver is IMessageReceiver, RecipientCall, LanePolicy {
     using Addresses for address;
     using Addresses for bytes32;
 
-    /// @dev Nothing is received while sending, either: whoever is paid back then could deliver a message whose recipient
-    ///      answers, and the answer would be refused for ever.
-    modifier receivingOnce() {
+    /// @dev Nothing is received while sending, either. A refundee could deliver a message then whose recipient answers, and the
+    ///      answer would be refused for ever.
+    modifier nonReentrantReceive() {
         if ((_receiving | _sending) != 0) revert ReceivingReentered();
         _receiving = 1;
         _;
@@ -25,57 +25,50 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     /// @inheritdoc IMessageReceiver
-    function receiveMessage(uint64 originChain, bytes calldata envelope) external receivingOnce {
+    function receiveMessage(uint64 originChain, bytes calldata envelope) external nonReentrantReceive {
         GmpTable table = _tables[msg.sender];
         if (table.gmp() == NO_GMP) revert NotAdapter(msg.sender);
-        (bytes32 messageId, Message memory message) = MessageLibrary.decode(envelope);
+        (bytes32 messageId, Message memory message) = MessageEncoding.decode(envelope);
         bytes32 payloadHash = keccak256(message.payload);
-        _requireGenuine(message, messageId, message.idOf(payloadHash), originChain);
+        _requireAuthentic(message, messageId, message.idOf(payloadHash), originChain);
         (Receipts receipts, uint8 count, uint8 quorum) = _record(table, messageId, message);
         emit MessageReceived(messageId, message.sourceChain, table.gmp(), count, quorum, payloadHash);
-        _settle(messageId, payloadHash, message, receipts, table.gmp(), count >= quorum);
+        _processReceipt(messageId, payloadHash, message, receipts, table.gmp(), count >= quorum);
     }
 
     /// @inheritdoc IMessageReceiver
-    function execute(Message calldata request) external receivingOnce {
-        Message memory message = MessageLibrary.load(request);
+    function execute(Message calldata request) external nonReentrantReceive {
+        Message memory message = MessageEncoding.load(request);
         bytes32 payloadHash = keccak256(message.payload);
         bytes32 messageId = message.idOf(payloadHash);
-        uint8 floor = _requireArrival(message);
+        uint8 floor = _requireDeliverable(message);
         Receipts receipts = _receipts[messageId];
-        _requireUnended(messageId, receipts);
+        _requireNotEnded(messageId, receipts);
         if (_isExpired(message)) revert MessageHasExpired(messageId, message.sentAt, message.ttl);
-        (uint8 count, uint8 quorum) = _progress(message, floor, receipts.valid(_gmps.epochs(), _openGmps(_gmps)));
+        (uint8 count, uint8 quorum) = _countReceipts(message, floor, receipts.valid(_gmps.epochs(), _activeGmps(_gmps)));
         // `>=`, so that a message can't be stranded by a quorum that was lowered after more had delivered.
         if (count < quorum) revert QuorumNotReached(messageId, count, quorum);
 
         _receipts[messageId] = receipts.withExecution(Execution.EXECUTED);
-        (Outcome outcome, bytes memory reason) = _run(messageId, message);
+        (Outcome outcome, bytes memory reason) = _executeMessage(messageId, message);
         if (outcome == Outcome.TOO_LITTLE_GAS) revert InsufficientGas(messageId, message.gasLimit);
         if (outcome == Outcome.REFUSED) revert ExecutionReverted(messageId, reason);
         _countExecution(messageId, payloadHash, message);
     }
 
     /// @inheritdoc IMessageReceiver
-    function expire(Message calldata request) external receivingOnce {
-        Message memory message = MessageLibrary.load(request);
+    function expire(Message calldata request) external nonReentrantReceive {
+        Message memory message = MessageEncoding.load(request);
         bytes32 messageId = message.id();
-        _requireArrival(message);
+        _requireDeliverable(message);
         Receipts receipts = _receipts[messageId];
-        _requireUnended(messageId, receipts);
+        _requireNotEnded(messageId, receipts);
         if (!_isExpired(message)) revert NotExpired(messageId, message.sentAt, message.ttl);
         _markExpired(messageId, message, receipts);
     }
 
-    /// @dev Carries out a message that is for the router itself; {RouterMessageHandling} does.
-    /// @return reason Empty if the message was as it must be.
-    function _runForRouter(bytes32 messageId, Message memory message) internal virtual returns (bytes memory reason);
-
-    /// @dev Whose demands a message for the router must meet: those of the account that it affects.
-    function _affected(Message memory message) internal pure virtual returns (address);
-
     /// @dev Refuses a message that is not what its envelope says, or did not come from where it says.
-    function _requireGenuine(Message memory message, bytes32 stated, bytes32 computed, uint64 originChain)
+    function _requireAuthentic(Message memory message, bytes32 stated, bytes32 computed, uint64 originChain)
         private
         pure
     {
@@ -84,7 +77,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     /// @return floor The lane's least quorum for recipients without a policy.
-    function _requireArrival(Message memory message) private view returns (uint8 floor) {
+    function _requireDeliverable(Message memory message) private view returns (uint8 floor) {
         if (message.destinationChain != block.chainid || message.destinationRouter != address(this).toBytes32()) {
             revert WrongDestination(message.destinationChain, message.destinationRouter);
         }
@@ -103,42 +96,44 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         view
         returns (Receipts receipts, uint8 count, uint8 quorum)
     {
-        uint8 floor = _requireArrival(message);
+        uint8 floor = _requireDeliverable(message);
         Gmp gmp = table.gmp();
-        GmpSet own = gmp.alone();
-        if (table.pausedAt(block.timestamp).intersect(own) != NO_GMPS) _requireOpen(gmp, _speakers[gmp].pausedUntil);
+        GmpSet own = gmp.toSet();
+        if (table.pausedAt(block.timestamp).intersect(own) != NO_GMPS) {
+            _requireNotPaused(gmp, _adapterSlots[gmp].pausedUntil);
+        }
         receipts = _receipts[messageId];
         GmpSet known = receipts.valid(table.epochs(), table.enabled());
         if (known.intersect(own) != NO_GMPS) revert AlreadyReceived(messageId, gmp);
         receipts = receipts.record(gmp, table.epochs());
-        (count, quorum) = _progress(message, floor, known.unite(own).intersect(_openGmps(table)));
+        (count, quorum) = _countReceipts(message, floor, known.unite(own).intersect(_activeGmps(table)));
     }
 
     /// @dev How many of the receipts count for the message, and how many it needs now. What the recipient demands is a slot of
-    ///      its own, so it is read only once the message's own quorum is there; until then the lane's floor stands for it.
-    function _progress(Message memory message, uint8 floor, GmpSet open)
+    ///      its own, which is read only once the message's own quorum is there. Until then the lane's floor stands for it.
+    function _countReceipts(Message memory message, uint8 floor, GmpSet active)
         private
         view
         returns (uint8 count, uint8 quorum)
     {
-        count = open.count();
+        count = active.count();
         quorum = message.quorum;
         if (count < quorum) return (count, quorum > floor ? quorum : floor);
         GmpSet allowed;
-        (quorum, allowed) = _demand(message, floor);
-        return (open.intersect(allowed).count(), quorum);
+        (quorum, allowed) = _requiredQuorum(message, floor);
+        return (active.intersect(allowed).count(), quorum);
     }
 
-    function _requireUnended(bytes32 messageId, Receipts receipts) private pure {
+    function _requireNotEnded(bytes32 messageId, Receipts receipts) private pure {
         Execution state = receipts.execution();
         if (state == Execution.EXECUTED) revert AlreadyExecuted(messageId);
         if (state != Execution.NONE) revert AlreadyEnded(messageId, state);
     }
 
     /// @dev How many receipts the message needs now, and whose count.
-    function _demand(Message memory message, uint8 floor) private view returns (uint8 quorum, GmpSet allowed) {
-        address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affected(message);
-        (quorum, allowed) = _demandOf(subject, message.sourceChain, floor);
+    function _requiredQuorum(Message memory message, uint8 floor) private view returns (uint8 quorum, GmpSet allowed) {
+        address subject = message.kind < Kind.CANCELLATION ? message.recipient.toAddress() : _affectedAccount(message);
+        (quorum, allowed) = _recipientPolicy(subject, message.sourceChain, floor);
         if (message.quorum > quorum) quorum = message.quorum;
     }
 
@@ -147,7 +142,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     /// @dev What follows a receipt. Every path writes the receipts exactly once before anybody else is called.
-    function _settle(
+    function _processReceipt(
         bytes32 messageId,
         bytes32 payloadHash,
         Message memory message,
@@ -158,7 +153,7 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         Execution state = receipts.execution();
         if (state != Execution.NONE) {
             _receipts[messageId] = receipts;
-            if (state != Execution.EXECUTED) emit ArrivedAfterEnd(messageId, message.sourceChain, gmp, state);
+            if (state != Execution.EXECUTED) emit LateReceipt(messageId, message.sourceChain, gmp, state);
         } else if (_isExpired(message)) {
             _markExpired(messageId, message, receipts);
         } else if (reached) {
@@ -178,16 +173,19 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
         private
     {
         _receipts[messageId] = receipts.withExecution(Execution.EXECUTED);
-        (Outcome outcome, bytes memory reason) = _run(messageId, message);
+        (Outcome outcome, bytes memory reason) = _executeMessage(messageId, message);
         if (outcome == Outcome.ACCEPTED) return _countExecution(messageId, payloadHash, message);
         _receipts[messageId] = receipts;
         if (outcome == Outcome.REFUSED) emit ExecutionFailed(messageId, message.sourceChain, reason);
         else emit ExecutionDeferred(messageId, message.sourceChain, message.gasLimit);
     }
 
-    function _run(bytes32 messageId, Message memory message) private returns (Outcome outcome, bytes memory reason) {
+    function _executeMessage(bytes32 messageId, Message memory message)
+        private
+        returns (Outcome outcome, bytes memory reason)
+    {
         if (message.kind >= Kind.CANCELLATION) {
-            reason = _runForRouter(messageId, message);
+            reason = _executeRouterMessage(messageId, message);
             return (reason.length == 0 ? Outcome.ACCEPTED : Outcome.REFUSED, reason);
         }
         address recipient = message.recipient.toAddress();
@@ -198,8 +196,73 @@ abstract contract MessageReceiver is IMessageReceiver, RecipientCall, Rules {
     }
 
     function _countExecution(bytes32 messageId, bytes32 payloadHash, Message memory message) private {
-        Lane storage lane = _lanes[message.sourceChain];
+        LaneState storage lane = _lanes[message.sourceChain];
         lane.executed = lane.executed.plus(messageId);
         emit MessageExecuted(messageId, message.sourceChain, message.recipient.toAddress(), payloadHash);
+    }
+
+    // ---- messages that are for the router itself
+
+    /// @return reason Empty if the message was as it must be.
+    function _executeRouterMessage(bytes32 messageId, Message memory message) private returns (bytes memory reason) {
+        (Message memory original, bytes32 payloadHash, Execution outcome) = _decodeOriginal(message);
+        bool fits = message.replaces == original.idOf(payloadHash) && message.quorum == original.quorum
+            && original.kind < Kind.CANCELLATION && outcome != Execution.NONE;
+        if (fits && message.kind == Kind.CANCELLATION && _isSameDirection(message, original)) {
+            _applyCancellation(messageId, message.replaces, original.sourceChain);
+        } else if (fits && message.kind == Kind.REPORT && _isOppositeDirection(message, original)) {
+            _recordOutcome(message.replaces, original.destinationChain, outcome);
+        } else {
+            return abi.encodeWithSelector(IRouterMessages.InvalidRouterMessage.selector, messageId);
+        }
+    }
+
+    /// @dev The account whose demands a message for the router must meet.
+    function _affectedAccount(Message memory message) private pure returns (address) {
+        (Message memory original,,) = _decodeOriginal(message);
+        return (message.kind == Kind.CANCELLATION ? original.recipient : original.sender).toAddress();
+    }
+
+    /// @dev The message that a message for the router is about: its header, its payload's hash, and how it is said to have ended.
+    function _decodeOriginal(Message memory message)
+        private
+        pure
+        returns (Message memory original, bytes32 payloadHash, Execution outcome)
+    {
+        return abi.decode(message.payload, (Message, bytes32, Execution));
+    }
+
+    function _applyCancellation(bytes32 cancellationId, bytes32 messageId, uint64 sourceChain) private {
+        Execution state = _receipts[messageId].execution();
+        if (state != Execution.NONE) {
+            emit IRouterMessages.CancellationRejected(messageId, sourceChain, cancellationId, state);
+            return;
+        }
+        _receipts[messageId] = _receipts[messageId].withExecution(Execution.CANCELLED);
+        emit IRouterMessages.MessageCancelled(messageId, sourceChain, cancellationId);
+    }
+
+    function _recordOutcome(bytes32 messageId, uint64 destinationChain, Execution outcome) private {
+        Execution first = _outcomes[messageId];
+        if (first == Execution.NONE) {
+            // An honest destination reports the end of any message, also of one that was never sent. Only a sender in the slot
+            // shows that it was sent: {cancel} sets its flag in the slot of any message of the caller.
+            if (_sent[messageId].sender() != address(0)) _outcomes[messageId] = outcome;
+            emit IRouterMessages.OutcomeReported(messageId, destinationChain, outcome);
+        } else if (first != outcome) {
+            emit IRouterMessages.OutcomeContradicted(messageId, destinationChain, first, outcome);
+        }
+    }
+
+    function _isSameDirection(Message memory message, Message memory original) private pure returns (bool) {
+        return message.sender == original.sender && message.sourceChain == original.sourceChain
+            && message.sourceRouter == original.sourceRouter && message.destinationChain == original.destinationChain
+            && message.destinationRouter == original.destinationRouter;
+    }
+
+    function _isOppositeDirection(Message memory message, Message memory original) private pure returns (bool) {
+        return message.sender == message.sourceRouter && message.sourceChain == original.destinationChain
+            && message.sourceRouter == original.destinationRouter && message.destinationChain == original.sourceChain
+            && message.destinationRouter == original.sourceRouter;
     }
 }

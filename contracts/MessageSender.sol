@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Sending} from "./Sending.sol";
+import {SenderBase} from "./SenderBase.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {GmpSet} from "./types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "./types/Message.sol";
-import {GmpFee, Retry, Route} from "./types/Route.sol";
-import {SentMessage} from "./types/SentMessage.sol";
+import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "./types/Message.sol";
+import {SentMessage} from "./types/MessageRecords.sol";
 
 /// @dev The sending half; {IMessageSender} says what it promises.
-abstract contract MessageSender is IMessageSender, Sending {
+abstract contract MessageSender is IMessageSender, SenderBase {
     /// @inheritdoc IMessageSender
-    function route(Route calldata request) external payable sendingOnce returns (bytes32 messageId) {
+    function route(Route calldata request) external payable nonReentrantSend returns (bytes32 messageId) {
         Message memory message = _compose(request);
         GmpFee[] calldata gmps = request.gmps;
         Attempt memory attempt = _newAttempt(request.minDispatched, request.refundTo, gmps);
@@ -22,18 +21,18 @@ abstract contract MessageSender is IMessageSender, Sending {
         if (!retriable && attempt.required < quorum) {
             revert InvalidMinDispatched(request.minDispatched, quorum, gmps.length);
         }
-        messageId = _launch(message, attempt, gmps, retriable);
+        messageId = _create(message, attempt, gmps, retriable);
     }
 
     /// @inheritdoc IMessageSender
-    function retryRoute(Retry calldata request) external payable sendingOnce returns (uint32 attempt) {
+    function retryRoute(Retry calldata request) external payable nonReentrantSend returns (uint32 attempt) {
         bytes32 messageId = request.messageId;
-        Message memory message = MessageLibrary.load(request.message);
-        SentMessage sent = _resume(message, messageId);
+        Message memory message = MessageEncoding.load(request.message);
+        SentMessage sent = _loadSent(message, messageId);
         if (!sent.isRetriable()) revert NotRetriable(messageId);
         if (sent.isUnfunded()) revert StillUnfunded(messageId);
         address sender = sent.sender();
-        // A report says what everybody can see; whoever pays may send it again.
+        // A report says what everybody can see, so anyone who pays may send it again.
         if (msg.sender != sender && msg.sender != _retriers[sender] && message.kind != Kind.REPORT) {
             revert NotSenderOrRetrier(messageId, msg.sender, sender);
         }
@@ -42,9 +41,9 @@ abstract contract MessageSender is IMessageSender, Sending {
         _sent[messageId] = sent;
         attempt = sent.attempts();
         GmpFee[] calldata gmps = request.gmps;
-        Attempt memory another = _newAttempt(request.minDispatched, request.refundTo, gmps);
-        (another.messageId, another.number) = (messageId, attempt);
-        (GmpSet took,) = _dispatch(another, gmps, message);
+        Attempt memory retry = _newAttempt(request.minDispatched, request.refundTo, gmps);
+        (retry.messageId, retry.number) = (messageId, attempt);
+        (GmpSet took,) = _dispatch(retry, gmps, message);
         emit MessageRetried(messageId, message.destinationChain, attempt, took);
     }
 }

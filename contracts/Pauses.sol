@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Rules} from "./Rules.sol";
+import {LanePolicy} from "./LanePolicy.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
 import {IPauses} from "./interfaces/IPauses.sol";
 import {IRoles} from "./interfaces/IRoles.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
 
 /// @dev Pauses; {IPauses} says what it promises.
-abstract contract Pauses is IPauses, Rules {
+abstract contract Pauses is IPauses, LanePolicy {
     uint48 public constant MAX_PAUSE = 7 days;
 
     /// @inheritdoc IPauses
     function pauseLane(uint64 chain, uint48 until) external {
-        Lane storage lane = _lanes[chain];
+        LaneState storage lane = _lanes[chain];
         _setLanePause(chain, until, _requireMayPause(lane.pausedUntil, lane.pausedByGuardian, until));
     }
 
     /// @inheritdoc IPauses
     function pauseGmp(Gmp gmp, uint48 until) external {
-        Speaker storage speaker = _speakers[gmp];
-        bool byGuardian = _requireMayPause(speaker.pausedUntil, speaker.pausedByGuardian, until);
-        // The pause of a GMP that carries nothing would stop every clock, and nobody would see why.
-        if (speaker.adapter == address(0)) revert IGmpRegistry.GmpHasNoAdapter(gmp);
+        AdapterSlot storage slot = _adapterSlots[gmp];
+        bool byGuardian = _requireMayPause(slot.pausedUntil, slot.pausedByGuardian, until);
+        // The pause of a GMP that carries nothing would stop every clock without a visible reason.
+        if (slot.adapter == address(0)) revert IGmpRegistry.GmpHasNoAdapter(gmp);
         _setGmpPause(gmp, until, byGuardian);
     }
 
@@ -35,9 +35,9 @@ abstract contract Pauses is IPauses, Rules {
 
     /// @inheritdoc IPauses
     function endGmpPause(Gmp gmp) external {
-        bool byGuardian = _speakers[gmp].pausedByGuardian;
+        bool byGuardian = _adapterSlots[gmp].pausedByGuardian;
         _requireMayEnd(byGuardian);
-        if (_speakers[gmp].pausedUntil > block.timestamp) _setGmpPause(gmp, uint48(block.timestamp), byGuardian);
+        if (_adapterSlots[gmp].pausedUntil > block.timestamp) _setGmpPause(gmp, uint48(block.timestamp), byGuardian);
     }
 
     /// @inheritdoc IPauses
@@ -47,7 +47,7 @@ abstract contract Pauses is IPauses, Rules {
 
     /// @inheritdoc IPauses
     function gmpPausedUntil(Gmp gmp) external view returns (uint48) {
-        return _speakers[gmp].pausedUntil;
+        return _adapterSlots[gmp].pausedUntil;
     }
 
     /// @inheritdoc IPauses
@@ -87,17 +87,17 @@ abstract contract Pauses is IPauses, Rules {
 
     function _setLanePause(uint64 chain, uint48 until, bool byGuardian) private {
         (_lanes[chain].pausedUntil, _lanes[chain].pausedByGuardian) = (until, byGuardian);
-        _lanePauses[chain].setBeside(_gmpPauses, until);
+        _lanePauses[chain].setExcluding(_gmpPauses, until);
         emit LanePauseSet(chain, until);
     }
 
     /// @dev Pauses of several GMPs may overlap; the clock stands still until the last of them ends.
     function _setGmpPause(Gmp gmp, uint48 until, bool byGuardian) private {
-        (_speakers[gmp].pausedUntil, _speakers[gmp].pausedByGuardian) = (until, byGuardian);
+        (_adapterSlots[gmp].pausedUntil, _adapterSlots[gmp].pausedByGuardian) = (until, byGuardian);
         GmpSet paused;
         uint48 last = until;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
-            uint48 end = _speakers[Gmp.wrap(number)].pausedUntil;
+            uint48 end = _adapterSlots[Gmp.wrap(number)].pausedUntil;
             if (end > block.timestamp) paused = paused.with(Gmp.wrap(number));
             if (end > last) last = end;
         }

@@ -43,7 +43,7 @@ contract Profiles is IProfiles {
         for (uint256 index; index < attributes.length; ++index) {
             _apply(profile, attributes[index]);
         }
-        _requireSound(profile);
+        _validate(profile);
     }
 
     /// @inheritdoc IProfiles
@@ -60,12 +60,12 @@ contract Profiles is IProfiles {
     }
 
     function _set(address sender, uint64 chain, Profile calldata profile) private {
-        if (profile.quorum != 0 || profile.gmps.count() != 0) _requireSound(profile);
+        if (profile.quorum != 0 || profile.gmps.count() != 0) _validate(profile);
         _profiles[sender][chain] = profile;
         emit ProfileSet(sender, chain, profile);
     }
 
-    function _requireSound(Profile memory profile) private pure {
+    function _validate(Profile memory profile) private pure {
         if (profile.quorum == 0 || profile.quorum > profile.gmps.count()) revert InvalidProfile(profile);
     }
 

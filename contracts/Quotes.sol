@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Sending} from "./Sending.sol";
+import {SenderBase} from "./SenderBase.sol";
 import {IAdapter} from "./interfaces/IAdapter.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IQuotes} from "./interfaces/IQuotes.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp} from "./types/Gmp.sol";
-import {Message, MessageLibrary} from "./types/Message.sol";
-import {DispatchFailure, GmpFee, Route} from "./types/Route.sol";
+import {DispatchFailure, GmpFee, Message, MessageEncoding, Route} from "./types/Message.sol";
 
 /// @dev What sending costs; {IQuotes} says what it promises.
-abstract contract Quotes is IQuotes, Sending {
+abstract contract Quotes is IQuotes, SenderBase {
     /// @inheritdoc IQuotes
     function quoteRoute(Route calldata request) external view returns (uint256 total, GmpFee[] memory fees) {
         fees = request.gmps;
@@ -27,10 +26,10 @@ abstract contract Quotes is IQuotes, Sending {
         returns (uint256 total, GmpFee[] memory fees)
     {
         fees = gmps;
-        total = _quote(fees, MessageLibrary.load(message), 1);
+        total = _quote(fees, MessageEncoding.load(message), 1);
     }
 
-    /// @dev Writes each GMP's fee beside it, and 0 beside those that can't tell; at least `minimum` must.
+    /// @dev Writes each GMP's fee next to it, and 0 for a GMP that gives no quote; at least `minimum` must give one.
     function _quote(GmpFee[] memory gmps, Message memory message, uint256 minimum)
         internal
         view
@@ -45,8 +44,8 @@ abstract contract Quotes is IQuotes, Sending {
         for (uint256 index; index < gmps.length; ++index) {
             Gmp gmp = gmps[index].gmp;
             // Refuses what is no GMP's number.
-            gmp.alone();
-            (bool told, uint256 fee, bytes memory reason) = _ask(gmp, data);
+            gmp.toSet();
+            (bool told, uint256 fee, bytes memory reason) = _quoteOne(gmp, data);
             if (!told) failures = _withFailure(failures, gmp, reason);
             gmps[index].fee = fee;
             total += fee;
@@ -55,9 +54,9 @@ abstract contract Quotes is IQuotes, Sending {
     }
 
     /// @dev Asks with as much gas as an adapter gets to send: who calls can't choose which of them answer.
-    function _ask(Gmp gmp, bytes memory data) private view returns (bool told, uint256 fee, bytes memory answer) {
-        (address adapter, uint48 pausedUntil) = (_speakers[gmp].adapter, _speakers[gmp].pausedUntil);
-        if (!_isOpen(adapter, pausedUntil)) return (false, 0, _whyClosed(gmp, adapter, pausedUntil));
+    function _quoteOne(Gmp gmp, bytes memory data) private view returns (bool told, uint256 fee, bytes memory answer) {
+        (address adapter, uint48 pausedUntil) = (_adapterSlots[gmp].adapter, _adapterSlots[gmp].pausedUntil);
+        if (!_isActive(adapter, pausedUntil)) return (false, 0, _inactiveReason(gmp, adapter, pausedUntil));
         uint256 gas = _requireAdapterGas(gmp, data.length);
         (told, answer) = BoundedCall.tryView(adapter, gas, data, MAX_REASON);
         told = told && answer.length == 32;

@@ -10,8 +10,8 @@ import {Addresses} from "./libraries/Addresses.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Kind, Message} from "./types/Message.sol";
 
-/// @dev The single call into a recipient: with no less gas than its message asks for, undone as a whole unless the recipient
-///      accepts, and never dearer than that gas, whatever the recipient does.
+/// @dev The single call into a recipient. It has no less gas than the message asks for and is undone as a whole unless the
+///      recipient accepts. A recipient can make it cost no more than that gas.
 abstract contract RecipientCall is IMessageReceiver, RouterState {
     using Addresses for bytes32;
 
@@ -44,7 +44,7 @@ abstract contract RecipientCall is IMessageReceiver, RouterState {
         if (msg.sender != address(this)) revert OnlySelf();
         bytes memory data = recipientCall;
         uint256 available = gasleft();
-        // The EVM hands on at most 63/64 of what is left: whoever delivers can't give the recipient less than its limit.
+        // The EVM hands on at most 63/64 of what is left: a delivery can't give the recipient less than its limit.
         if (available <= FRAME_GAS) return false;
         unchecked {
             if ((available - FRAME_GAS) * 63 / 64 < gasLimit) return false;

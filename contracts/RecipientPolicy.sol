@@ -2,12 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {Roles} from "./Roles.sol";
-import {Rules} from "./Rules.sol";
 import {IRecipientPolicy} from "./interfaces/IRecipientPolicy.sol";
-import {GmpSet, NO_GMPS} from "./types/Gmp.sol";
+import {Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
 
 /// @dev Who may demand what before a message executes; {IRecipientPolicy} says what it promises.
-abstract contract RecipientPolicy is IRecipientPolicy, Roles, Rules {
+abstract contract RecipientPolicy is IRecipientPolicy, Roles {
     /// @inheritdoc IRecipientPolicy
     function setPolicy(uint64 chain, uint8 quorum, GmpSet gmps) external {
         if (quorum > gmps.count() || (quorum == 0 && gmps != NO_GMPS)) revert InvalidPolicy(quorum, gmps);
@@ -30,5 +29,12 @@ abstract contract RecipientPolicy is IRecipientPolicy, Roles, Rules {
     /// @inheritdoc IRecipientPolicy
     function floorOf(uint64 chain) external view returns (uint8) {
         return _lanes[chain].floor;
+    }
+
+    /// @dev The only way to change a floor, so that no lane has one that demands nothing or can never be reached.
+    function _setFloor(uint64 chain, uint8 floor) internal {
+        if (floor == 0 || floor > Gmp.unwrap(HIGHEST_GMP)) revert InvalidFloor(floor);
+        _lanes[chain].floor = floor;
+        emit FloorSet(chain, floor);
     }
 }

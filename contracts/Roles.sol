@@ -4,8 +4,8 @@ pragma solidity ^0.8.28;
 import {RouterState} from "./RouterState.sol";
 import {IRoles} from "./interfaces/IRoles.sol";
 
-/// @dev Who decides. The owner, meant to stand behind a timelock, may do everything; what can only take trust away is open to
-///      a revoker at once, and pausing to a guardian.
+/// @dev Who decides. The owner, meant to stand behind a timelock, may do everything. A revoker may take trust away at once, and
+///      a guardian may pause.
 abstract contract Roles is IRoles, RouterState {
     modifier onlyRevoker() {
         if (msg.sender != _revoker && msg.sender != owner()) revert NotRevoker(msg.sender);

@@ -3,24 +3,24 @@ pragma solidity ^0.8.28;
 
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
+import {MessageReceiver} from "./MessageReceiver.sol";
 import {MessageSender} from "./MessageSender.sol";
 import {RouterExtension} from "./RouterExtension.sol";
-import {RouterMessageHandling} from "./RouterMessageHandling.sol";
-import {ILedger} from "./interfaces/ILedger.sol";
+import {IRouterViews} from "./interfaces/IRouterViews.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 
 /// @title Router
 /// @notice One per chain. Sends messages over several GMPs, sends them again when asked, and executes what arrives once
-///         enough GMPs agree. {IRouter} is its whole interface and documentation: what is called often is here, what is
-///         called seldom in the extension, which works on this contract's state. Neither can be exchanged.
-contract Router is MessageSender, RouterMessageHandling {
+///         enough GMPs agree. {IRouter} is its whole interface and documentation. What is called often is here. What is
+///         called seldom is in the extension, which works on this contract's state. Neither can be exchanged.
+contract Router is MessageSender, MessageReceiver {
     address public immutable extension = address(new RouterExtension());
 
     constructor(address owner) Ownable(owner) {}
 
-    /// @dev Only refunds that went the wrong way could come here: it belongs to nobody.
+    /// @dev Money without a message could only be a refund that went the wrong way. The router could not give it back.
     receive() external payable {
-        revert ILedger.UnexpectedValue(msg.value);
+        revert IRouterViews.UnexpectedValue(msg.value);
     }
 
     fallback() external payable {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Sending} from "./Sending.sol";
+import {SenderBase} from "./SenderBase.sol";
 import {IMessageSender} from "./interfaces/IMessageSender.sol";
 import {IRouterMessages} from "./interfaces/IRouterMessages.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {Kind, Message, MessageLibrary} from "./types/Message.sol";
-import {Execution} from "./types/Receipts.sol";
-import {GmpFee} from "./types/Route.sol";
+import {GmpFee, Kind, Message, MessageEncoding} from "./types/Message.sol";
+import {Execution} from "./types/MessageRecords.sol";
 
 /// @dev Cancellations and reports, as they are sent; {IRouterMessages} says what it promises.
-abstract contract RouterMessages is IRouterMessages, Sending {
+abstract contract RouterMessages is IRouterMessages, SenderBase {
     using Addresses for address;
     using Addresses for bytes32;
 
@@ -18,10 +17,10 @@ abstract contract RouterMessages is IRouterMessages, Sending {
     function cancel(Message calldata request, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable
-        sendingOnce
+        nonReentrantSend
         returns (bytes32 cancellationId)
     {
-        (Message memory original, bytes32 payloadHash, bytes32 messageId) = _header(request);
+        (Message memory original, bytes32 payloadHash, bytes32 messageId) = _loadHeader(request);
         if (original.sourceChain != block.chainid || original.sourceRouter != address(this).toBytes32()) {
             revert IMessageSender.WrongSource(original.sourceChain, original.sourceRouter);
         }
@@ -30,12 +29,12 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         }
         _sent[messageId] = _sent[messageId].cancelled();
         Message memory message;
-        _draft(message, original.sender, original.destinationChain);
+        _setOrigin(message, original.sender, original.destinationChain);
         message.destinationRouter = original.destinationRouter;
         message.kind = Kind.CANCELLATION;
         message.payload = abi.encode(original, payloadHash, Execution.CANCELLED);
         cancellationId =
-            _sendAbout(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
+            _sendRouterMessage(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
         emit CancellationRequested(messageId, cancellationId);
     }
 
@@ -43,22 +42,23 @@ abstract contract RouterMessages is IRouterMessages, Sending {
     function report(Message calldata request, uint8 minDispatched, GmpFee[] calldata gmps, address refundTo)
         external
         payable
-        sendingOnce
+        nonReentrantSend
         returns (bytes32 reportId)
     {
-        (Message memory original, bytes32 payloadHash, bytes32 messageId) = _header(request);
+        (Message memory original, bytes32 payloadHash, bytes32 messageId) = _loadHeader(request);
         Execution outcome = _receipts[messageId].execution();
         if (outcome == Execution.NONE) revert NothingToReport(messageId);
         Message memory message;
-        _draft(message, address(this).toBytes32(), original.sourceChain);
+        _setOrigin(message, address(this).toBytes32(), original.sourceChain);
         message.destinationRouter = original.sourceRouter;
         message.kind = Kind.REPORT;
         message.payload = abi.encode(original, payloadHash, outcome);
-        reportId = _sendAbout(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
+        reportId =
+            _sendRouterMessage(message, original.quorum, messageId, _newAttempt(minDispatched, refundTo, gmps), gmps);
     }
 
-    /// @dev Sends a drafted message about another one. It is retriable, never expires, and asks for the other's quorum.
-    function _sendAbout(
+    /// @dev Sends a message about another one. It is retriable, never expires, and asks for the other's quorum.
+    function _sendRouterMessage(
         Message memory message,
         uint8 quorum,
         bytes32 messageId,
@@ -69,16 +69,16 @@ abstract contract RouterMessages is IRouterMessages, Sending {
         message.recipient = message.destinationRouter;
         message.quorum = quorum;
         message.replaces = messageId;
-        return _launch(message, attempt, gmps, true);
+        return _create(message, attempt, gmps, true);
     }
 
     /// @dev A message without its payload, the payload's hash, and its id.
-    function _header(Message calldata request)
+    function _loadHeader(Message calldata request)
         private
         pure
         returns (Message memory original, bytes32 payloadHash, bytes32 messageId)
     {
-        original = MessageLibrary.load(request);
+        original = MessageEncoding.load(request);
         payloadHash = keccak256(original.payload);
         messageId = original.idOf(payloadHash);
         if (original.kind >= Kind.CANCELLATION) revert NotForRouterMessages(messageId);

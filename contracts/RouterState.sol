@@ -3,26 +3,22 @@ pragma solidity ^0.8.28;
 
 import {Ownable2Step} from "@openzeppelin/contracts/access/Ownable2Step.sol";
 
-import {IRoles} from "./interfaces/IRoles.sol";
-import {Gmp, GmpSet} from "./types/Gmp.sol";
-import {GmpTable} from "./types/GmpTable.sol";
-import {LaneTotal} from "./types/LaneTotal.sol";
+import {Gmp, GmpSet, GmpTable} from "./types/Gmp.sol";
+import {Execution, LaneTotal, Receipts, SentMessage} from "./types/MessageRecords.sol";
 import {PauseLog} from "./types/Pauses.sol";
-import {Execution, Receipts} from "./types/Receipts.sol";
-import {SentMessage} from "./types/SentMessage.sol";
 
-/// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that does not fit into one:
-///      both begin with this, and declare no state of their own, so that each finds everything where the other left it.
+/// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that is too large for one.
+///      Both inherit this first and declare no state of their own, so that both lay out their storage alike.
 abstract contract RouterState is Ownable2Step {
-    /// @dev Who speaks for a GMP, until when it is paused, and whether by the guardian, in one slot.
-    struct Speaker {
+    /// @dev The adapter of a GMP, until when the GMP is paused, and whether by the guardian, in one slot.
+    struct AdapterSlot {
         address adapter;
         uint48 pausedUntil;
         bool pausedByGuardian;
     }
 
     /// @dev What sending to and receiving from a chain need to know of it: one slot of rules, one of totals each way.
-    struct Lane {
+    struct LaneState {
         /// @dev The router that new messages go to, or zero.
         address peer;
         /// @dev Least quorum for recipients without a policy.
@@ -46,10 +42,10 @@ abstract contract RouterState is Ownable2Step {
     /// @dev All pauses that the guardian begins now end by then; it begins others only MAX_PAUSE later.
     uint48 internal _guardianPausesEnd;
     GmpTable internal _gmps;
-    mapping(Gmp gmp => Speaker) internal _speakers;
-    /// @dev Every adapter that speaks for a GMP has a copy of the table, so that a delivery reads one slot and not two.
+    mapping(Gmp gmp => AdapterSlot) internal _adapterSlots;
+    /// @dev Every adapter in use has a copy of the table, so that a delivery reads one slot and not two.
     mapping(address adapter => GmpTable) internal _tables;
-    mapping(uint64 chain => Lane) internal _lanes;
+    mapping(uint64 chain => LaneState) internal _lanes;
     mapping(uint64 chain => mapping(address router => bool known)) internal _knownPeers;
     mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
     mapping(uint64 chain => PauseLog) internal _lanePauses;
@@ -76,8 +72,11 @@ abstract contract RouterState is Ownable2Step {
     uint256 internal transient _executingNonce;
     uint256 internal transient _executingKind;
 
-    /// @dev A router without an owner could never add what replaces a GMP that turns out to lie.
+    /// @notice A router without an owner could never add what replaces a GMP that turns out to lie.
+    error RenouncingDisabled();
+
+    /// @dev Always reverts.
     function renounceOwnership() public view override onlyOwner {
-        revert IRoles.RenouncingDisabled();
+        revert RenouncingDisabled();
     }
 }

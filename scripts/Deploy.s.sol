@@ -20,7 +20,7 @@ import {ALL_GMPS, Gmp} from "../contracts/types/Gmp.sol";
 
 /// @notice Brings one chain of a network to the state that a plan describes, and does only what is missing.
 /// @dev Every address follows from the plan (CREATE2), the other chains' too, so chains can be deployed in any order or at once.
-///      `bridge/deploying.py` writes the plan, runs this for each chain and joins the results. Environment: WAYBILL_PLAN, the
+///      `bridge/deploy.py` writes the plan, runs this for each chain and joins the results. Environment: WAYBILL_PLAN, the
 ///      plan; WAYBILL_RESULT, the file to write; WAYBILL_DEPLOYER_KEY, the owner's key.
 contract Deploy is Script {
     using stdJson for string;
@@ -135,7 +135,7 @@ contract Deploy is Script {
         _setParameters(Parameters(created));
     }
 
-    /// @dev What `bridge/dlq/parameters.py` reads: alarms by dead letters per hour, and the owner as the first operator.
+    /// @dev What `bridge/dead_letters/parameters.py` reads: alarms by dead letters per hour, and the owner as the first operator.
     function _setParameters(Parameters parameters) private {
         bytes32[] memory names = new bytes32[](3);
         uint256[] memory values = new uint256[](3);

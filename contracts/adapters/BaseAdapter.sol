@@ -7,7 +7,7 @@ import {IAdapter} from "../interfaces/IAdapter.sol";
 import {IMessageReceiver} from "../interfaces/IMessageReceiver.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {BoundedCall} from "../libraries/BoundedCall.sol";
-import {MessageLibrary} from "../types/Message.sol";
+import {MessageEncoding} from "../types/Message.sol";
 
 /// @dev What every adapter does alike: take envelopes from the router only, know the adapters on the other side, and hand what
 ///      arrives to the router. What is particular to a GMP is in {_send} and in the entry point that the GMP calls.
@@ -21,7 +21,7 @@ abstract contract BaseAdapter is IAdapter {
     /// @dev Each call keeps back a 64th, and up to five lie between the GMP's own and the recipient's: (64/63)^5 < 1 + 1/12.
     uint256 private constant CALL_DEPTH_SHARE = 12;
 
-    IRouter public immutable router;
+    IRouter internal immutable _router;
 
     mapping(uint64 chain => uint256 number) private _numbers;
     mapping(uint256 number => uint64 chain) private _chainOfNumber;
@@ -37,13 +37,13 @@ abstract contract BaseAdapter is IAdapter {
 
     /// @dev Adapters have no owner of their own: one account decides about a router and all that speaks for it.
     modifier onlyRouterOwner() {
-        if (msg.sender != router.owner()) revert OnlyOwner(msg.sender);
+        if (msg.sender != _router.owner()) revert OnlyOwner(msg.sender);
         _;
     }
 
     constructor(IRouter router_) {
         if (address(router_) == address(0)) revert ZeroConnection();
-        router = router_;
+        _router = router_;
     }
 
     /// @inheritdoc IAdapter
@@ -54,7 +54,7 @@ abstract contract BaseAdapter is IAdapter {
         uint64 gasLimit,
         address refundTo
     ) external payable {
-        if (msg.sender != address(router)) revert OnlyRouter(msg.sender);
+        if (msg.sender != address(_router)) revert OnlyRouter(msg.sender);
         bytes32 remoteAdapter = _requireRemote(destinationChain, destinationRouter);
         _send(destinationChain, remoteAdapter, envelope, deliveryGas(envelope.length, gasLimit), refundTo);
     }
@@ -71,11 +71,16 @@ abstract contract BaseAdapter is IAdapter {
 
     /// @inheritdoc IAdapter
     function disconnect(uint64 chain, bytes32 remoteAdapter) external {
-        if (msg.sender != router.owner() && msg.sender != router.revoker()) revert OnlyOwner(msg.sender);
+        if (msg.sender != _router.owner() && msg.sender != _router.revoker()) revert OnlyOwner(msg.sender);
         bytes32 remoteRouter = _requireTrusted(chain, remoteAdapter);
         delete _routerOfRemote[chain][remoteAdapter];
         if (_remotes[chain][remoteRouter] == remoteAdapter) delete _remotes[chain][remoteRouter];
         emit Disconnected(chain, remoteRouter, remoteAdapter);
+    }
+
+    /// @inheritdoc IAdapter
+    function router() external view returns (address) {
+        return address(_router);
     }
 
     /// @inheritdoc IAdapter
@@ -100,8 +105,8 @@ abstract contract BaseAdapter is IAdapter {
         virtual
         returns (uint256);
 
-    /// @dev Notes the GMP's own number for a chain. Numbers are one to one and never change: what travels under an old one
-    ///      would be stranded, and two chains under one could speak for each other. A mistake is mended by {IGmpRegistry-replaceAdapter}.
+    /// @dev Notes the GMP's own number for a chain. Numbers are one to one and never change. Messages that travel under an
+    ///      old number would be stranded, and two chains under one number could speak for each other. A mistake is mended by {IGmpRegistry-replaceAdapter}.
     function _setNumber(uint64 chain, uint256 number) internal {
         if (chain == 0 || number == 0) revert ZeroConnection();
         uint64 other = _chainOfNumber[number];
@@ -121,7 +126,7 @@ abstract contract BaseAdapter is IAdapter {
     }
 
     /// @dev For a GMP that keeps all it is given: pays back what is above `fee`, or refuses what is below.
-    function _giveBackAbove(uint256 fee, address refundTo) internal {
+    function _refundExcess(uint256 fee, address refundTo) internal {
         if (msg.value < fee) revert WrongFee(msg.value, fee);
         if (msg.value > fee) Address.sendValue(payable(refundTo), msg.value - fee);
     }
@@ -136,17 +141,17 @@ abstract contract BaseAdapter is IAdapter {
         emit Connected(chain, remoteRouter, remoteAdapter);
     }
 
-    /// @dev Makes the one call into the router. The GMP has been authenticated by the caller, the remote adapter is here: it
-    ///      speaks for its own router only, or one of a revoked router could vouch for that router's successor.
+    /// @dev Makes the one call into the router. The caller of this has authenticated the GMP; the remote adapter is
+    ///      authenticated here. It speaks for its own router only, or that of a revoked router could vouch for the successor.
     ///      A duplicate is absorbed, so that the GMP stops delivering it; every other revert goes through, so that the GMP
     ///      can deliver again.
     function _receive(uint64 chain, bytes32 remoteAdapter, bytes memory envelope) internal {
-        bytes32 stated = MessageLibrary.statedSourceRouter(envelope);
+        bytes32 stated = MessageEncoding.statedSourceRouter(envelope);
         if (_requireTrusted(chain, remoteAdapter) != stated) revert WrongRemoteRouter(chain, remoteAdapter, stated);
-        try router.receiveMessage(chain, envelope) {}
+        try _router.receiveMessage(chain, envelope) {}
         catch (bytes memory reason) {
             if (bytes4(reason) != IMessageReceiver.AlreadyReceived.selector) BoundedCall.bubble(reason);
-            emit DuplicateAbsorbed(MessageLibrary.statedId(envelope), router.gmpOf(address(this)));
+            emit DuplicateAbsorbed(MessageEncoding.statedId(envelope), _router.gmpOf(address(this)));
         }
     }
 

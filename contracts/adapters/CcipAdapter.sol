@@ -103,7 +103,7 @@ contract CcipAdapter is BaseAdapter, ICcipReceiver, IERC165 {
     {
         ICcipRouter.OutgoingMessage memory message = _outgoing(remoteAdapter, envelope, gasLimit);
         uint256 fee = ccipRouter.getFee(selectorOf(chain), message);
-        _giveBackAbove(fee, refundTo);
+        _refundExcess(fee, refundTo);
         ccipRouter.ccipSend{value: fee}(selectorOf(chain), message);
     }
 

@@ -89,7 +89,7 @@ contract WormholeAdapter is BaseAdapter {
     /// @dev The guardians' fee covers no delivery, and the core wants exactly that much.
     function _send(uint64, bytes32, bytes calldata envelope, uint256, address refundTo) internal override {
         uint256 fee = core.messageFee();
-        _giveBackAbove(fee, refundTo);
+        _refundExcess(fee, refundTo);
         core.publishMessage{value: fee}(0, envelope, consistencyLevel);
     }
 

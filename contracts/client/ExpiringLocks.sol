@@ -76,7 +76,7 @@ abstract contract ExpiringLocks {
         emit LockReleased(subject, holder, fence);
     }
 
-    /// @dev Reverts if somebody else than `account` holds the lock.
+    /// @dev Reverts if another account than `account` holds the lock.
     function _requireUnlocked(bytes32 subject, address account) internal view {
         (address holder, uint64 until,) = lockOf(subject);
         if (holder != address(0) && holder != account) revert LockHeld(subject, holder, until);

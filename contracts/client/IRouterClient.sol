@@ -2,8 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {GmpSet} from "../types/Gmp.sol";
-import {Message} from "../types/Message.sol";
-import {GmpFee, Retry} from "../types/Route.sol";
+import {GmpFee, Message, Retry} from "../types/Message.sol";
 
 /// @notice What every dApp built on {RouterClient} offers to its owner and its retriers.
 interface IRouterClient {

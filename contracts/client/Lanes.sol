@@ -6,8 +6,7 @@ import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {Addresses} from "../libraries/Addresses.sol";
 import {Gmp, GmpSet, HIGHEST_GMP} from "../types/Gmp.sol";
-import {Kind, Message} from "../types/Message.sol";
-import {GmpFee, Retry, Route} from "../types/Route.sol";
+import {GmpFee, Kind, Message, Retry, Route} from "../types/Message.sol";
 
 /// @dev How a dApp's messages go to one chain.
 struct Lane {
@@ -32,7 +31,7 @@ library Lanes {
     /// @notice The value is below what the GMPs ask for now, in wei.
     error ValueBelowFees(uint256 value, uint256 fees);
 
-    /// @notice The lane has no recipient: nobody has set it.
+    /// @notice The lane has no recipient: it was never set.
     error UnknownLane(uint64 chain);
 
     /// @dev A retriable message over all the lane's GMPs, its fees not yet known. One more GMP than the quorum is one that may be

@@ -9,12 +9,11 @@ import {SafeCast} from "@openzeppelin/contracts/utils/math/SafeCast.sol";
 
 import {IRouter} from "../interfaces/IRouter.sol";
 import {GmpSet} from "../types/Gmp.sol";
-import {Message} from "../types/Message.sol";
-import {GmpFee, Retry} from "../types/Route.sol";
+import {GmpFee, Message, Retry} from "../types/Message.sol";
 import {IRouterClient} from "./IRouterClient.sol";
 
-/// @notice Base of a dApp that sends and receives over a router. It lets in only the senders that its owner names, each with the
-///         quorum and the GMPs that the owner trusts for it, and lets retriers send its messages again.
+/// @notice Base of a dApp that sends and receives over a router. It lets in only the senders that the owner names, each with the
+///         quorum and the GMPs that the owner trusts for it. It lets retriers send its messages again.
 /// @dev A dApp implements {_handle}, and may refuse retries in {_beforeRetry}. The router never executes a message twice;
 ///      guards against what else can go wrong with a message that is genuine are in this folder.
 abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step {
@@ -26,7 +25,7 @@ abstract contract RouterClient is IRouterClient, ERC7786Recipient, Ownable2Step 
         GmpSet gmps;
     }
 
-    /// @notice Whose word is all that this dApp has; nobody can exchange it (docs/decisions/0038).
+    /// @notice This dApp believes only what comes from here. The router can't be exchanged (docs/decisions/0038).
     IRouter public immutable router;
 
     mapping(uint64 chain => mapping(address sender => AllowedRoute)) private _allowed;

@@ -9,7 +9,7 @@ enum Action {
     SYNC,
     FREEZE,
     UNFREEZE,
-    /// @dev The asset goes to somebody else, frozen or locked as it may be.
+    /// @dev The asset goes to another owner, frozen or locked as it may be.
     SEIZE,
     LOCK,
     UNLOCK,

@@ -8,14 +8,14 @@ import {OrderedGuard} from "../client/OrderedGuard.sol";
 import {RouterClient} from "../client/RouterClient.sol";
 import {StateHashGuard} from "../client/StateHashGuard.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
-import {Route} from "../types/Route.sol";
+import {Route} from "../types/Message.sol";
 import {Action, Instruction} from "./AssetInstruction.sol";
 
 /// @title AssetRegistry
-/// @notice Who owns which asset, kept alike on several chains: states are synchronised, regulators freeze and seize, locks keep
-///         an asset still while something is going on elsewhere, and a ledger that is not an EVM chain may report by attestation.
-/// @dev A message passes, in this order: the router's dedup by id, the allowed route, the sender's permission for the action, the
-///      rollback check, and the guard of its action. One that fails changes nothing and can be executed again.
+/// @notice Who owns which asset, kept alike on several chains. States are synchronised, and regulators freeze and seize. Locks
+///         keep an asset still while another chain works on it. A ledger that is not an EVM chain may report by attestation.
+/// @dev Five checks in this order: the router's dedup by id, the allowed route, the sender's permission, the rollback
+///      check, and the guard of the action. A message that fails changes nothing and can be executed again.
 contract AssetRegistry is RouterClient, StateHashGuard, OrderedGuard, AttestationGuard, ExpiringLocks {
     struct Asset {
         address owner;

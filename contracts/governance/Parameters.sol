@@ -38,7 +38,7 @@ contract Parameters is IParameters, Ownable2Step {
 
     /// @inheritdoc IParameters
     function set(uint64 number, bytes32[] calldata names, uint256[] calldata values) external onlyOwner {
-        _requireSound(number, names.length, values.length);
+        _validate(number, names.length, values.length);
         for (uint256 index; index < names.length; ++index) {
             uint64 present = _parameters[names[index]].number;
             if (number <= present) revert Superseded(names[index], number, present);
@@ -63,7 +63,7 @@ contract Parameters is IParameters, Ownable2Step {
         if (kind != Kind.GOVERNANCE_EXECUTE) revert NotGovernanceMessage(receiveId);
         (uint64 number, bytes32[] memory names, uint256[] memory values) =
             abi.decode(payload, (uint64, bytes32[], uint256[]));
-        _requireSound(number, names.length, values.length);
+        _validate(number, names.length, values.length);
         for (uint256 index; index < names.length; ++index) {
             // Messages arrive in any order: what a later one has set stays, and the rest of this one counts.
             uint64 present = _parameters[names[index]].number;
@@ -84,7 +84,7 @@ contract Parameters is IParameters, Ownable2Step {
         return _parameters[name].number;
     }
 
-    /// @dev Without an owner only messages could change anything, and nobody could name another governor.
+    /// @dev Without an owner only messages could change anything, and no account could name another governor.
     function renounceOwnership() public view override onlyOwner {
         revert RenouncingDisabled();
     }
@@ -102,7 +102,7 @@ contract Parameters is IParameters, Ownable2Step {
         emit ParameterSet(name, value, number);
     }
 
-    function _requireSound(uint64 number, uint256 names, uint256 values) private pure {
+    function _validate(uint64 number, uint256 names, uint256 values) private pure {
         if (number == 0) revert ZeroNumber();
         if (names != values) revert LengthsDiffer(names, values);
     }

@@ -2,7 +2,6 @@
 pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
-import {IRouter} from "./IRouter.sol";
 
 /// @notice Speaks one GMP on one chain for one router.
 /// @dev Outbound it takes envelopes from its router only. Inbound it authenticates the GMP, the chain and the adapter on the
@@ -53,8 +52,8 @@ interface IAdapter {
     /// @notice Cuts a remote adapter off, in both directions. The router's revoker may, too: it only takes trust away.
     function disconnect(uint64 chain, bytes32 remoteAdapter) external;
 
-    /// @notice The router that the adapter speaks for.
-    function router() external view returns (IRouter);
+    /// @notice The one router that the adapter takes envelopes from and delivers to.
+    function router() external view returns (address);
 
     /// @notice The GMP's contract that the adapter sends through, or by which it knows a delivery. No two adapters of a router
     ///         have the same: one transport under two numbers would count twice.

@@ -2,10 +2,10 @@
 pragma solidity ^0.8.28;
 
 /// @notice Makes several calls in one transaction: each with its own gas, none able to undo, hinder or starve another.
-/// @dev For relayers, whose deliveries share the cost of a transaction that way. Anybody may call it, with any calls: it has no
-///      owner, no storage, no money and no approvals, so whoever speaks through it has no right that they lack without it. It
-///      must never be given one: whatever an account or a GMP allows this address, it allows everybody. GMPs see it as
-///      `msg.sender`; it is of use only where a delivery does not depend on that.
+/// @dev For relayers, whose deliveries share the cost of a transaction that way. Anyone may call it, with any calls. It has no
+///      owner, no storage, no money and no approvals, so a caller gains no right by it. It must never be given one: a right of
+///      this address is a right of everyone. GMPs see it as `msg.sender`; it is of use only where a delivery does not depend on
+///      that.
 interface IBoundedMulticall {
     /// @param target Who is called, without value.
     /// @param gasLimit The gas that the call gets: neither less nor more.

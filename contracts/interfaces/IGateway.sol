@@ -8,7 +8,7 @@ import {IProfiles} from "./IProfiles.sol";
 
 /// @notice The router as an ERC-7786 gateway. Recipients are ERC-7930 addresses of EVM chains in their canonical form.
 /// @dev A call with value is dispatched at once, at today's fees; what is left over goes back to the sender. A call without
-///      value leaves the message unfunded: `sendId` is its id, and anyone may pay {dispatch}.
+///      value leaves the message unfunded: `sendId` is its id, and anyone may {fund} it.
 interface IGateway is IERC7786GatewaySource {
     /// @notice The value is not zero but less than the fees of the GMPs, in wei.
     error InsufficientValue(uint256 value, uint256 fees);
@@ -21,5 +21,5 @@ interface IGateway is IERC7786GatewaySource {
     /// @dev GMPs that are paused, gone or fail are left out ({IMessageSender-DispatchFailed}); as many as the quorum must take it.
     /// @param message Unchanged; {IQuotes-quoteRetry} over its sender's GMPs says what it costs.
     /// @param refundTo Who gets what of the value is not needed.
-    function dispatch(Message calldata message, address refundTo) external payable;
+    function fund(Message calldata message, address refundTo) external payable;
 }

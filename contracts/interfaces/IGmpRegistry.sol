@@ -25,9 +25,6 @@ interface IGmpRegistry {
     /// @notice There is no code at the address; a call to it would succeed and do nothing.
     error NotContract(address account);
 
-    /// @notice The chain is this one.
-    error SameChain(uint64 chain);
-
     error GmpAlreadyHasAdapter(Gmp gmp, address adapter);
     error GmpHasNoAdapter(Gmp gmp);
     error AdapterAlreadyUsed(address adapter, Gmp gmp);
@@ -37,21 +34,19 @@ interface IGmpRegistry {
     /// @notice Another number's adapter sends through that contract already.
     error TransportAlreadyUsed(address transport, Gmp gmp);
 
-    error UnknownPeer(uint64 chain, bytes32 router);
-
     /// @notice Registers the first adapter of a GMP, and enables the GMP.
-    /// @dev Reverts if the GMP has one already ({replaceAdapter}), if the adapter speaks for another GMP or router, or if
-    ///      another GMP's adapter has the same transport ({IAdapter-transport}).
+    /// @dev Reverts if the GMP has one already ({replaceAdapter}), or if the adapter belongs to another GMP or router. Reverts
+    ///      if another GMP's adapter has the same transport ({IAdapter-transport}).
     function addAdapter(Gmp gmp, address adapter) external;
 
-    /// @notice Puts another adapter in the place of a sound one: receipts stay. What the GMP carries to the old one can't be
-    ///         delivered any more, unless that is put in its place again: let the senders turn first (docs/security.md).
-    /// @dev The old adapter is forgotten at once, so that a GMP has one voice.
+    /// @notice Puts another adapter in the place of a sound one: receipts stay. Messages that the GMP carries to the old one
+    ///         can't be delivered until that is back in place. Switch the senders first (docs/security.md).
+    /// @dev The old adapter is removed at once, so that a GMP has one adapter.
     function replaceAdapter(Gmp gmp, address adapter) external;
 
     /// @notice Takes a GMP out of use because it can't be trusted: its receipts are void. After {addAdapter} its receipts count
-    ///         again. Hyperlane, Axelar, LayerZero and CCIP deliver nothing twice, so what they had delivered needs a retry
-    ///         or other GMPs: a message that is not retriable has the other GMPs only. Wormhole can bring the same again.
+    ///         again. Hyperlane, Axelar, LayerZero and CCIP deliver nothing twice. A message that they had delivered needs a
+    ///         retry or other GMPs, and one that is not retriable only has the other GMPs. Wormhole can deliver it again.
     function revokeAdapter(Gmp gmp) external;
 
     /// @notice Makes `router` the one to send new messages for `chain` to, and lets its messages in.

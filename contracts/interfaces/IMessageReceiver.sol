@@ -3,12 +3,12 @@ pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
 import {Kind, Message} from "../types/Message.sol";
-import {Execution} from "../types/Receipts.sol";
+import {Execution} from "../types/MessageRecords.sol";
 
 /// @notice The receiving half of a router: collects receipts, and calls the recipient once enough GMPs have delivered.
 interface IMessageReceiver {
-    /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included, and `quorum` is how many the
-    ///         message needs: its own wish or what its recipient demands, if that is more.
+    /// @notice A GMP delivered the message; `receipts` counts the valid ones, this one included. `quorum` is how many the
+    ///         message needs: its own quorum, or what its recipient demands if that is more.
     /// @dev The recipient's policy is looked at from the message's own quorum on. Before that `receipts` includes GMPs that the
     ///      policy leaves out, and `quorum` is the larger of the message's and the lane's floor.
     event MessageReceived(
@@ -36,7 +36,7 @@ interface IMessageReceiver {
     event MessageExpired(bytes32 indexed messageId, uint64 indexed sourceChain);
 
     /// @notice A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all.
-    event ArrivedAfterEnd(bytes32 indexed messageId, uint64 indexed sourceChain, Gmp indexed gmp, Execution state);
+    event LateReceipt(bytes32 indexed messageId, uint64 indexed sourceChain, Gmp indexed gmp, Execution state);
 
     /// @notice The caller is not the adapter of an enabled GMP.
     error NotAdapter(address caller);
@@ -81,10 +81,14 @@ interface IMessageReceiver {
     error ReceivingReentered();
 
     /// @notice Takes a delivery.
-    /// @dev Steps: 1 the caller is the adapter of an enabled GMP that is not paused; 2 recompute the id; 3 check chains,
-    ///      routers and the lane's pause; 4 record the GMP's receipt; 5 if the message's time has run out, mark it expired;
-    ///      6 else, if the quorum is reached and the message is not executed, execute it. A recipient that fails does not
-    ///      undo the receipt.
+    /// @dev Steps:
+    ///      1. check that the caller is the adapter of an enabled GMP that is not paused.
+    ///      2. compute the id again.
+    ///      3. check chains, routers and the lane's pause.
+    ///      4. record the GMP's receipt.
+    ///      5. if the message's time has run out, mark it expired.
+    ///      6. otherwise, if the quorum is reached and the message is not executed, execute it.
+    ///      A recipient that fails does not undo the receipt.
     /// @param originChain The chain that the GMP authenticated.
     /// @param envelope What the source router dispatched (docs/formats.md).
     function receiveMessage(uint64 originChain, bytes calldata envelope) external;
@@ -97,7 +101,7 @@ interface IMessageReceiver {
     ///         arrived.
     function expire(Message calldata message) external;
 
-    /// @notice What of the message that is being executed now its recipient is not told by ERC-7786; zero between executions.
+    /// @notice For recipients: the members of the message under execution that ERC-7786 does not pass. Zero between executions.
     /// @dev `replaces` is the sender's word: the router does not check that the message exists or whose it was. A recipient that
     ///      uses it counts it among the same sender's messages alone, as {ReissueGuard} does.
     function executing() external view returns (bytes32 messageId, Kind kind, uint64 nonce, bytes32 replaces);

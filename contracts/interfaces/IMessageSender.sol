@@ -2,8 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Gmp, GmpSet} from "../types/Gmp.sol";
-import {Kind} from "../types/Message.sol";
-import {DispatchFailure, Retry, Route} from "../types/Route.sol";
+import {DispatchFailure, Kind, Retry, Route} from "../types/Message.sol";
 
 /// @notice The sending half of a router: creates messages, hands them to GMPs, and hands them over again when asked.
 interface IMessageSender {
@@ -18,7 +17,7 @@ interface IMessageSender {
     /// @notice Attempt 1, 2, …: `gmps` took the same envelope again.
     event MessageRetried(bytes32 indexed messageId, uint64 indexed destinationChain, uint32 attempt, GmpSet gmps);
 
-    /// @notice The message was created and waits until somebody pays {dispatch} over `gmps`.
+    /// @notice The message was created and waits for {IGateway-fund} over `gmps`.
     event MessageUnfunded(
         bytes32 indexed messageId, uint64 indexed destinationChain, bool retriable, GmpSet gmps, bytes envelope
     );
@@ -56,10 +55,10 @@ interface IMessageSender {
     /// @notice The message was not created here as retriable.
     error NotRetriable(bytes32 messageId);
 
-    /// @notice The message was never dispatched: {dispatch} it.
+    /// @notice The message was never dispatched: {IGateway-fund} it.
     error StillUnfunded(bytes32 messageId);
 
-    /// @notice The message waits for no dispatch: it was dispatched, or never created here.
+    /// @notice The message waits for no fee: it was dispatched, or never created here.
     error NotUnfunded(bytes32 messageId);
 
     error AlreadyCancelled(bytes32 messageId);
@@ -88,23 +87,28 @@ interface IMessageSender {
     /// @notice A GMP could have got less gas than one may need. Give the call more gas; what is not used costs nothing.
     error InsufficientDispatchGas(Gmp gmp, uint256 available, uint256 needed);
 
-    /// @notice Too few GMPs took the message, so nothing was sent. Each failure has the GMP's own reason: a fee below today's
-    ///         quote, a gas limit that the GMP does not carry, a GMP that is down.
+    /// @notice Too few GMPs took the message, so nothing was sent. Each failure has the GMP's own reason. It may be a fee below
+    ///         today's quote, a gas limit that the GMP does not carry, or a GMP that is down.
     error TooFewDispatched(uint256 dispatched, uint256 minimum, DispatchFailure[] failures);
 
     error SendingReentered();
 
     /// @notice Sends a message over one or more GMPs.
-    /// @dev Steps: 1 take the lane's next nonce; 2 compute the id; 3 remember the sender if retriable; 4 dispatch over
-    ///      each GMP, each on its own; 5 report. Two calls with equal arguments create two messages. Unless `minDispatched` says
+    /// @dev Steps:
+    ///      1. take the lane's next nonce.
+    ///      2. compute the id.
+    ///      3. remember the sender if retriable.
+    ///      4. dispatch over each GMP, each on its own.
+    ///      5. emit {MessageRouted}.
+    ///      Two calls with equal arguments create two messages. Unless `minDispatched` says
     ///      that fewer will do, every GMP named takes it or the call reverts.
     /// @param request The message and the way; `msg.value` is the sum of its fees, in wei.
     /// @return messageId The message's name for ever.
     function route(Route calldata request) external payable returns (bytes32 messageId);
 
     /// @notice Sends a message again, over any set of GMPs. Receipts that it already has still count.
-    /// @dev Reverts unless the caller is the message's sender or its retrier, the id is that of the message, and the
-    ///      message was created here as retriable, and is neither cancelled nor expired. A report may be retried by anyone.
+    /// @dev Reverts unless the caller is the message's sender or its retrier, and the id is that of the message. The message must
+    ///      have been created here as retriable, and be neither cancelled nor expired. Anyone may retry a report.
     /// @return attempt Its number: 1 is the first retry.
     function retryRoute(Retry calldata request) external payable returns (uint32 attempt);
 }

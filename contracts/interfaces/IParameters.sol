@@ -6,17 +6,17 @@ import {IERC7786Recipient} from "@openzeppelin/contracts/interfaces/draft-IERC77
 import {GmpSet} from "../types/Gmp.sol";
 
 /// @notice Values that operators obey and do not set: alert thresholds, policy limits. They change by governance alone.
-/// @dev Whoever decides numbers its changes, from 1 and growing; owner and governor share one count. Each parameter keeps the
-///      number of the change that set it, and only a change with a greater one replaces it. So the values are the same in
-///      whatever order messages arrive, and a grant that a stranger held up can't undo the revocation that followed it.
+/// @dev Owner and governor number their changes in one count, from 1 and growing. Each parameter keeps the number of the change
+///      that set it, and only a change with a greater number replaces it. So the order in which messages arrive makes no
+///      difference. A grant that a stranger held up can't undo the revocation that followed it.
 interface IParameters is IERC7786Recipient {
     event ParameterSet(bytes32 indexed name, uint256 value, uint64 number);
 
     /// @notice A message came after a later change of that parameter, which stays.
     event ChangeSuperseded(bytes32 indexed name, uint256 value, uint64 number, uint64 present);
 
-    /// @notice Messages of `account` on `chain` are obeyed from now on, and those of nobody else, once `quorum` of `gmps` have
-    ///         delivered them.
+    /// @notice Messages of `account` on `chain` are obeyed from now on, once `quorum` of `gmps` have delivered them. Those of
+    ///         any other account are refused.
     event GovernorSet(uint64 indexed chain, address indexed account, uint8 quorum, GmpSet gmps);
 
     error NotRouter(address caller);

@@ -3,8 +3,8 @@ pragma solidity ^0.8.28;
 
 import {Gmp} from "../types/Gmp.sol";
 
-/// @notice Pauses of lanes and GMPs. Each ends by itself, and no message's time runs out during one.
-/// @dev A paused lane or GMP refuses deliveries by reverting, so that they can be made again afterwards.
+/// @notice Pauses of lanes and GMPs. Each ends at its time without a call, and no message's time runs out during one.
+/// @dev A paused lane or GMP refuses deliveries by reverting, so that they can be made again afterwards ({ILanePolicy}).
 interface IPauses {
     /// @notice Nothing is sent to or taken from `chain` before `until`, Unix seconds; in the past: the pause is over.
     event LanePauseSet(uint64 indexed chain, uint48 until);
@@ -12,15 +12,12 @@ interface IPauses {
     /// @notice Nothing is sent or taken over the GMP before `until`, and its receipts do not count meanwhile.
     event GmpPauseSet(Gmp indexed gmp, uint48 until);
 
-    error LanePaused(uint64 chain, uint48 until);
-    error GmpPaused(Gmp gmp, uint48 until);
-
     /// @notice A pause must end in the future, and at most {MAX_PAUSE} from now; the guardian's all at most {MAX_PAUSE} after its
     ///         first.
     error InvalidPauseEnd(uint48 until, uint256 earliest, uint256 latest);
 
-    /// @notice The guardian rests, or the owner has paused this already. All pauses that the guardian begins within {MAX_PAUSE} of
-    ///         its first end by then, and for as long again it begins none, of no lane and no GMP: it can't chain them.
+    /// @notice The guardian has to rest, or the owner has paused this already. All pauses that the guardian begins within
+    ///         {MAX_PAUSE} of its first end by then. For as long again it can begin no pause of any lane or GMP.
     error GuardianMustWait(uint256 until);
 
     /// @notice How long a pause can be at most without being extended, in seconds.

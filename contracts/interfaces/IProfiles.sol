@@ -13,8 +13,8 @@ interface IAttributes {
     function retriable(bool value) external;
 }
 
-/// @notice How the messages of ERC-7786 senders travel: by the sender's profile for the chain, else by the chain's default,
-///         and in either case as the message's own attributes say.
+/// @notice How the messages of ERC-7786 senders travel: by the sender's profile for the chain, or else by the chain's default.
+///         A message's own attributes override both.
 interface IProfiles {
     /// @notice `sender` is zero for the chain's default.
     event ProfileSet(address indexed sender, uint64 indexed chain, Profile profile);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-/// @notice Who may change a router's configuration. The owner may do everything.
+/// @notice Who may change a router's configuration. The owner may do everything but renounce its role.
 interface IRoles {
     event RevokerSet(address indexed revoker);
     event GuardianSet(address indexed guardian);
 
     error NotRevoker(address caller);
     error NotGuardian(address caller);
-    error RenouncingDisabled();
 
     /// @notice Lets `account` revoke adapters and peers and raise floors, and nothing else; zero: only the owner may.
     function setRevoker(address account) external;

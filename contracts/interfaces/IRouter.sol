@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IGateway} from "./IGateway.sol";
 import {IGmpRegistry} from "./IGmpRegistry.sol";
-import {ILedger} from "./ILedger.sol";
+import {ILanePolicy} from "./ILanePolicy.sol";
 import {IMessageReceiver} from "./IMessageReceiver.sol";
 import {IMessageSender} from "./IMessageSender.sol";
 import {IOwnable} from "./IOwnable.sol";
@@ -12,6 +12,7 @@ import {IQuotes} from "./IQuotes.sol";
 import {IRecipientPolicy} from "./IRecipientPolicy.sol";
 import {IRoles} from "./IRoles.sol";
 import {IRouterMessages} from "./IRouterMessages.sol";
+import {IRouterViews} from "./IRouterViews.sol";
 
 /// @notice Carries messages between chains over several GMPs at once. Everything that {Router} answers.
 interface IRouter is
@@ -20,7 +21,8 @@ interface IRouter is
     IGateway,
     IQuotes,
     IRouterMessages,
-    ILedger,
+    IRouterViews,
+    ILanePolicy,
     IGmpRegistry,
     IPauses,
     IRecipientPolicy,

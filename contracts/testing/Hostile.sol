@@ -2,8 +2,8 @@
 pragma solidity ^0.8.28;
 
 /// @title Hostile
-/// @notice A recipient that makes whoever delivers or executes its messages pay for nothing. For tests against a relayer.
-/// @dev    A call without a transaction has no gas price: a contract can tell it from a transaction, and lie to it.
+/// @notice A recipient that makes a relayer pay for deliveries and executions that fail. For tests against a relayer.
+/// @dev    A call without a transaction has no gas price: a contract can recognise it and answer with a lie.
 contract Hostile {
     /// @notice What it does to a message, by the first byte of the payload.
     enum Way {

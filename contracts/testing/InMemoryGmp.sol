@@ -6,7 +6,7 @@ interface IInMemoryRecipient {
     function handle(uint64 sourceChain, bytes32 sender, bytes calldata body) external;
 }
 
-/// @notice A GMP for tests whose network is an array: it keeps what it is given until somebody delivers it. It proves nothing
+/// @notice A GMP for tests whose network is an array: it keeps what it is given until a test delivers it. It proves nothing
 ///         and believes everybody, so it must never carry a message that matters.
 contract InMemoryGmp {
     /// @dev What was handed over to be carried.

@@ -7,15 +7,14 @@ import {Router} from "../Router.sol";
 import {IRouter} from "../interfaces/IRouter.sol";
 import {Addresses} from "../libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../types/Gmp.sol";
-import {Message, MessageLibrary} from "../types/Message.sol";
-import {Execution} from "../types/Receipts.sol";
-import {GmpFee, Retry} from "../types/Route.sol";
+import {GmpFee, Message, MessageEncoding, Retry} from "../types/Message.sol";
+import {Execution} from "../types/MessageRecords.sol";
 import {InMemoryAdapter} from "./InMemoryAdapter.sol";
 import {InMemoryGmp} from "./InMemoryGmp.sol";
 
-/// @notice For a dApp's own forge tests: two chains in one EVM, a real router on each, and three GMPs between them that
-///         deliver when, and as often as, the test says. No relayer, no fork, no network.
-/// @dev `setUpWaybill()` first; then, for example:
+/// @notice For a dApp's own forge tests: two chains in one EVM, a real router on each, and three GMPs between them. A test says
+///         when and how often a GMP delivers. No relayer, no fork, no network.
+/// @dev Call `setUpWaybill()` first. For example:
 ///
 ///          bytes32 id = dapp.send(…);                          on the source
 ///          deliver(id, AXELAR);                                the quorum is reached: the recipient is called
@@ -148,7 +147,7 @@ abstract contract WaybillFixture is Test {
 
     /// @dev External, because envelopes are decoded from calldata.
     function decodeEnvelope(bytes calldata envelope) external pure returns (Message memory message) {
-        (, message) = MessageLibrary.decode(envelope);
+        (, message) = MessageEncoding.decode(envelope);
     }
 
     // ---- what became of it
@@ -195,7 +194,7 @@ abstract contract WaybillFixture is Test {
         InMemoryGmp network = _networks[gmp];
         for (uint256 index = network.count(); index > 0; --index) {
             parcel = network.parcel(index - 1);
-            if (MessageLibrary.statedId(parcel.body) == messageId) return (true, parcel);
+            if (MessageEncoding.statedId(parcel.body) == messageId) return (true, parcel);
         }
         return (false, parcel);
     }

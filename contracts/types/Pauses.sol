@@ -12,7 +12,7 @@ struct Pause {
 }
 
 /// @dev The pauses of one thing in the order of their starts, none overlapping. Each knows the sum of those before it, so that
-///      a time is looked up by halving: however many pauses there were, asking for them costs about the same.
+///      a time is looked up by halving. The cost hardly grows with the number of pauses.
 struct PauseLog {
     Pause[] pauses;
 }
@@ -22,17 +22,17 @@ using PauseLogLibrary for PauseLog global;
 library PauseLogLibrary {
     /// @dev Notes a pause from now to `end`, or makes the one that is under way end at `end`, sooner or later than it would.
     function set(PauseLog storage log, uint48 end) internal {
-        if (!_move(log, end)) _begin(log, end, pausedUntil(log, block.timestamp), 0);
+        if (!_changeEnd(log, end)) _begin(log, end, pausedUntil(log, block.timestamp), 0);
     }
 
     /// @dev The same for a log whose time does not count while `other` is paused.
-    function setBeside(PauseLog storage log, PauseLog storage other, uint48 end) internal {
-        if (_move(log, end)) return;
+    function setExcluding(PauseLog storage log, PauseLog storage other, uint48 end) internal {
+        if (_changeEnd(log, end)) return;
         _begin(log, end, pausedAloneUntil(log, other, block.timestamp), pausedUntil(other, block.timestamp));
     }
 
     /// @dev Seconds of [from, to] that lie in a pause of the one log or of the other; what lies in both counts once. `log` was
-    ///      written beside `other`, and `to` is not in the future.
+    ///      written by {setExcluding} `other`, and `to` is not in the future.
     function pausedBetween(PauseLog storage log, PauseLog storage other, uint256 from, uint256 to)
         internal
         view
@@ -60,7 +60,7 @@ library PauseLogLibrary {
     }
 
     /// @return moved Whether a pause is under way, which ends at `end` now.
-    function _move(PauseLog storage log, uint48 end) private returns (bool moved) {
+    function _changeEnd(PauseLog storage log, uint48 end) private returns (bool moved) {
         uint256 length = log.pauses.length;
         moved = length != 0 && log.pauses[length - 1].end >= block.timestamp;
         if (moved) log.pauses[length - 1].end = end;

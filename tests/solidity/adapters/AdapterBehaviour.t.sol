@@ -6,9 +6,8 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {AdapterConnections} from "./AdapterConnections.t.sol";
 import {GasHungryRecipient} from "./doubles/RecordingRecipient.sol";
 import {Parcel} from "./networks/GmpNetwork.sol";
@@ -116,7 +115,7 @@ abstract contract AdapterBehaviour is AdapterConnections {
 
     function test_DeliversThePayloadAtTheLimit() external {
         uint256 limit = network.longestEnvelope();
-        bytes memory payload = _noise((limit == 0 ? UNLIMITED_SAMPLE : limit) - MessageLibrary.HEADER_LENGTH);
+        bytes memory payload = _noise((limit == 0 ? UNLIMITED_SAMPLE : limit) - MessageEncoding.HEADER_LENGTH);
         (, Parcel memory parcel) = _send(payload, 150_000);
         assertTrue(network.deliver(parcel), "consumed by the GMP");
         assertEq(recipient.lastPayloadHash(), keccak256(payload), "payload");
@@ -133,14 +132,14 @@ abstract contract AdapterBehaviour is AdapterConnections {
 
     function test_TheGasAskedForIsEnoughToExecute_AtTheLimits() external {
         uint256 limit = network.longestEnvelope();
-        uint256 longest = (limit == 0 ? UNLIMITED_SAMPLE : limit) - MessageLibrary.HEADER_LENGTH - 32;
+        uint256 longest = (limit == 0 ? UNLIMITED_SAMPLE : limit) - MessageEncoding.HEADER_LENGTH - 32;
         _executesWithTheGasAskedFor(longest, 30_000);
         _executesWithTheGasAskedFor(longest, 6_000_000);
         _executesWithTheGasAskedFor(0, 6_000_000);
     }
 
     function _executesWithTheGasAskedFor(uint256 length, uint64 gasLimit) private {
-        uint256 envelopeLength = MessageLibrary.HEADER_LENGTH + 32 + length;
+        uint256 envelopeLength = MessageEncoding.HEADER_LENGTH + 32 + length;
         uint256 asked = alphaAdapter.deliveryGas(envelopeLength, gasLimit);
         if (asked > network.mostGas()) {
             gasLimit -= uint64(asked - network.mostGas());

@@ -6,8 +6,7 @@ import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Message, Route} from "../../../contracts/types/Message.sol";
 import {TwoRouters} from "./TwoRouters.sol";
 import {Parcel} from "./networks/GmpNetwork.sol";
 

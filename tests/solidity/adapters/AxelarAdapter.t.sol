@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {AxelarAdapter, IAxelarGasService, IAxelarGateway} from "../../../contracts/adapters/AxelarAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
-import {MessageLibrary} from "../../../contracts/types/Message.sol";
+import {MessageEncoding} from "../../../contracts/types/Message.sol";
 import {AdapterBehaviour} from "./AdapterBehaviour.t.sol";
 import {AxelarNetwork} from "./networks/AxelarNetwork.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
@@ -39,7 +39,7 @@ contract AxelarAdapterTest is AdapterBehaviour {
 
     function testFuzz_TheGasServiceIsPaidForTheGasAskedFor(uint16 length, uint32 gasLimit) external {
         bytes memory payload = new bytes(bound(length, 0, 4000));
-        uint256 asked = alphaAdapter.deliveryGas(MessageLibrary.HEADER_LENGTH + payload.length, gasLimit);
+        uint256 asked = alphaAdapter.deliveryGas(MessageEncoding.HEADER_LENGTH + payload.length, gasLimit);
         uint256 estimate = _axelar().gasServices(ALPHA).estimateGasFee("chain-31338", "", payload, asked, "");
         assertEq(_quote(payload.length, gasLimit), estimate);
     }

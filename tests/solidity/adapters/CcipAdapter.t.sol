@@ -4,7 +4,7 @@ pragma solidity ^0.8.28;
 import {CcipAdapter, ICcipReceiver, ICcipRouter} from "../../../contracts/adapters/CcipAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {LimitedPayload} from "./LimitedPayload.t.sol";
 import {CcipNetwork} from "./networks/CcipNetwork.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
@@ -58,7 +58,7 @@ contract CcipAdapterTest is LimitedPayload {
         gasLimit = uint32(bound(gasLimit, 0, 2_000_000));
         bytes memory payload = new bytes(bound(length, 0, 4000));
         (, Parcel memory parcel) = _send(payload, gasLimit);
-        uint256 asked = alphaAdapter.deliveryGas(MessageLibrary.HEADER_LENGTH + payload.length, gasLimit);
+        uint256 asked = alphaAdapter.deliveryGas(MessageEncoding.HEADER_LENGTH + payload.length, gasLimit);
         assertEq(_ccip().gasLimitOf(parcel), asked);
     }
 

@@ -6,8 +6,7 @@ import {Vm} from "forge-std/Vm.sol";
 import {HyperlaneAdapter, IMailbox} from "../../../contracts/adapters/HyperlaneAdapter.sol";
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
 import {AdapterBehaviour} from "./AdapterBehaviour.t.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
 import {HyperlaneNetwork, IGasPaymaster} from "./networks/HyperlaneNetwork.sol";
@@ -40,7 +39,7 @@ contract HyperlaneAdapterTest is AdapterBehaviour {
         vm.recordLogs();
         vm.prank(dapp);
         alphaRouter.route{value: request.gmps[0].fee}(request);
-        uint256 asked = alphaAdapter.deliveryGas(MessageLibrary.HEADER_LENGTH + length, gasLimit);
+        uint256 asked = alphaAdapter.deliveryGas(MessageEncoding.HEADER_LENGTH + length, gasLimit);
         assertEq(_gasPaidFor(vm.getRecordedLogs()), asked + _hyperlane().OVERHEAD());
     }
 

@@ -8,8 +8,7 @@ import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {BaseAdapter} from "../../../contracts/adapters/BaseAdapter.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "../../../contracts/types/Message.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {SilentAdapter} from "./doubles/SilentAdapter.sol";
 import {RecordingRecipient} from "./doubles/RecordingRecipient.sol";
@@ -175,7 +174,7 @@ abstract contract TwoRouters is Test {
 
     function _quote(uint256 payloadLength, uint64 gasLimit) internal returns (uint256) {
         vm.chainId(ALPHA);
-        bytes memory envelope = new bytes(MessageLibrary.HEADER_LENGTH + payloadLength);
+        bytes memory envelope = new bytes(MessageEncoding.HEADER_LENGTH + payloadLength);
         return alphaAdapter.quote(BETA, _word(address(betaRouter)), envelope, gasLimit);
     }
 
@@ -223,6 +222,6 @@ abstract contract TwoRouters is Test {
     }
 
     function decodeEnvelope(bytes calldata envelope) external pure returns (bytes32 stated, Message memory message) {
-        return MessageLibrary.decode(envelope);
+        return MessageEncoding.decode(envelope);
     }
 }

@@ -9,8 +9,8 @@ import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Lane} from "../../../contracts/client/Lanes.sol";
 import {RouterClient} from "../../../contracts/client/RouterClient.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {CourierAdapter} from "./doubles/CourierAdapter.sol";
 
@@ -101,6 +101,6 @@ abstract contract CourierChains is Test {
     }
 
     function decodeEnvelope(bytes calldata envelope) external pure returns (Message memory message) {
-        (, message) = MessageLibrary.decode(envelope);
+        (, message) = MessageEncoding.decode(envelope);
     }
 }

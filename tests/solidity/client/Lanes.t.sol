@@ -3,8 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, Retry, Route} from "../../../contracts/types/Message.sol";
 import {CourierChains} from "./CourierChains.sol";
 import {PlainClient} from "./doubles/Clients.sol";
 

@@ -10,8 +10,7 @@ import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, Retry, Route} from "../../../contracts/types/Message.sol";
 import {CourierChains} from "./CourierChains.sol";
 import {PlainClient, TrustingClient} from "./doubles/Clients.sol";
 

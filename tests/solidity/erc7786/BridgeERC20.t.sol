@@ -6,8 +6,7 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {Lanes} from "../../../contracts/client/Lanes.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Message, Retry} from "../../../contracts/types/Message.sol";
 import {GatewayChains} from "./GatewayChains.sol";
 import {CrosschainToken, Token, TokenBridge} from "./doubles/OpenZeppelinApps.sol";
 
@@ -56,7 +55,7 @@ contract BridgeERC20Test is GatewayChains {
         uint256 fees = _price(message);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, message.id()));
         vm.prank(payer);
-        routers[ALPHA].dispatch{value: fees}(message, payer);
+        routers[ALPHA].fund{value: fees}(message, payer);
     }
 
     /// @dev The bridge could not call {retryRoute}, and its messages are not retriable: what helps is another delivery, or {execute}.

@@ -84,7 +84,7 @@ abstract contract GatewayChains is CourierChains {
         IRouter router = routers[message.sourceChain];
         uint256 fees = _price(message);
         vm.prank(payer);
-        router.dispatch{value: fees}(message, payer);
+        router.fund{value: fees}(message, payer);
     }
 
     /// @dev What the GMPs of the default profile ask for.

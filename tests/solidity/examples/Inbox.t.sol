@@ -9,8 +9,7 @@ import {Inbox} from "../../../contracts/examples/Inbox.sol";
 import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Message, Route} from "../../../contracts/types/Message.sol";
 
 contract InboxTest is WaybillFixture {
     using Addresses for address;

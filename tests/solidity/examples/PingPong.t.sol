@@ -5,8 +5,7 @@ import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
 import {PingPong} from "../../../contracts/examples/PingPong.sol";
 import {Lanes} from "../../../contracts/client/Lanes.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Message, Retry} from "../../../contracts/types/Message.sol";
 import {CourierChains} from "../client/CourierChains.sol";
 
 contract PingPongTest is CourierChains {

@@ -9,7 +9,7 @@ import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.s
 import {IParameters} from "../../../contracts/interfaces/IParameters.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "../router/RouterFixture.sol";
 
 /// @dev The timelock here and the governor, an account of the other chain, both rule over one set of parameters.
@@ -55,7 +55,7 @@ contract ParametersTest is RouterFixture {
     function expectRefusal(Message memory message, bytes memory reason) internal {
         deliver(HYPERLANE, message);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.ExecutionFailed(MessageLibrary.id(message), HERE, reason);
+        emit IMessageReceiver.ExecutionFailed(MessageEncoding.id(message), HERE, reason);
         deliver(AXELAR, message);
     }
 
@@ -132,7 +132,7 @@ contract ParametersTest is RouterFixture {
         (bytes32[] memory names, uint256[] memory values) = one("dlq.alertThreshold", 7);
         Message memory message = decision(names, values);
         message.kind = Kind(kind);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         expectRefusal(message, abi.encodeWithSelector(IParameters.NotGovernanceMessage.selector, messageId));
     }
 
@@ -163,7 +163,7 @@ contract ParametersTest is RouterFixture {
         deliver(HYPERLANE, grant);
         bytes memory envelope = envelopeOf(grant);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.ExecutionDeferred(MessageLibrary.id(grant), HERE, GAS_LIMIT);
+        emit IMessageReceiver.ExecutionDeferred(MessageEncoding.id(grant), HERE, GAS_LIMIT);
         inbound[AXELAR].deliver{gas: 200_000}(destination, HERE, envelope);
         deliverWhole(change(2, names, revoked));
         vm.expectEmit(address(parameters));
@@ -224,7 +224,7 @@ contract ParametersTest is RouterFixture {
         bytes memory previous = InteroperableAddress.formatEvmV1(HERE, alice);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.ExecutionFailed(
-            MessageLibrary.id(message), HERE, abi.encodeWithSelector(IParameters.NotGovernor.selector, previous)
+            MessageEncoding.id(message), HERE, abi.encodeWithSelector(IParameters.NotGovernor.selector, previous)
         );
         deliver(WORMHOLE, message);
         message.sender = stranger.toBytes32();

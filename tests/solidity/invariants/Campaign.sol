@@ -24,7 +24,7 @@ abstract contract Campaign is Test {
             handler.route.selector,
             handler.sendThroughGateway.selector,
             handler.retry.selector,
-            handler.dispatch.selector,
+            handler.fund.selector,
             handler.cancel.selector,
             handler.report.selector,
             handler.appointRetrier.selector,

@@ -2,7 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {World} from "./World.sol";
 
 /// @dev What must never be seen to happen. An action or an event that shows it counts it; {Campaign} wants none.

@@ -4,8 +4,8 @@ pragma solidity ^0.8.28;
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
 import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Record, Rule} from "./Ghost.sol";
 import {SendingActions} from "./SendingActions.sol";
 import {FickleRecipient} from "./doubles/FickleRecipient.sol";
@@ -30,7 +30,7 @@ abstract contract ReceivingActions is SendingActions {
             InMemoryGmp network = networks[gmp - 1];
             for (uint256 index = network.count(); index > 0; --index) {
                 InMemoryGmp.Parcel memory parcel = network.parcel(index - 1);
-                if (MessageLibrary.statedId(parcel.body) != messageId) continue;
+                if (MessageEncoding.statedId(parcel.body) != messageId) continue;
                 handOver(gmp, parcel, type(uint64).max, true);
                 break;
             }
@@ -54,7 +54,7 @@ abstract contract ReceivingActions is SendingActions {
     function lieInventing(uint256 seed, uint256 gmpSeed) public {
         uint8 r = uint8(seed % ROUTERS);
         Message memory message = _invented(r, seed / 3);
-        _lie(r, uint8(1 + gmpSeed % GMPS), message, MessageLibrary.id(message));
+        _lie(r, uint8(1 + gmpSeed % GMPS), message, MessageEncoding.id(message));
     }
 
     /// @dev A message that was sent, but for one field, with the id that fits it.
@@ -70,7 +70,7 @@ abstract contract ReceivingActions is SendingActions {
         if (field == 3) message.recipient = address(recipients[idSeed % RECIPIENTS]).toBytes32();
         if (field == 4) message.nonce += 100;
         if (field == 5) message.sender = accountBy(idSeed / 7).toBytes32();
-        _lie(r, uint8(1 + gmpSeed % GMPS), message, MessageLibrary.id(message));
+        _lie(r, uint8(1 + gmpSeed % GMPS), message, MessageEncoding.id(message));
     }
 
     /// @dev A message that was sent, but for its payload, under the true id.
@@ -80,7 +80,7 @@ abstract contract ReceivingActions is SendingActions {
         uint8 r = indexOf(message.destinationRouter);
         if (r == ROUTERS) return;
         message.payload = "all your funds";
-        if (MessageLibrary.id(message) == messageId) return;
+        if (MessageEncoding.id(message) == messageId) return;
         bool accepted = _lie(r, uint8(1 + gmpSeed % GMPS), message, messageId);
         expect(!accepted, Rule.ALTERED_CONTENT_ACCEPTED);
     }
@@ -106,10 +106,10 @@ abstract contract ReceivingActions is SendingActions {
         message.sender = isReport ? message.sourceRouter : original.sender;
         message.recipient = message.destinationRouter;
         message.kind = isReport ? Kind.REPORT : Kind.CANCELLATION;
-        (message.quorum, message.ttl, message.replaces) = (original.quorum, 0, MessageLibrary.id(original));
+        (message.quorum, message.ttl, message.replaces) = (original.quorum, 0, MessageEncoding.id(original));
         original.payload = "";
         message.payload = abi.encode(original, payloadHash, isReport ? choice % 3 + 1 : uint8(Execution.CANCELLED));
-        _lie(to, uint8(1 + gmpSeed % GMPS), message, MessageLibrary.id(message));
+        _lie(to, uint8(1 + gmpSeed % GMPS), message, MessageEncoding.id(message));
     }
 
     // ---- anybody
@@ -168,7 +168,7 @@ abstract contract ReceivingActions is SendingActions {
         returns (bool accepted)
     {
         uint8 r = routerOfAdapter[address(uint160(uint256(parcel.recipient)))];
-        bytes32 messageId = MessageLibrary.statedId(parcel.body);
+        bytes32 messageId = MessageEncoding.statedId(parcel.body);
         arrival = Arrival(r, gmp, messageId);
         (wasAbsorbed, wasRecorded) = (false, false);
         bool isKnownReceipt = delivered(r, messageId) & bit(gmp) != 0;
@@ -216,8 +216,8 @@ abstract contract ReceivingActions is SendingActions {
         parcel.sourceChain = chainBeyond(r);
         parcel.sender = address(adapterOf[from][gmp]).toBytes32();
         parcel.recipient = address(adapterOf[r][gmp]).toBytes32();
-        parcel.body = MessageLibrary.encode(message, stated);
-        bytes32 messageId = MessageLibrary.id(message);
+        parcel.body = MessageEncoding.encode(message, stated);
+        bytes32 messageId = MessageEncoding.id(message);
         know(messageId, message);
         liars[messageId] |= bit(gmp);
         return handOver(gmp, parcel, type(uint64).max, false);
@@ -244,7 +244,7 @@ abstract contract ReceivingActions is SendingActions {
     {
         bytes32 sender = address(adapterOf[opposite(r, 0)][1]).toBytes32();
         bytes32 to = address(adapterOf[r][1]).toBytes32();
-        bytes memory body = MessageLibrary.encode(message, messageId);
+        bytes memory body = MessageEncoding.encode(message, messageId);
         return (address(networks[0]), abi.encodeCall(networks[0].deliver, (chainBeyond(r), sender, to, body)));
     }
 

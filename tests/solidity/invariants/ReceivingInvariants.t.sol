@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Campaign} from "./Campaign.sol";
 import {Record, Rule} from "./Ghost.sol";
 import {FickleRecipient} from "./doubles/FickleRecipient.sol";

@@ -3,7 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IRouterMessages} from "../../../contracts/interfaces/IRouterMessages.sol";
@@ -41,12 +41,12 @@ contract RouterInvariants is Campaign {
         reached(IMessageSender.MessageUnfunded.selector, "unfunded");
         reached(IMessageSender.DispatchFailed.selector, "a GMP took nothing");
         reached(IMessageSender.Credited.selector, "credited");
-        reached(ILedger.Withdrawn.selector, "withdrawn");
+        reached(IRouterViews.Withdrawn.selector, "withdrawn");
         reached(IAdapter.DuplicateAbsorbed.selector, "duplicate absorbed");
         reached(IMessageReceiver.MessageExecuted.selector, "executed");
         reached(IMessageReceiver.ExecutionFailed.selector, "recipient refused");
         reached(IMessageReceiver.MessageExpired.selector, "expired");
-        reached(IMessageReceiver.ArrivedAfterEnd.selector, "arrived after the end");
+        reached(IMessageReceiver.LateReceipt.selector, "late receipt");
         reached(IRouterMessages.MessageCancelled.selector, "cancelled");
         reached(IRouterMessages.OutcomeReported.selector, "reported");
         reached(IGmpRegistry.AdapterRevoked.selector, "revoked");

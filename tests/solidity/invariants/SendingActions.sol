@@ -5,9 +5,8 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, Retry, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Record, Rule} from "./Ghost.sol";
 import {Witness} from "./Witness.sol";
 import {FickleAccount} from "./doubles/FickleAccount.sol";
@@ -75,7 +74,7 @@ abstract contract SendingActions is Witness {
         listen();
     }
 
-    function dispatch(uint256 idSeed, uint256 callerSeed) public {
+    function fund(uint256 idSeed, uint256 callerSeed) public {
         bytes32 messageId = idBy(idSeed);
         // Looks for one that waits, since few do.
         for (uint256 step; step < ids.length && !records[messageId].unfunded; ++step) {
@@ -86,7 +85,7 @@ abstract contract SendingActions is Witness {
         address payer = accountBy(callerSeed);
         onRouter(r);
         vm.prank(payer);
-        try routers[r].dispatch{value: feesOf(gmpsOf(ALL))}(entry.message, payer) {
+        try routers[r].fund{value: feesOf(gmpsOf(ALL))}(entry.message, payer) {
             bool waited = entry.created && entry.unfunded && !entry.cancelled && !isExpired(r, messageId);
             expect(waited && isLaneOpen(r), Rule.DISPATCHED_WHAT_WAS_NOT_WAITING);
         } catch {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
-import {MessageLibrary} from "../../../contracts/types/Message.sol";
+import {MessageEncoding} from "../../../contracts/types/Message.sol";
 import {Campaign} from "./Campaign.sol";
 import {Record, Rule} from "./Ghost.sol";
 
@@ -67,7 +67,7 @@ contract SendingInvariants is Campaign {
         none(Rule.DISPATCHED_WHAT_WAS_NOT_WAITING);
         for (uint8 gmp; gmp < GMPS; ++gmp) {
             for (uint256 index = handler.networks(gmp).count(); index > 0; --index) {
-                bytes32 messageId = MessageLibrary.statedId(handler.networks(gmp).parcel(index - 1).body);
+                bytes32 messageId = MessageEncoding.statedId(handler.networks(gmp).parcel(index - 1).body);
                 assertFalse(handler.record(messageId).unfunded, "carried before it was paid for");
             }
         }
@@ -78,10 +78,10 @@ contract SendingInvariants is Campaign {
         for (uint8 gmp; gmp < GMPS; ++gmp) {
             for (uint256 index = handler.networks(gmp).count(); index > 0; --index) {
                 InMemoryGmp.Parcel memory parcel = handler.networks(gmp).parcel(index - 1);
-                Record memory entry = handler.record(MessageLibrary.statedId(parcel.body));
+                Record memory entry = handler.record(MessageEncoding.statedId(parcel.body));
                 assertTrue(entry.created, "carries what no router created");
-                IRouter destination = IAdapterOfRouter(address(uint160(uint256(parcel.recipient)))).router();
-                assertEq(address(destination).toBytes32(), entry.message.destinationRouter);
+                address destination = IAdapter(address(uint160(uint256(parcel.recipient)))).router();
+                assertEq(destination.toBytes32(), entry.message.destinationRouter);
             }
         }
     }
@@ -89,8 +89,4 @@ contract SendingInvariants is Campaign {
     function invariant_SoundRoutesAreTaken() public view {
         none(Rule.REFUSED_A_SOUND_ROUTE);
     }
-}
-
-interface IAdapterOfRouter {
-    function router() external view returns (IRouter);
 }

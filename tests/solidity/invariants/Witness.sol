@@ -4,12 +4,12 @@ pragma solidity ^0.8.28;
 import {VmSafe} from "forge-std/Vm.sol";
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IRouterMessages} from "../../../contracts/interfaces/IRouterMessages.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Ghost, Record, Rule} from "./Ghost.sol";
 import {FickleRecipient} from "./doubles/FickleRecipient.sol";
 
@@ -91,7 +91,7 @@ abstract contract Witness is Ghost {
             uint256 amount = abi.decode(data, (uint256));
             credit[r][account] += amount;
             credits[r] += amount;
-        } else if (topic == ILedger.Withdrawn.selector) {
+        } else if (topic == IRouterViews.Withdrawn.selector) {
             uint256 amount = abi.decode(data, (uint256));
             expect(amount == credit[r][account], Rule.PAID_WRONGLY);
             credits[r] -= credit[r][account];
@@ -114,7 +114,7 @@ abstract contract Witness is Ghost {
     function heardRouted(bytes32 messageId, bytes memory data, bool unfunded) private {
         (bool retriable,, bytes memory envelope) = abi.decode(data, (bool, uint16, bytes));
         (bytes32 stated, Message memory message) = this.open(envelope);
-        expect(stated == messageId && MessageLibrary.id(message) == messageId, Rule.ID_IS_NOT_THE_CONTENTS);
+        expect(stated == messageId && MessageEncoding.id(message) == messageId, Rule.ID_IS_NOT_THE_CONTENTS);
         know(messageId, message);
         Record storage entry = records[messageId];
         entry.retriable = retriable;
@@ -122,7 +122,7 @@ abstract contract Witness is Ghost {
     }
 
     function open(bytes calldata envelope) external pure returns (bytes32 stated, Message memory message) {
-        return MessageLibrary.decode(envelope);
+        return MessageEncoding.decode(envelope);
     }
 
     function heardRetried(bytes32 messageId, bytes memory data) private {

@@ -8,9 +8,8 @@ import {OrderedGuard} from "../../../contracts/client/OrderedGuard.sol";
 import {RouterClient} from "../../../contracts/client/RouterClient.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Kind, Message, Retry} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 
 /// @notice The dApp of docs/recipes.md: whoever pays may send a text to its counterpart on another chain.
 contract Courier is RouterClient, OrderedGuard {

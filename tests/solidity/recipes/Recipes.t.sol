@@ -13,10 +13,9 @@ import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {GmpFee, Kind, Message, Retry, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
 import {Courier} from "./Courier.sol";
 import {ForgetfulTicketOffice, TicketOffice} from "./TicketOffice.sol";
 
@@ -49,7 +48,7 @@ contract RecipesTest is WaybillFixture {
                 gasLimit: 200_000,
                 ttl: 1 days,
                 quorum: 2,
-                gmps: HYPERLANE.alone().with(AXELAR)
+                gmps: HYPERLANE.toSet().with(AXELAR)
             })
         );
         there.allowRoute(SOURCE_CHAIN, address(here), 2, ALL);
@@ -80,10 +79,10 @@ contract RecipesTest is WaybillFixture {
         Message memory message = messageOf(id);
 
         vm.expectRevert(abi.encodeWithSelector(Courier.NotYours.selector, id));
-        here.sendAgain(message, WORMHOLE.alone());
+        here.sendAgain(message, WORMHOLE.toSet());
 
         vm.prank(ann);
-        here.sendAgain{value: 4 ether}(message, WORMHOLE.alone());
+        here.sendAgain{value: 4 ether}(message, WORMHOLE.toSet());
         assertEq(ann.balance, 9 ether);
         deliver(id, WORMHOLE);
         assertExecuted(id);
@@ -134,7 +133,7 @@ contract RecipesTest is WaybillFixture {
                 gasLimit: 200_000,
                 ttl: 0,
                 quorum: 2,
-                gmps: HYPERLANE.alone().with(AXELAR)
+                gmps: HYPERLANE.toSet().with(AXELAR)
             })
         );
         bytes32 foreign = stranger.send("let me in");
@@ -160,7 +159,7 @@ contract RecipesTest is WaybillFixture {
                 gasLimit: 200_000,
                 ttl: 1 days,
                 quorum: 2,
-                gmps: HYPERLANE.alone().with(AXELAR)
+                gmps: HYPERLANE.toSet().with(AXELAR)
             })
         );
         gate.allowRoute(SOURCE_CHAIN, address(sold), 2, ALL);
@@ -198,7 +197,7 @@ contract RecipesTest is WaybillFixture {
 
         Message memory message = _unfunded();
         (uint256 fees,) = sourceRouter.quoteRetry(message, Lanes.unpriced(ALL));
-        sourceRouter.dispatch{value: fees}(message, address(this)); // OpenZeppelin's bridge sends no money: anyone pays
+        sourceRouter.fund{value: fees}(message, address(this)); // OpenZeppelin's bridge sends no money: anyone pays
 
         deliver(message.id(), HYPERLANE);
         deliver(message.id(), AXELAR);

@@ -5,8 +5,7 @@ import {Lane, Lanes} from "../../../contracts/client/Lanes.sol";
 import {ReissueGuard} from "../../../contracts/client/ReissueGuard.sol";
 import {RouterClient} from "../../../contracts/client/RouterClient.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
-import {Kind} from "../../../contracts/types/Message.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Kind, Route} from "../../../contracts/types/Message.sol";
 
 /// @notice The second dApp of docs/recipes.md: a message gives its holder one ticket, so applying it twice would give two.
 contract TicketOffice is RouterClient, ReissueGuard {

@@ -9,7 +9,7 @@ import {BoundedMulticall} from "../../../contracts/relaying/BoundedMulticall.sol
 import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
 import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Route} from "../../../contracts/types/Message.sol";
 import {AcceptingRecipient} from "../router/doubles/Recipients.sol";
 import {BurningRecipient, Callee, ReenteringCallee, UnboundedMulticall} from "./doubles/Callees.sol";
 

@@ -4,9 +4,8 @@ pragma solidity ^0.8.28;
 import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
+import {Kind, Message, Route} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {Route} from "../../../contracts/types/Route.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 
 /// @dev Senders whose profile is the chain's default: two GMPs, both of which must deliver.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {AnyMessage} from "./AnyMessage.sol";
 import {CompilersWay} from "./doubles/CompilersWay.sol";
 
 contract MessageTest is AnyMessage {
-    /// @dev External, because {MessageLibrary-decode} reads calldata.
+    /// @dev External, because {MessageEncoding-decode} reads calldata.
     function decode(bytes calldata envelope) external pure returns (bytes32 stated, Message memory message) {
-        return MessageLibrary.decode(envelope);
+        return MessageEncoding.decode(envelope);
     }
 
     function test_EveryGoldenMessageHasTheGoldenIdAndEnvelope() public view {
@@ -19,9 +19,9 @@ contract MessageTest is AnyMessage {
             bytes32 messageId = vm.parseJsonBytes32(golden, string.concat(entry(index), ".id"));
             bytes memory envelope = vm.parseJsonBytes(golden, string.concat(entry(index), ".envelope"));
             string memory name = vm.parseJsonString(golden, string.concat(entry(index), ".name"));
-            assertEq(MessageLibrary.id(message), messageId, name);
-            assertEq(MessageLibrary.encode(message, messageId), envelope, name);
-            assertEq(MessageLibrary.statedId(envelope), messageId, name);
+            assertEq(MessageEncoding.id(message), messageId, name);
+            assertEq(MessageEncoding.encode(message, messageId), envelope, name);
+            assertEq(MessageEncoding.statedId(envelope), messageId, name);
         }
         assertGe(index, 12);
     }
@@ -29,8 +29,8 @@ contract MessageTest is AnyMessage {
     function testFuzz_TheIdIsTheHashOfTheMembersOneByOne(RawMessage memory raw) public pure {
         Message memory message = _cooked(raw);
         bytes32 payloadHash = keccak256(message.payload);
-        bytes32 expected = CompilersWay.hash(MessageLibrary.TYPEHASH, MessageLibrary.VERSION, message, payloadHash);
-        assertEq(MessageLibrary.id(message), expected);
+        bytes32 expected = CompilersWay.hash(MessageEncoding.TYPEHASH, MessageEncoding.VERSION, message, payloadHash);
+        assertEq(MessageEncoding.id(message), expected);
     }
 
     function testFuzz_DecodingAnEnvelopeGivesBackItsMessageAndStatedId(RawMessage memory raw, bytes32 stated)
@@ -38,8 +38,8 @@ contract MessageTest is AnyMessage {
         view
     {
         Message memory message = _cooked(raw);
-        bytes memory envelope = MessageLibrary.encode(message, stated);
-        assertEq(envelope.length, MessageLibrary.HEADER_LENGTH + message.payload.length);
+        bytes memory envelope = MessageEncoding.encode(message, stated);
+        assertEq(envelope.length, MessageEncoding.HEADER_LENGTH + message.payload.length);
         (bytes32 found, Message memory decoded) = this.decode(envelope);
         assertEq(found, stated);
         assertEq(keccak256(abi.encode(decoded)), keccak256(abi.encode(message)));
@@ -49,7 +49,7 @@ contract MessageTest is AnyMessage {
         Message memory a = _cooked(first);
         Message memory b = _cooked(second);
         vm.assume(keccak256(abi.encode(a)) != keccak256(abi.encode(b)));
-        assertNotEq(MessageLibrary.id(a), MessageLibrary.id(b));
+        assertNotEq(MessageEncoding.id(a), MessageEncoding.id(b));
     }
 
     function entry(uint256 index) private pure returns (string memory) {

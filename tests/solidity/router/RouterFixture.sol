@@ -8,9 +8,16 @@ import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {DispatchFailure, GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {
+    DispatchFailure,
+    GmpFee,
+    Kind,
+    Message,
+    MessageEncoding,
+    Retry,
+    Route
+} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {AcceptingRecipient} from "./doubles/Recipients.sol";
@@ -141,12 +148,12 @@ abstract contract RouterFixture is Test {
         message = expectedMessage(alice, request);
         vm.prank(alice);
         messageId = source.route{value: totalFee(request.gmps)}(request);
-        assertEq(messageId, MessageLibrary.id(message));
+        assertEq(messageId, MessageEncoding.id(message));
     }
 
     function usualRetry(Message memory message, Gmp gmp) internal view returns (Retry memory) {
         return Retry({
-            messageId: MessageLibrary.id(message),
+            messageId: MessageEncoding.id(message),
             message: message,
             minDispatched: 1,
             gmps: oneGmp(gmp),
@@ -170,7 +177,7 @@ abstract contract RouterFixture is Test {
     // ---- receiving
 
     function envelopeOf(Message memory message) internal pure returns (bytes memory) {
-        return MessageLibrary.encode(message, MessageLibrary.id(message));
+        return MessageEncoding.encode(message, MessageEncoding.id(message));
     }
 
     function deliver(Gmp gmp, Message memory message) internal {
@@ -179,7 +186,7 @@ abstract contract RouterFixture is Test {
     }
 
     function assertReceipts(Message memory message, uint16 expected, Execution execution) internal view {
-        (GmpSet receipts, Execution found) = destination.receiptsOf(MessageLibrary.id(message));
+        (GmpSet receipts, Execution found) = destination.receiptsOf(MessageEncoding.id(message));
         assertEq(GmpSet.unwrap(receipts), expected);
         assertEq(uint8(found), uint8(execution));
     }

@@ -2,9 +2,8 @@
 pragma solidity ^0.8.28;
 
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {FailingAdapter, RecordingAdapter} from "./doubles/Adapters.sol";
 import {ReentrantRecipient} from "./doubles/Recipients.sol";
@@ -34,7 +33,7 @@ contract AttacksTest is RouterFixture {
         assertEq(recipient.received(), 0, "it came with too little gas");
         vm.prank(caller);
         destination.execute(message);
-        (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
+        (, Execution execution) = destination.receiptsOf(MessageEncoding.id(message));
         assertTrue(execution == Execution.EXECUTED);
     }
 
@@ -62,7 +61,7 @@ contract AttacksTest is RouterFixture {
         install(HYPERLANE, new RecordingAdapter());
         outbound[AXELAR].deliver(source, THERE, envelopeOf(question));
         assertTrue(victim.reentered(), "the answer is on its way");
-        (, Execution execution) = source.receiptsOf(MessageLibrary.id(question));
+        (, Execution execution) = source.receiptsOf(MessageEncoding.id(question));
         assertTrue(execution == Execution.EXECUTED);
     }
 }

@@ -2,12 +2,12 @@
 pragma solidity ^0.8.28;
 
 import {RecipientCall} from "../../../contracts/RecipientCall.sol";
-import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RevertingRecipient} from "./doubles/Recipients.sol";
 
@@ -23,7 +23,7 @@ contract ExecuteTest is RouterFixture {
         super.setUp();
         reverting = new RevertingRecipient();
         refused = arrivingFor(address(reverting), 2);
-        refusedId = MessageLibrary.id(refused);
+        refusedId = MessageEncoding.id(refused);
         deliver(HYPERLANE, refused);
         deliver(AXELAR, refused);
     }
@@ -33,7 +33,7 @@ contract ExecuteTest is RouterFixture {
         deliver(WORMHOLE, message);
         vm.expectRevert(
             abi.encodeWithSelector(
-                IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(message), 1, message.quorum
+                IMessageReceiver.QuorumNotReached.selector, MessageEncoding.id(message), 1, message.quorum
             )
         );
         destination.execute(message);
@@ -45,7 +45,7 @@ contract ExecuteTest is RouterFixture {
         Message memory altered = refused;
         (altered.payload, altered.nonce) = (payload, nonce);
         vm.expectRevert(
-            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(altered), 0, 2)
+            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageEncoding.id(altered), 0, 2)
         );
         destination.execute(altered);
     }
@@ -70,7 +70,7 @@ contract ExecuteTest is RouterFixture {
         bytes32 router = address(source).toBytes32();
         vm.prank(owner);
         destination.revokePeer(HERE, router);
-        vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, HERE, router));
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
         destination.execute(refused);
     }
 
@@ -107,7 +107,7 @@ contract ExecuteTest is RouterFixture {
         deliver(AXELAR, message);
         reverting.mend();
         destination.execute{gas: (uint256(message.gasLimit) * 64 / 63 + 20_000) * 64 / 63 + 120_000}(message);
-        assertEq(reverting.timesReceived(MessageLibrary.id(message)), 1);
+        assertEq(reverting.timesReceived(MessageEncoding.id(message)), 1);
     }
 
     function test_Revert_When_TheRecipientStillRefuses() public {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Kind, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RevertingRecipient} from "./doubles/Recipients.sol";
 
 contract ExpireTest is RouterFixture {
     function assertState(Message memory message, uint16 expected, Execution execution) internal view {
-        (GmpSet receipts, Execution found) = destination.receiptsOf(MessageLibrary.id(message));
+        (GmpSet receipts, Execution found) = destination.receiptsOf(MessageEncoding.id(message));
         assertEq(GmpSet.unwrap(receipts), expected);
         assertEq(uint8(found), uint8(execution));
     }
@@ -50,11 +49,11 @@ contract ExpireTest is RouterFixture {
         message.ttl = uint32(bound(ttl, 1, 365 days));
         vm.warp(START + message.ttl + bound(late, 1, 365 days));
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.MessageExpired(MessageLibrary.id(message), HERE);
+        emit IMessageReceiver.MessageExpired(MessageEncoding.id(message), HERE);
         deliver(HYPERLANE, message);
         assertState(message, 1, Execution.EXPIRED);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.ArrivedAfterEnd(MessageLibrary.id(message), HERE, AXELAR, Execution.EXPIRED);
+        emit IMessageReceiver.LateReceipt(MessageEncoding.id(message), HERE, AXELAR, Execution.EXPIRED);
         deliver(AXELAR, message);
         assertState(message, 3, Execution.EXPIRED);
         assertEq(recipient.received(), 0);
@@ -83,7 +82,7 @@ contract ExpireTest is RouterFixture {
         deliver(HYPERLANE, message);
         reverting.mend();
         vm.warp(START + message.ttl + 1);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         vm.expectRevert(
             abi.encodeWithSelector(IMessageReceiver.MessageHasExpired.selector, messageId, message.sentAt, message.ttl)
         );
@@ -101,7 +100,7 @@ contract ExpireTest is RouterFixture {
         vm.warp(START + elapsed);
         vm.expectRevert(
             abi.encodeWithSelector(
-                IMessageReceiver.NotExpired.selector, MessageLibrary.id(message), message.sentAt, ttl
+                IMessageReceiver.NotExpired.selector, MessageEncoding.id(message), message.sentAt, ttl
             )
         );
         destination.expire(message);
@@ -113,7 +112,7 @@ contract ExpireTest is RouterFixture {
         onDestination();
         vm.warp(START + message.ttl + 1);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.MessageExpired(MessageLibrary.id(message), HERE);
+        emit IMessageReceiver.MessageExpired(MessageEncoding.id(message), HERE);
         vm.prank(caller);
         destination.expire(message);
         assertState(message, arrived ? 1 : 0, Execution.EXPIRED);
@@ -122,12 +121,12 @@ contract ExpireTest is RouterFixture {
     function test_Revert_When_WhatHasEndedIsMarked() public {
         Message memory message = arriving(1);
         deliver(HYPERLANE, message);
-        bytes32 executed = MessageLibrary.id(message);
+        bytes32 executed = MessageEncoding.id(message);
         vm.warp(START + message.ttl + 1);
         vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.AlreadyExecuted.selector, executed));
         destination.expire(message);
         message.nonce = 2;
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         destination.expire(message);
         vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.AlreadyEnded.selector, messageId, Execution.EXPIRED));
         destination.expire(message);
@@ -139,7 +138,7 @@ contract ExpireTest is RouterFixture {
         vm.assume(router != message.sourceRouter);
         message.sourceRouter = router;
         vm.warp(START + message.ttl + 1);
-        vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, HERE, router));
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
         destination.expire(message);
     }
 }

@@ -8,7 +8,7 @@ import {IGateway} from "../../../contracts/interfaces/IGateway.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IAttributes, IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
 import {GatewayFixture} from "./GatewayFixture.sol";
 
@@ -130,7 +130,7 @@ contract GatewayTest is GatewayFixture {
     function testFuzz_WithoutValueTheMessageWaitsUnfunded(bytes calldata payload) public {
         vm.assume(payload.length < 2000);
         Message memory message = expected(usualProfile(), payload);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         bytes memory from = InteroperableAddress.formatEvmV1(HERE, alice);
         vm.expectEmit(address(source));
         emit IMessageSender.MessageUnfunded(messageId, THERE, false, GmpSet.wrap(3), envelopeOf(message));
@@ -159,7 +159,7 @@ contract GatewayTest is GatewayFixture {
         attributes[5] = abi.encodeCall(IAttributes.retriable, (true));
         Message memory message = expected(profile, "hello");
         vm.expectEmit(address(source));
-        emit IMessageSender.MessageUnfunded(MessageLibrary.id(message), THERE, true, profile.gmps, envelopeOf(message));
+        emit IMessageSender.MessageUnfunded(MessageEncoding.id(message), THERE, true, profile.gmps, envelopeOf(message));
         vm.prank(alice);
         source.sendMessage(to, "hello", attributes);
     }
@@ -172,7 +172,7 @@ contract GatewayTest is GatewayFixture {
         emit IProfiles.ProfileSet(alice, THERE, profile);
         vm.startPrank(alice);
         profiles.setProfile(THERE, profile);
-        assertEq(source.sendMessage(to, "", none), MessageLibrary.id(expectedBefore(profile)));
+        assertEq(source.sendMessage(to, "", none), MessageEncoding.id(expectedBefore(profile)));
         profiles.setProfile(THERE, Profile(GmpSet.wrap(0), 0, 0, 0, Kind.PLAIN, false));
         assertEq(profiles.profileOf(alice, THERE).quorum, 2);
     }
@@ -211,7 +211,9 @@ contract GatewayTest is GatewayFixture {
         Message memory message = expected(usualProfile(), "hello");
         uint256 balance = alice.balance;
         vm.expectEmit(address(source));
-        emit IMessageSender.MessageRouted(MessageLibrary.id(message), THERE, false, GmpSet.wrap(3), envelopeOf(message));
+        emit IMessageSender.MessageRouted(
+            MessageEncoding.id(message), THERE, false, GmpSet.wrap(3), envelopeOf(message)
+        );
         vm.prank(alice);
         assertEq(source.sendMessage{value: uint256(first) + second + more}(to, "hello", none), 0);
         assertEq(outbound[HYPERLANE].lastValue(), first);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
-import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
-import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {GmpTable} from "../../../contracts/types/GmpTable.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Epochs} from "../../../contracts/types/Receipts.sol";
+import {Epochs, Gmp, GmpSet, GmpTable} from "../../../contracts/types/Gmp.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 
@@ -22,7 +20,7 @@ contract GmpTableTest is RouterFixture {
         super.setUp();
         // Nobody's quorum, so that it takes receipts and never executes.
         message = arriving(16);
-        messageId = MessageLibrary.id(message);
+        messageId = MessageEncoding.id(message);
         for (uint8 number = 1; number <= 3; ++number) {
             deliver(Gmp.wrap(number), message);
         }
@@ -91,7 +89,7 @@ contract GmpTableTest is RouterFixture {
         uint48 pausedUntil = destination.gmpPausedUntil(gmp);
         (GmpSet counted,) = destination.receiptsOf(messageId);
         if (block.timestamp < pausedUntil) {
-            vm.expectRevert(abi.encodeWithSelector(IPauses.GmpPaused.selector, gmp, pausedUntil));
+            vm.expectRevert(abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, gmp, pausedUntil));
         } else if (destination.hasReceived(messageId, gmp)) {
             vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.AlreadyReceived.selector, messageId, gmp));
         } else {

@@ -2,15 +2,15 @@
 pragma solidity ^0.8.28;
 
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
 import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
 import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {RouterFixture} from "./RouterFixture.sol";
@@ -222,7 +222,7 @@ contract PausesTest is RouterFixture {
         vm.prank(guardian);
         source.pauseLane(THERE, until);
         vm.warp(until - 1);
-        bytes memory reason = abi.encodeWithSelector(IPauses.LanePaused.selector, THERE, until);
+        bytes memory reason = abi.encodeWithSelector(ILanePolicy.LanePaused.selector, THERE, until);
         vm.startPrank(alice);
         vm.expectRevert(reason);
         source.route(usualRoute(1, 1));
@@ -250,7 +250,7 @@ contract PausesTest is RouterFixture {
         uint48 until = inFuture(bound(length, 1, WEEK));
         vm.prank(guardian);
         destination.pauseLane(HERE, until);
-        bytes memory reason = abi.encodeWithSelector(IPauses.LanePaused.selector, HERE, until);
+        bytes memory reason = abi.encodeWithSelector(ILanePolicy.LanePaused.selector, HERE, until);
         bytes memory envelope = envelopeOf(message);
         vm.expectRevert(reason);
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
@@ -267,7 +267,7 @@ contract PausesTest is RouterFixture {
         uint48 until = inFuture(bound(length, 1, WEEK));
         vm.prank(guardian);
         source.pauseGmp(gmp, until);
-        bytes memory reason = abi.encodeWithSelector(IPauses.GmpPaused.selector, gmp, until);
+        bytes memory reason = abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, gmp, until);
         vm.startPrank(alice);
         source.route(usualRoute(3, 2));
         assertEq(outbound[gmp].dispatches(), 1, "the second message");
@@ -288,13 +288,13 @@ contract PausesTest is RouterFixture {
         deliver(AXELAR, message);
         assertEq(recipient.received(), 0);
         bytes memory envelope = envelopeOf(message);
-        vm.expectRevert(abi.encodeWithSelector(IPauses.GmpPaused.selector, HYPERLANE, until));
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, HYPERLANE, until));
         inbound[HYPERLANE].deliver(destination, HERE, envelope);
         vm.expectRevert(
-            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(message), 1, 2)
+            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageEncoding.id(message), 1, 2)
         );
         destination.execute(message);
-        (GmpSet valid,) = destination.receiptsOf(MessageLibrary.id(message));
+        (GmpSet valid,) = destination.receiptsOf(MessageEncoding.id(message));
         assertEq(GmpSet.unwrap(valid), 2);
         vm.warp(until);
         destination.execute(message);
@@ -476,7 +476,7 @@ contract PausesTest is RouterFixture {
         vm.warp(START + 2 hours + 45 minutes);
         deliver(HYPERLANE, message);
         assertEq(recipient.received(), 1);
-        (, Execution execution) = destination.receiptsOf(MessageLibrary.id(message));
+        (, Execution execution) = destination.receiptsOf(MessageEncoding.id(message));
         assertEq(uint8(execution), uint8(Execution.EXECUTED));
     }
 }

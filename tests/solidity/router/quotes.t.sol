@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Gmp, InvalidGmp} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, Route} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {FailingAdapter, MuteAdapter} from "./doubles/Adapters.sol";
 
@@ -128,7 +127,7 @@ contract QuotesTest is RouterFixture {
     }
 
     function testFuzz_Revert_When_MoneyComesWithoutAMessage(uint64 value) public {
-        vm.expectRevert(abi.encodeWithSelector(ILedger.UnexpectedValue.selector, value));
+        vm.expectRevert(abi.encodeWithSelector(IRouterViews.UnexpectedValue.selector, value));
         vm.deal(address(this), value);
         (bool success,) = address(source).call{value: value}("");
         success;

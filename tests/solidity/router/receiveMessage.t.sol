@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {
     Message,
-    MessageLibrary,
+    MessageEncoding,
     TruncatedEnvelope,
     UnknownEnvelopeVersion,
     UnknownKind
 } from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 
@@ -58,7 +58,7 @@ contract ReceiveMessageTest is RouterFixture {
     }
 
     function testFuzz_Revert_When_TheEnvelopeIsTruncated(uint256 length) public {
-        length = bound(length, 0, MessageLibrary.HEADER_LENGTH - 1);
+        length = bound(length, 0, MessageEncoding.HEADER_LENGTH - 1);
         bytes memory cut = new bytes(length);
         vm.expectRevert(abi.encodeWithSelector(TruncatedEnvelope.selector, length));
         inbound[HYPERLANE].deliver(destination, HERE, cut);
@@ -93,10 +93,10 @@ contract ReceiveMessageTest is RouterFixture {
     /// @custom:requirement GLA-23
     function testFuzz_Revert_When_TheStatedIdIsNotTheContentsId(bytes32 stated) public {
         Message memory message = arriving(1);
-        bytes32 computed = MessageLibrary.id(message);
+        bytes32 computed = MessageEncoding.id(message);
         vm.assume(stated != computed);
         vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.WrongMessageId.selector, stated, computed));
-        inbound[HYPERLANE].deliver(destination, HERE, MessageLibrary.encode(message, stated));
+        inbound[HYPERLANE].deliver(destination, HERE, MessageEncoding.encode(message, stated));
     }
 
     function testFuzz_Revert_When_TheGmpVouchesForAnotherChain(uint64 chain) public {
@@ -138,7 +138,7 @@ contract ReceiveMessageTest is RouterFixture {
         vm.assume(router != address(source).toBytes32());
         Message memory message = arriving(1);
         message.sourceRouter = router;
-        expectDeliveryRevert(message, abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, HERE, router));
+        expectDeliveryRevert(message, abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
     }
 
     /// @dev No router at all is no peer either.
@@ -146,7 +146,7 @@ contract ReceiveMessageTest is RouterFixture {
         vm.assume(chain != HERE);
         Message memory message = arriving(1);
         (message.sourceChain, message.sourceRouter) = (chain, 0);
-        vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, chain, bytes32(0)));
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, chain, bytes32(0)));
         inbound[HYPERLANE].deliver(destination, chain, envelopeOf(message));
     }
 
@@ -154,7 +154,7 @@ contract ReceiveMessageTest is RouterFixture {
         bytes32 router = address(source).toBytes32();
         vm.prank(owner);
         destination.revokePeer(HERE, router);
-        expectDeliveryRevert(arriving(1), abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, HERE, router));
+        expectDeliveryRevert(arriving(1), abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, router));
     }
 
     function test_Revert_When_TheQuorumIsZero() public {
@@ -175,7 +175,7 @@ contract ReceiveMessageTest is RouterFixture {
         deliver(HYPERLANE, message);
         expectDeliveryRevert(
             message,
-            abi.encodeWithSelector(IMessageReceiver.AlreadyReceived.selector, MessageLibrary.id(message), HYPERLANE)
+            abi.encodeWithSelector(IMessageReceiver.AlreadyReceived.selector, MessageEncoding.id(message), HYPERLANE)
         );
     }
 
@@ -187,7 +187,7 @@ contract ReceiveMessageTest is RouterFixture {
         destination.replaceAdapter(HYPERLANE, address(inbound[HYPERLANE]));
         expectDeliveryRevert(
             message,
-            abi.encodeWithSelector(IMessageReceiver.AlreadyReceived.selector, MessageLibrary.id(message), HYPERLANE)
+            abi.encodeWithSelector(IMessageReceiver.AlreadyReceived.selector, MessageEncoding.id(message), HYPERLANE)
         );
         assertReceipts(message, 1, Execution.NONE);
     }
@@ -200,12 +200,12 @@ contract ReceiveMessageTest is RouterFixture {
         Message memory message = arriving(quorum);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.MessageReceived(
-            MessageLibrary.id(message), HERE, AXELAR, 1, quorum, keccak256(message.payload)
+            MessageEncoding.id(message), HERE, AXELAR, 1, quorum, keccak256(message.payload)
         );
         deliver(AXELAR, message);
         assertReceipts(message, 2, Execution.NONE);
-        assertTrue(destination.hasReceived(MessageLibrary.id(message), AXELAR));
-        assertFalse(destination.hasReceived(MessageLibrary.id(message), HYPERLANE));
+        assertTrue(destination.hasReceived(MessageEncoding.id(message), AXELAR));
+        assertFalse(destination.hasReceived(MessageEncoding.id(message), HYPERLANE));
         assertEq(recipient.received(), 0);
     }
 
@@ -220,7 +220,7 @@ contract ReceiveMessageTest is RouterFixture {
         deliver(Gmp.wrap(first), message);
         deliver(Gmp.wrap(second), message);
         deliver(Gmp.wrap(third), message);
-        assertEq(recipient.timesReceived(MessageLibrary.id(message)), 1);
+        assertEq(recipient.timesReceived(MessageEncoding.id(message)), 1);
         assertReceipts(message, 7, Execution.EXECUTED);
     }
 
@@ -229,11 +229,11 @@ contract ReceiveMessageTest is RouterFixture {
         deliver(HYPERLANE, message);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.MessageReceived(
-            MessageLibrary.id(message), HERE, AXELAR, 2, 1, keccak256(message.payload)
+            MessageEncoding.id(message), HERE, AXELAR, 2, 1, keccak256(message.payload)
         );
         vm.recordLogs();
         deliver(AXELAR, message);
-        assertNotEmitted(IMessageReceiver.ArrivedAfterEnd.selector);
+        assertNotEmitted(IMessageReceiver.LateReceipt.selector);
         assertEq(recipient.received(), 1);
         assertReceipts(message, 3, Execution.EXECUTED);
     }
@@ -261,7 +261,7 @@ contract ReceiveMessageTest is RouterFixture {
         times = uint8(bound(times, 1, 10));
         for (uint8 time; time < times; ++time) {
             deliver(gmp, message);
-            assertReceipts(message, GmpSet.unwrap(gmp.alone()), Execution.NONE);
+            assertReceipts(message, GmpSet.unwrap(gmp.toSet()), Execution.NONE);
             vm.startPrank(owner);
             destination.revokeAdapter(gmp);
             destination.addAdapter(gmp, address(inbound[gmp]));

@@ -6,9 +6,8 @@ import {Vm} from "forge-std/Vm.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {Kind, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {
@@ -36,7 +35,7 @@ contract RecipientCallTest is RouterFixture {
         vm.assume(payload.length <= 4096);
         Message memory message = arriving(1);
         (message.payload, message.sender) = (payload, sender.toBytes32());
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.MessageExecuted(messageId, HERE, address(recipient), keccak256(payload));
         deliver(HYPERLANE, message);
@@ -55,7 +54,7 @@ contract RecipientCallTest is RouterFixture {
         (message.nonce, message.replaces) = (nonce, replaces);
         message.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
         deliver(HYPERLANE, message);
-        assertEq(asking.answer(), abi.encode(MessageLibrary.id(message), message.kind, nonce, replaces));
+        assertEq(asking.answer(), abi.encode(MessageEncoding.id(message), message.kind, nonce, replaces));
         (bytes32 id, Kind none, uint64 zero, bytes32 nothing) = destination.executing();
         assertEq(abi.encode(id, none, zero, nothing), new bytes(128));
     }
@@ -68,7 +67,7 @@ contract RecipientCallTest is RouterFixture {
             message.nonce = nonce;
             deliver(AXELAR, message);
             unchecked {
-                expected += uint192(uint256(MessageLibrary.id(message)));
+                expected += uint192(uint256(MessageEncoding.id(message)));
             }
         }
         (uint64 count, uint192 sum) = destination.executedFrom(HERE);
@@ -82,7 +81,7 @@ contract RecipientCallTest is RouterFixture {
         quorum = uint8(bound(quorum, 1, 3));
         RevertingRecipient reverting = new RevertingRecipient();
         Message memory message = arrivingFor(address(reverting), quorum);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         for (uint8 number = 1; number < quorum; ++number) {
             deliver(Gmp.wrap(number), message);
         }
@@ -102,7 +101,7 @@ contract RecipientCallTest is RouterFixture {
         Message memory message = arrivingFor(address(wrong), 1);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.ExecutionFailed(
-            MessageLibrary.id(message),
+            MessageEncoding.id(message),
             HERE,
             abi.encodeWithSelector(IMessageReceiver.WrongReturnValue.selector, address(wrong))
         );
@@ -126,7 +125,7 @@ contract RecipientCallTest is RouterFixture {
         Message memory message = arrivingFor(target, 1);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.ExecutionFailed(
-            MessageLibrary.id(message),
+            MessageEncoding.id(message),
             HERE,
             abi.encodeWithSelector(IMessageReceiver.ForbiddenRecipient.selector, target)
         );
@@ -179,7 +178,7 @@ contract RecipientCallTest is RouterFixture {
         message.payload = new bytes(32 * bound(words, 0, 512));
         bytes memory envelope = envelopeOf(message);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.ExecutionDeferred(MessageLibrary.id(message), HERE, gasLimit);
+        emit IMessageReceiver.ExecutionDeferred(MessageEncoding.id(message), HERE, gasLimit);
         inbound[HYPERLANE].deliver{gas: 480_000}(destination, HERE, envelope);
         assertReceipts(message, 1, Execution.NONE);
         assertEq(recipient.received(), 0);

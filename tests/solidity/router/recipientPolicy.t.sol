@@ -6,7 +6,7 @@ import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
 import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {AcceptingRecipient} from "./doubles/Recipients.sol";
 
@@ -105,7 +105,7 @@ contract RecipientPolicyTest is RouterFixture {
         deliver(Gmp.wrap(uint8(bound(liar, 1, 3))), forged);
         assertEq(recipient.received(), 0);
         vm.expectRevert(
-            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(forged), 1, 2)
+            abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageEncoding.id(forged), 1, 2)
         );
         destination.execute(forged);
     }
@@ -168,7 +168,7 @@ contract RecipientPolicyTest is RouterFixture {
         else setFloor(3);
         if (byHand) {
             vm.expectRevert(
-                abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageLibrary.id(message), 2, 3)
+                abi.encodeWithSelector(IMessageReceiver.QuorumNotReached.selector, MessageEncoding.id(message), 2, 3)
             );
             destination.execute(message);
         } else {
@@ -238,7 +238,7 @@ contract RecipientPolicyTest is RouterFixture {
         Message memory message = arriving(1);
         vm.expectEmit(address(destination));
         emit IMessageReceiver.MessageReceived(
-            MessageLibrary.id(message), HERE, AXELAR, 1, 3, keccak256(message.payload)
+            MessageEncoding.id(message), HERE, AXELAR, 1, 3, keccak256(message.payload)
         );
         deliver(AXELAR, message);
     }
@@ -247,7 +247,7 @@ contract RecipientPolicyTest is RouterFixture {
     function test_TheEventTellsThePolicyFromTheMessagesOwnQuorumOn() public {
         setPolicy(2, HYPERLANE_AND_AXELAR);
         Message memory message = arriving(2);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         bytes32 payloadHash = keccak256(message.payload);
         setFloor(3);
         vm.expectEmit(address(destination));

@@ -3,13 +3,13 @@ pragma solidity ^0.8.28;
 
 import {Ownable} from "@openzeppelin/contracts/access/Ownable.sol";
 
+import {RouterState} from "../../../contracts/RouterState.sol";
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
 import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
-import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
-import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
-import {EpochsExhausted} from "../../../contracts/types/Receipts.sol";
+import {EpochsExhausted, Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
@@ -168,7 +168,7 @@ contract RegistryTest is RouterFixture {
         source.setPeer(0, alice.toBytes32(), 1);
         expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.ZeroAddress.selector));
         source.setPeer(THERE, 0, 1);
-        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.SameChain.selector, HERE));
+        expectOwnerRevert(abi.encodeWithSelector(ILanePolicy.SameChain.selector, HERE));
         source.setPeer(HERE, alice.toBytes32(), 1);
         expectOwnerRevert(abi.encodeWithSelector(DirtyAddress.selector, word));
         source.setPeer(THERE, word, 1);
@@ -221,14 +221,14 @@ contract RegistryTest is RouterFixture {
 
     function testFuzz_Revert_When_AnUnknownPeerIsRevoked(uint64 chain, bytes32 router) public {
         vm.assume(chain != THERE || router != address(destination).toBytes32());
-        expectOwnerRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, chain, router));
+        expectOwnerRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, chain, router));
         source.revokePeer(chain, router);
     }
 
     // ---- ownership
 
     function test_Revert_When_TheOwnerRenounces() public {
-        expectOwnerRevert(abi.encodeWithSelector(IRoles.RenouncingDisabled.selector));
+        expectOwnerRevert(abi.encodeWithSelector(RouterState.RenouncingDisabled.selector));
         Ownable(address(source)).renounceOwnership();
     }
 

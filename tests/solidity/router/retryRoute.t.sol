@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
-import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {FailingAdapter, ReentrantAdapter} from "./doubles/Adapters.sol";
 
@@ -51,7 +49,7 @@ contract RetryRouteTest is RouterFixture {
         Message memory altered = alter(sent, field, change);
         Retry memory request = usualRetry(altered, AXELAR);
         request.messageId = sentId;
-        bytes32 computed = MessageLibrary.id(altered);
+        bytes32 computed = MessageEncoding.id(altered);
         expectRetryRevert(
             alice, request, abi.encodeWithSelector(IMessageSender.MessageIdMismatch.selector, sentId, computed)
         );
@@ -126,7 +124,7 @@ contract RetryRouteTest is RouterFixture {
         vm.prank(owner);
         source.revokePeer(THERE, router);
         expectRetryRevert(
-            alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, THERE, router)
+            alice, usualRetry(sent, AXELAR), abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, THERE, router)
         );
     }
 
@@ -142,7 +140,7 @@ contract RetryRouteTest is RouterFixture {
         Retry memory request = usualRetry(sent, AXELAR);
         (request.gmps, request.minDispatched) = (firstGmps(3), 0);
         bytes memory reason =
-            abi.encodeWithSelector(IPauses.GmpPaused.selector, WORMHOLE, uint48(block.timestamp + 1 hours));
+            abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, WORMHOLE, uint48(block.timestamp + 1 hours));
         expectRetryRevert(alice, request, tooFew(2, 3, oneGmp(WORMHOLE), reason));
         request.minDispatched = 1;
         vm.prank(alice);
@@ -209,7 +207,7 @@ contract RetryRouteTest is RouterFixture {
 
     function test_AnAppointedRetrierMayRetry() public {
         vm.expectEmit(address(source));
-        emit ILedger.RetrierAppointed(alice, stranger);
+        emit IRouterViews.RetrierAppointed(alice, stranger);
         vm.prank(alice);
         source.appointRetrier(stranger);
         assertEq(source.retrierOf(alice), stranger);

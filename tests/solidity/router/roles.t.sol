@@ -8,8 +8,8 @@ import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
@@ -179,7 +179,7 @@ contract RolesTest is RouterFixture {
         deliver(WORMHOLE, forged);
         assertEq(recipient.received(), 1, "the forgery has one receipt that counts, not two");
         deliver(HYPERLANE, honest);
-        (GmpSet receipts, Execution execution) = destination.receiptsOf(MessageLibrary.id(honest));
+        (GmpSet receipts, Execution execution) = destination.receiptsOf(MessageEncoding.id(honest));
         assertEq(GmpSet.unwrap(receipts), 7);
         assertEq(uint8(execution), uint8(Execution.EXECUTED));
     }

@@ -2,13 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
-import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {Addresses, DirtyAddress} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet, InvalidGmp} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {DispatchFailure, GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {DispatchFailure, GmpFee, Kind, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {
     FailingAdapter,
@@ -61,7 +59,7 @@ contract RouteTest is RouterFixture {
         vm.chainId(chain);
         Route memory request = usualRoute(1, 1);
         request.destinationChain = chain;
-        expectRouteRevert(request, abi.encodeWithSelector(IGmpRegistry.SameChain.selector, chain));
+        expectRouteRevert(request, abi.encodeWithSelector(ILanePolicy.SameChain.selector, chain));
     }
 
     function testFuzz_Revert_When_TheDestinationHasNoPeer(uint64 chain) public {
@@ -212,13 +210,13 @@ contract RouteTest is RouterFixture {
         else source.revokeAdapter(gmp);
         vm.stopPrank();
         bytes memory reason = paused
-            ? abi.encodeWithSelector(IPauses.GmpPaused.selector, gmp, until)
+            ? abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, gmp, until)
             : abi.encodeWithSelector(IMessageSender.GmpNotEnabled.selector, gmp);
         Route memory request = usualRoute(3, 2);
         request.minDispatched = 0;
         expectRouteRevert(request, tooFew(2, 3, oneGmp(gmp), reason));
         request.minDispatched = 2;
-        bytes32 messageId = MessageLibrary.id(expectedMessage(alice, request));
+        bytes32 messageId = MessageEncoding.id(expectedMessage(alice, request));
         vm.expectEmit(address(source));
         emit IMessageSender.DispatchFailed(messageId, gmp, 0, reason);
         send(request);
@@ -322,7 +320,7 @@ contract RouteTest is RouterFixture {
     function testFuzz_Revert_When_AnAdapterCouldGetLessGasThanItMayNeed(uint16 length) public {
         Route memory request = usualRoute(1, 1);
         request.payload = new bytes(bound(length, 0, 2000));
-        uint256 padded = (MessageLibrary.HEADER_LENGTH + request.payload.length + 31) / 32 * 32;
+        uint256 padded = (MessageEncoding.HEADER_LENGTH + request.payload.length + 31) / 32 * 32;
         vm.prank(alice);
         try source.route{gas: 700_000}(request) {
             fail();
@@ -376,7 +374,7 @@ contract RouteTest is RouterFixture {
     function test_EmitsMessageIdCreatedAndMessageRouted() public {
         Route memory request = usualRoute(2, 2);
         Message memory message = expectedMessage(alice, request);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         vm.expectEmit(address(source));
         emit IMessageSender.MessageIdCreated(messageId, alice, 1);
         vm.expectEmit(address(source));
@@ -429,7 +427,7 @@ contract RouteTest is RouterFixture {
         for (uint8 index; index < 3; ++index) {
             request.gmps[index].fee = fees[index];
         }
-        bytes32 messageId = MessageLibrary.id(expectedMessage(alice, request));
+        bytes32 messageId = MessageEncoding.id(expectedMessage(alice, request));
         vm.expectEmit(address(source));
         emit IMessageSender.DispatchFailed(
             messageId, Gmp.wrap(failing), 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)

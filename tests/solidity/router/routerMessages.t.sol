@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {IRouterMessages} from "../../../contracts/interfaces/IRouterMessages.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Retry, Route} from "../../../contracts/types/Route.sol";
+import {Kind, Message, MessageEncoding, Retry, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 
 /// @dev Pays back what a message's payload names once the message has ended in vain. It keeps no account of what it sent: the id
@@ -27,7 +26,7 @@ contract RefundingApp {
 
     function refund(Message calldata message) external {
         if (message.sender != bytes32(uint256(uint160(address(this))))) revert NotMine();
-        Execution outcome = _router.outcomeOf(MessageLibrary.id(message));
+        Execution outcome = _router.outcomeOf(MessageEncoding.id(message));
         if (outcome != Execution.EXPIRED && outcome != Execution.CANCELLED) revert NotInVain();
         (address payer, uint256 amount) = abi.decode(message.payload, (address, uint256));
         payable(payer).transfer(amount);
@@ -126,7 +125,7 @@ contract RouterMessagesTest is RouterFixture {
         Message memory message = original;
         message.kind = isReport ? Kind.REPORT : Kind.CANCELLATION;
         bytes memory reason =
-            abi.encodeWithSelector(IRouterMessages.NotForRouterMessages.selector, MessageLibrary.id(message));
+            abi.encodeWithSelector(IRouterMessages.NotForRouterMessages.selector, MessageEncoding.id(message));
         vm.startPrank(alice);
         vm.expectRevert(reason);
         source.cancel(message, 1, firstGmps(1), refundee);
@@ -158,7 +157,7 @@ contract RouterMessagesTest is RouterFixture {
     }
 
     function decode(bytes calldata envelope) external pure returns (bytes32, Message memory) {
-        return MessageLibrary.decode(envelope);
+        return MessageEncoding.decode(envelope);
     }
 
     // ---- arrival of a cancellation
@@ -171,7 +170,7 @@ contract RouterMessagesTest is RouterFixture {
         assertEq(uint8(stateThere(originalId)), uint8(Execution.CANCELLED));
         deliver(HYPERLANE, original);
         vm.expectEmit(address(destination));
-        emit IMessageReceiver.ArrivedAfterEnd(originalId, HERE, AXELAR, Execution.CANCELLED);
+        emit IMessageReceiver.LateReceipt(originalId, HERE, AXELAR, Execution.CANCELLED);
         deliver(AXELAR, original);
         assertEq(recipient.received(), 0);
         vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.AlreadyEnded.selector, originalId, Execution.CANCELLED));
@@ -196,7 +195,7 @@ contract RouterMessagesTest is RouterFixture {
         (bytes32 cancellationId, bytes memory envelope) = cancel();
         deliverThere(HYPERLANE, envelope);
         vm.expectEmit(address(destination));
-        emit IRouterMessages.CancellationCameTooLate(originalId, HERE, cancellationId, Execution.EXECUTED);
+        emit IRouterMessages.CancellationRejected(originalId, HERE, cancellationId, Execution.EXECUTED);
         deliverThere(AXELAR, envelope);
         assertEq(uint8(stateThere(originalId)), uint8(Execution.EXECUTED));
     }
@@ -214,7 +213,7 @@ contract RouterMessagesTest is RouterFixture {
     }
 
     function expectInvalid(IRouter router, Message memory forged) internal {
-        bytes32 messageId = MessageLibrary.id(forged);
+        bytes32 messageId = MessageEncoding.id(forged);
         bytes memory reason = abi.encodeWithSelector(IRouterMessages.InvalidRouterMessage.selector, messageId);
         vm.expectRevert(
             abi.encodeWithSelector(IMessageReceiver.ExecutionReverted.selector, messageId, reason), address(router)
@@ -233,7 +232,7 @@ contract RouterMessagesTest is RouterFixture {
         expectInvalid(destination, forged);
         destination.execute(forged);
         assertEq(uint8(stateThere(originalId)), uint8(Execution.NONE));
-        assertEq(uint8(stateThere(MessageLibrary.id(forged))), uint8(Execution.NONE));
+        assertEq(uint8(stateThere(MessageEncoding.id(forged))), uint8(Execution.NONE));
         executeOriginal();
     }
 
@@ -244,7 +243,7 @@ contract RouterMessagesTest is RouterFixture {
         destination.pauseGmp(AXELAR, until);
         vm.stopPrank();
         bytes memory reason =
-            tooFew(1, 2, oneGmp(AXELAR), abi.encodeWithSelector(IPauses.GmpPaused.selector, AXELAR, until));
+            tooFew(1, 2, oneGmp(AXELAR), abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, AXELAR, until));
         onSource();
         vm.expectRevert(reason);
         vm.prank(alice);
@@ -288,7 +287,7 @@ contract RouterMessagesTest is RouterFixture {
         invented.sender = address(app).toBytes32();
         invented.nonce = nonce;
         invented.payload = abi.encode(stranger, 10 ether);
-        bytes32 inventedId = MessageLibrary.id(invented);
+        bytes32 inventedId = MessageEncoding.id(invented);
         onDestination();
         vm.warp(START + invented.ttl + 1);
         destination.expire(invented);
@@ -307,7 +306,7 @@ contract RouterMessagesTest is RouterFixture {
     /// @dev A cancellation asks nobody whether the message exists; the flag that it leaves is no proof.
     function test_Finding_C2_ACancellationOfAMessageThatWasNeverSentProvesNothing() public {
         original.nonce = 99;
-        originalId = MessageLibrary.id(original);
+        originalId = MessageEncoding.id(original);
         (, bytes memory cancellation) = cancel();
         deliverThere(HYPERLANE, cancellation);
         deliverThere(AXELAR, cancellation);

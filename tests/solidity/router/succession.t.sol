@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Message, Retry} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {TestedRouter} from "../TestedRouter.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {RecordingAdapter} from "./doubles/Adapters.sol";
@@ -139,13 +138,13 @@ contract SuccessionTest is RouterFixture {
         source.revokePeer(THERE, oldRouter);
         assertEq(source.peerOf(THERE), address(successor).toBytes32(), "new messages are not touched");
         Retry memory again = usualRetry(old, AXELAR);
-        vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, THERE, oldRouter));
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, THERE, oldRouter));
         vm.prank(alice);
         source.retryRoute(again);
         onDestination();
         vm.prank(owner);
         destination.revokePeer(HERE, address(source).toBytes32());
-        vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.UnknownPeer.selector, HERE, address(source).toBytes32()));
+        vm.expectRevert(abi.encodeWithSelector(ILanePolicy.UnknownPeer.selector, HERE, address(source).toBytes32()));
         inbound[AXELAR].deliver(destination, HERE, envelopeOf(old));
     }
 }

@@ -2,8 +2,8 @@
 pragma solidity ^0.8.28;
 
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
-import {Route} from "../../../contracts/types/Route.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
+import {Route} from "../../../contracts/types/Message.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 import {FailingAdapter} from "./doubles/Adapters.sol";
 import {ReentrantRefundee, RefusingRefundee} from "./doubles/Refundees.sol";
@@ -33,7 +33,7 @@ contract WithdrawTest is RouterFixture {
 
     function testFuzz_Revert_When_TheCallerHasNoCredit(address caller) public {
         vm.assume(source.creditOf(caller) == 0);
-        vm.expectRevert(abi.encodeWithSelector(ILedger.NothingToWithdraw.selector, caller));
+        vm.expectRevert(abi.encodeWithSelector(IRouterViews.NothingToWithdraw.selector, caller));
         vm.prank(caller);
         source.withdraw(refundee);
     }
@@ -44,7 +44,7 @@ contract WithdrawTest is RouterFixture {
     }
 
     function test_Revert_When_TheAddressRefusesAndTheCreditStays() public {
-        vm.expectRevert(abi.encodeWithSelector(ILedger.TransferFailed.selector, refusing, CREDIT));
+        vm.expectRevert(abi.encodeWithSelector(IRouterViews.TransferFailed.selector, refusing, CREDIT));
         refusing.withdraw(source, payable(address(refusing)));
         assertEq(source.creditOf(address(refusing)), CREDIT);
     }
@@ -53,12 +53,12 @@ contract WithdrawTest is RouterFixture {
         credit(address(refusing), more);
         uint256 amount = CREDIT + more;
         vm.expectEmit(address(source));
-        emit ILedger.Withdrawn(address(refusing), refundee, amount);
+        emit IRouterViews.Withdrawn(address(refusing), refundee, amount);
         refusing.withdraw(source, refundee);
         assertEq(refundee.balance, amount);
         assertEq(source.creditOf(address(refusing)), 0);
         assertEq(address(source).balance, 1 ether);
-        vm.expectRevert(abi.encodeWithSelector(ILedger.NothingToWithdraw.selector, refusing));
+        vm.expectRevert(abi.encodeWithSelector(IRouterViews.NothingToWithdraw.selector, refusing));
         refusing.withdraw(source, refundee);
     }
 

@@ -5,19 +5,19 @@ import {IERC7786GatewaySource} from "@openzeppelin/contracts/interfaces/draft-IE
 import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
 import {IGmpRegistry} from "../../../contracts/interfaces/IGmpRegistry.sol";
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
 import {IOwnable} from "../../../contracts/interfaces/IOwnable.sol";
 import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
 import {IRoles} from "../../../contracts/interfaces/IRoles.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Kind, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Kind, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
 import {RouterWorld} from "./RouterWorld.sol";
 import {UncheckedRouter} from "./UncheckedRouter.sol";
 
 /// @dev Everything by which a router is configured, and what it keeps for accounts.
-interface IConfiguration is IGmpRegistry, ILedger, IOwnable, IPauses, IRecipientPolicy, IRoles {}
+interface IConfiguration is IGmpRegistry, IRouterViews, IOwnable, IPauses, IRecipientPolicy, IRoles {}
 
 /// @dev What no call changes: each function of an interface in turn, with symbolic arguments, from any caller.
 contract AnyCallProofs is RouterWorld {
@@ -84,7 +84,7 @@ contract AnyCallProofs is RouterWorld {
 
     function _assertTrustKept(address caller, string memory contractName) private {
         _assumeNobody(caller);
-        bytes32 messageId = MessageLibrary.id(arriving(2));
+        bytes32 messageId = MessageEncoding.id(arriving(2));
         assert(tryDeliver(Gmp.wrap(1), arriving(2)));
         uint256[13] memory before = _trust(messageId);
         // After all that is the same for every call, so that it is followed once.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {ILedger} from "../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../contracts/interfaces/IRouterViews.sol";
 import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IRecipientPolicy} from "../../../contracts/interfaces/IRecipientPolicy.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterWorld} from "./RouterWorld.sol";
 import {UncheckedRouter} from "./UncheckedRouter.sol";
 
@@ -41,7 +41,7 @@ contract GovernanceProofs is RouterWorld {
     }
 
     function check_WithdrawalsPayNoMoreThanTheCredit(uint96 mine, uint96 others, address account) public {
-        _assertPaidOnce(ILedger.withdraw.selector, mine, others, account);
+        _assertPaidOnce(IRouterViews.withdraw.selector, mine, others, account);
     }
 
     function control_WithdrawalsPayNoMoreThanTheCredit(uint96 mine, uint96 others, address account) public {
@@ -113,7 +113,7 @@ contract GovernanceProofs is RouterWorld {
 
     function _assertStays(uint8 state, uint8 action, uint48 time) private {
         Message memory message = arriving(1);
-        bytes32 messageId = MessageLibrary.id(message);
+        bytes32 messageId = MessageEncoding.id(message);
         UncheckedRouter(payable(address(router))).endUnchecked(messageId, Execution(state));
         vm.warp(time);
         if (action < GMPS) tryDeliver(Gmp.wrap(action + 1), message);

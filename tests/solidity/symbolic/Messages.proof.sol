@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {Symbolic} from "./Symbolic.sol";
 
 /// @dev Calldata is what is decoded, so the codec stands behind a call.
 contract Codec {
     function decode(bytes calldata envelope) external pure virtual returns (bytes32 stated, Message memory message) {
-        return MessageLibrary.decode(envelope);
+        return MessageEncoding.decode(envelope);
     }
 }
 
 /// @dev Reads one field from a byte too early.
 contract MisreadingCodec is Codec {
     function decode(bytes calldata envelope) external pure override returns (bytes32 stated, Message memory message) {
-        (stated, message) = MessageLibrary.decode(envelope);
+        (stated, message) = MessageEncoding.decode(envelope);
         message.gasLimit = uint64(bytes8(envelope[184:]));
     }
 }
@@ -23,7 +23,7 @@ contract MisreadingCodec is Codec {
 contract CarelessCodec is Codec {
     function decode(bytes calldata envelope) external pure override returns (bytes32 stated, Message memory message) {
         if (envelope.length > 205 && uint8(envelope[205]) > uint8(type(Kind).max)) return (stated, message);
-        return MessageLibrary.decode(envelope);
+        return MessageEncoding.decode(envelope);
     }
 }
 
@@ -34,7 +34,7 @@ contract MessageProofs is Symbolic {
     Codec private careless = new CarelessCodec();
 
     function check_EqualIdsMeanEqualMessages(Message memory a, Message memory b) public view {
-        _assertInjective(MessageLibrary.id, a, b);
+        _assertInjective(MessageEncoding.id, a, b);
     }
 
     function control_EqualIdsMeanEqualMessages(Message memory a, Message memory b) public view {
@@ -66,11 +66,11 @@ contract MessageProofs is Symbolic {
     }
 
     function _assertRoundTrip(Codec target, Message memory message) private view {
-        bytes32 messageId = MessageLibrary.id(message);
-        bytes memory envelope = MessageLibrary.encode(message, messageId);
+        bytes32 messageId = MessageEncoding.id(message);
+        bytes memory envelope = MessageEncoding.encode(message, messageId);
         (bytes32 stated, Message memory decoded) = target.decode(envelope);
         assert(stated == messageId);
-        assert(MessageLibrary.statedId(envelope) == messageId);
+        assert(MessageEncoding.statedId(envelope) == messageId);
         assert(_areEqual(message, decoded));
     }
 
@@ -79,8 +79,8 @@ contract MessageProofs is Symbolic {
         uint256[5] memory lengths = [uint256(0), 1, 238, 239, 304];
         for (uint256 index; index < lengths.length; ++index) {
             bytes memory envelope = svm.createBytes(lengths[index], "envelope");
-            bool isSound = envelope.length >= MessageLibrary.HEADER_LENGTH
-                && uint8(envelope[0]) == MessageLibrary.VERSION && uint8(envelope[205]) <= uint8(type(Kind).max);
+            bool isSound = envelope.length >= MessageEncoding.HEADER_LENGTH
+                && uint8(envelope[0]) == MessageEncoding.VERSION && uint8(envelope[205]) <= uint8(type(Kind).max);
             (bool decoded,) = address(target).staticcall(abi.encodeCall(Codec.decode, (envelope)));
             assert(decoded == isSound);
         }
@@ -97,7 +97,7 @@ contract MessageProofs is Symbolic {
     function _idWithoutTtl(Message memory message) private pure returns (bytes32) {
         (uint32 ttl, bytes32 messageId) = (message.ttl, 0);
         message.ttl = 0;
-        messageId = MessageLibrary.id(message);
+        messageId = MessageEncoding.id(message);
         message.ttl = ttl;
         return messageId;
     }

@@ -2,10 +2,8 @@
 pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {Words} from "../../../contracts/libraries/Words.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
-import {CompilersCopies, CompilersWay, ICopies, WordCopies} from "../router/doubles/CompilersWay.sol";
+import {GmpFee, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
+import {CompilersCopies, CompilersWay, ICopies, RouterCopies} from "../router/doubles/CompilersWay.sol";
 import {Symbolic} from "./Symbolic.sol";
 
 /// @dev Copies words without looking at them.
@@ -27,7 +25,7 @@ contract UncheckedCopies is ICopies {
     }
 }
 
-/// @dev {Words} does what the compiler's code does, refusals included. Payloads as in {MessageProofs}.
+/// @dev {MessageEncoding} does what the compiler's code does, refusals included. Payloads as in {MessageProofs}.
 contract PackingProofs is Symbolic {
     /// @dev A message in calldata whose members may be any words.
     struct AnyHeader {
@@ -44,7 +42,7 @@ contract PackingProofs is Symbolic {
         uint256 refundTo;
     }
 
-    ICopies private copies = new WordCopies();
+    ICopies private copies = new RouterCopies();
     ICopies private unchecked_ = new UncheckedCopies();
     ICopies private compilers = new CompilersCopies();
 
@@ -103,7 +101,7 @@ contract PackingProofs is Symbolic {
         bytes memory envelope = pack(message, messageId);
         // What is allocated next must lie behind it.
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
-        _assertSame(envelope, CompilersWay.pack(MessageLibrary.VERSION, messageId, message));
+        _assertSame(envelope, CompilersWay.pack(MessageEncoding.VERSION, messageId, message));
         assert(neighbour[0] & neighbour[1] == ~bytes32(0));
     }
 
@@ -116,8 +114,8 @@ contract PackingProofs is Symbolic {
         _soilFreeMemory();
         (bytes memory data, bytes memory envelope) = packCall(message, messageId, refundTo);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
-        _assertSame(data, CompilersWay.packCall(MessageLibrary.VERSION, messageId, message, refundTo));
-        _assertSame(envelope, CompilersWay.pack(MessageLibrary.VERSION, messageId, message));
+        _assertSame(data, CompilersWay.packCall(MessageEncoding.VERSION, messageId, message, refundTo));
+        _assertSame(envelope, CompilersWay.pack(MessageEncoding.VERSION, messageId, message));
         assert(neighbour[0] & neighbour[1] == ~bytes32(0));
     }
 
@@ -126,7 +124,7 @@ contract PackingProofs is Symbolic {
         Message memory message,
         bytes32 payloadHash
     ) private pure {
-        bytes32 expected = CompilersWay.hash(MessageLibrary.TYPEHASH, MessageLibrary.VERSION, message, payloadHash);
+        bytes32 expected = CompilersWay.hash(MessageEncoding.TYPEHASH, MessageEncoding.VERSION, message, payloadHash);
         assert(hash(message, payloadHash) == expected);
     }
 
@@ -163,7 +161,7 @@ contract PackingProofs is Symbolic {
     }
 
     function _pack(Message memory message, bytes32 messageId) private pure returns (bytes memory) {
-        return Words.pack(MessageLibrary.VERSION, messageId, message, 0);
+        return MessageEncoding.packEnvelope(MessageEncoding.VERSION, messageId, message, 0);
     }
 
     /// @dev Writes the ttl after its neighbours, so that it spills over them.
@@ -184,7 +182,9 @@ contract PackingProofs is Symbolic {
         pure
         returns (bytes memory, bytes memory)
     {
-        return Words.packCall(IAdapter.dispatch.selector, MessageLibrary.VERSION, messageId, message, refundTo);
+        return MessageEncoding.packDispatch(
+            IAdapter.dispatch.selector, MessageEncoding.VERSION, messageId, message, refundTo
+        );
     }
 
     /// @dev Takes as free what is behind the envelope's last byte, where the call goes on for some bytes of zeros.
@@ -200,7 +200,7 @@ contract PackingProofs is Symbolic {
     }
 
     function _hash(Message memory message, bytes32 payloadHash) private pure returns (bytes32) {
-        return Words.hash(MessageLibrary.TYPEHASH, MessageLibrary.VERSION, message, payloadHash);
+        return MessageEncoding.hashStruct(MessageEncoding.TYPEHASH, MessageEncoding.VERSION, message, payloadHash);
     }
 
     function _hashWithoutNonce(Message memory message, bytes32 payloadHash) private pure returns (bytes32 result) {

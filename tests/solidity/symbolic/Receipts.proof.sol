@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Epochs, Execution, Receipts} from "../../../contracts/types/Receipts.sol";
+import {Epochs, Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
+import {Execution, Receipts} from "../../../contracts/types/MessageRecords.sol";
 import {Symbolic} from "./Symbolic.sol";
 
 /// @dev The slot of a message's receipts. Epochs of three GMPs are symbolic at a time, the lowest three and the highest three;

@@ -3,8 +3,8 @@ pragma solidity ^0.8.28;
 
 import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterWorld, TakingAdapter} from "./RouterWorld.sol";
 
 /// @dev What a router takes, counts and executes.
@@ -12,7 +12,7 @@ contract ReceivingProofs is RouterWorld {
     function check_NobodyButAnAdapterDelivers(address caller, uint64 originChain) public {
         vm.assume(Gmp.unwrap(router.gmpOf(caller)) == 0);
         assert(!tryReceive(caller, originChain, envelopeOf(arriving(2))));
-        assert(!tryReceive(caller, originChain, svm.createBytes(MessageLibrary.HEADER_LENGTH, "envelope")));
+        assert(!tryReceive(caller, originChain, svm.createBytes(MessageEncoding.HEADER_LENGTH, "envelope")));
     }
 
     function control_NobodyButAnAdapterDelivers(address caller, uint64 originChain) public {
@@ -23,8 +23,8 @@ contract ReceivingProofs is RouterWorld {
         public
     {
         _fixRouting(message);
-        if (tryReceive(router.adapterOf(Gmp.wrap(1)), originChain, MessageLibrary.encode(message, stated))) {
-            assert(stated == MessageLibrary.id(message) && originChain == message.sourceChain);
+        if (tryReceive(router.adapterOf(Gmp.wrap(1)), originChain, MessageEncoding.encode(message, stated))) {
+            assert(stated == MessageEncoding.id(message) && originChain == message.sourceChain);
         }
     }
 
@@ -32,7 +32,7 @@ contract ReceivingProofs is RouterWorld {
         public
     {
         _fixRouting(message);
-        assert(!tryReceive(router.adapterOf(Gmp.wrap(1)), originChain, MessageLibrary.encode(message, stated)));
+        assert(!tryReceive(router.adapterOf(Gmp.wrap(1)), originChain, MessageEncoding.encode(message, stated)));
     }
 
     function check_AMessageForAnotherChainIsNeitherTakenNorExecuted(uint64 chain) public {
@@ -106,7 +106,7 @@ contract ReceivingProofs is RouterWorld {
     function _assertExecutedExactlyWhen(bool reached, uint8 quorum) private {
         Message memory message = arriving(quorum);
         (bool success, bytes memory reason) = address(router).call(abi.encodeCall(IMessageReceiver.execute, (message)));
-        bool executed = executionOf(MessageLibrary.id(message)) == Execution.EXECUTED;
+        bool executed = executionOf(MessageEncoding.id(message)) == Execution.EXECUTED;
         bool lackedGas = !success && bytes4(reason) == IMessageReceiver.InsufficientGas.selector;
         assert(reached ? executed || lackedGas : !executed && !lackedGas);
     }
@@ -119,9 +119,9 @@ contract ReceivingProofs is RouterWorld {
         vm.prank(OWNER);
         if (action == router.revokeAdapter.selector) router.revokeAdapter(Gmp.wrap(number));
         else router.replaceAdapter(Gmp.wrap(number), replacement);
-        (GmpSet valid,) = router.receiptsOf(MessageLibrary.id(message));
+        (GmpSet valid,) = router.receiptsOf(MessageEncoding.id(message));
         assert(valid.count() == 0);
-        assert(!router.hasReceived(MessageLibrary.id(message), Gmp.wrap(number)));
+        assert(!router.hasReceived(MessageEncoding.id(message), Gmp.wrap(number)));
     }
 
     function _assertSecondRefused(uint8 first, uint8 second) private {

@@ -6,9 +6,8 @@ import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.s
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Kind, Message, MessageLibrary} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Message, MessageEncoding, Retry, Route} from "../../../contracts/types/Message.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {Symbolic} from "./Symbolic.sol";
 
 contract TakingAdapter {
@@ -19,8 +18,8 @@ contract TakingAdapter {
     }
 
     /// @dev Whichever router asks.
-    function router() external view returns (IRouter) {
-        return IRouter(msg.sender);
+    function router() external view returns (address) {
+        return msg.sender;
     }
 
     function transport() external view returns (address) {
@@ -100,7 +99,7 @@ abstract contract RouterWorld is Symbolic {
     }
 
     function envelopeOf(Message memory message) internal pure returns (bytes memory) {
-        return MessageLibrary.encode(message, MessageLibrary.id(message));
+        return MessageEncoding.encode(message, MessageEncoding.id(message));
     }
 
     function executionOf(bytes32 messageId) internal view returns (Execution execution) {

@@ -3,9 +3,8 @@ pragma solidity ^0.8.28;
 
 import {Router} from "../../../contracts/Router.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {Execution, Receipts} from "../../../contracts/types/Receipts.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Message, Retry} from "../../../contracts/types/Message.sol";
+import {Execution, Receipts} from "../../../contracts/types/MessageRecords.sol";
 
 /// @dev What halmos may call in the controls of claims about any calldata.
 interface IBackdoors {

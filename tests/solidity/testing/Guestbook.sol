@@ -5,8 +5,7 @@ import {ERC7786Recipient} from "@openzeppelin/contracts/crosschain/ERC7786Recipi
 
 import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
-import {Kind} from "../../../contracts/types/Message.sol";
-import {GmpFee, Retry, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Kind, Retry, Route} from "../../../contracts/types/Message.sol";
 
 /// @notice A small dApp to be tested: who signs here appears in the guestbook of another chain.
 contract Guestbook is ERC7786Recipient {

@@ -7,7 +7,7 @@ import {InMemoryAdapter} from "../../../contracts/testing/InMemoryAdapter.sol";
 import {InMemoryGmp} from "../../../contracts/testing/InMemoryGmp.sol";
 import {WaybillFixture} from "../../../contracts/testing/WaybillFixture.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {GmpFee, Retry} from "../../../contracts/types/Route.sol";
+import {GmpFee, Retry} from "../../../contracts/types/Message.sol";
 import {Guestbook} from "./Guestbook.sol";
 
 /// @notice How a dApp tests itself with {WaybillFixture}: the whole life of a message without a relayer.

@@ -6,14 +6,18 @@ import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 
 /// @notice Takes every envelope for nothing and delivers none, until somebody makes it {bring} one to its own router.
 contract SilentAdapter is IAdapter {
-    IRouter public immutable router;
+    IRouter private immutable _router;
 
     constructor(IRouter router_) {
-        router = router_;
+        _router = router_;
     }
 
     function bring(uint64 originChain, bytes calldata envelope) external {
-        router.receiveMessage(originChain, envelope);
+        _router.receiveMessage(originChain, envelope);
+    }
+
+    function router() external view returns (address) {
+        return address(_router);
     }
 
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable {}

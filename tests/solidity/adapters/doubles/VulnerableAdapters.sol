@@ -51,7 +51,7 @@ contract TrustingAdapter is VulnerableAdapter {
 
     function handle(uint32 origin, bytes32, bytes calldata body) external override {
         if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
-        router.receiveMessage(_chainBehind(origin), body);
+        _router.receiveMessage(_chainBehind(origin), body);
     }
 }
 
@@ -72,7 +72,7 @@ contract RouterBlindAdapter is VulnerableAdapter {
     function handle(uint32 origin, bytes32 sender, bytes calldata body) external override {
         if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
         if (!_isTrusted(_chainBehind(origin), sender)) revert UntrustedRemote(_chainBehind(origin), sender);
-        router.receiveMessage(_chainBehind(origin), body);
+        _router.receiveMessage(_chainBehind(origin), body);
     }
 }
 
@@ -82,7 +82,7 @@ contract SwallowingAdapter is VulnerableAdapter {
 
     function handle(uint32 origin, bytes32, bytes calldata body) external override {
         if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
-        try router.receiveMessage(_chainBehind(origin), body) {} catch {}
+        try _router.receiveMessage(_chainBehind(origin), body) {} catch {}
     }
 }
 
@@ -92,6 +92,6 @@ contract StubbornAdapter is VulnerableAdapter {
 
     function handle(uint32 origin, bytes32, bytes calldata body) external override {
         if (msg.sender != mailbox) revert OnlyGmp(msg.sender);
-        router.receiveMessage(_chainBehind(origin), body);
+        _router.receiveMessage(_chainBehind(origin), body);
     }
 }

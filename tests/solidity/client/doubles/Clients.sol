@@ -4,8 +4,7 @@ pragma solidity ^0.8.28;
 import {Lane, Lanes} from "../../../../contracts/client/Lanes.sol";
 import {RouterClient} from "../../../../contracts/client/RouterClient.sol";
 import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
-import {Kind, Message} from "../../../../contracts/types/Message.sol";
-import {Retry} from "../../../../contracts/types/Route.sol";
+import {Kind, Message, Retry} from "../../../../contracts/types/Message.sol";
 
 /// @notice The smallest client: remembers the last message, sends what it is told to, and can refuse retries.
 contract PlainClient is RouterClient {

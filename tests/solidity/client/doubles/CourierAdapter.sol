@@ -8,15 +8,19 @@ import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 contract CourierAdapter is IAdapter {
     uint256 public constant FEE = 0.001 ether;
 
-    IRouter public immutable router;
+    IRouter private immutable _router;
     uint256 public taken;
 
     constructor(IRouter router_) {
-        router = router_;
+        _router = router_;
     }
 
     function bring(uint64 originChain, bytes calldata envelope) external {
-        router.receiveMessage(originChain, envelope);
+        _router.receiveMessage(originChain, envelope);
+    }
+
+    function router() external view returns (address) {
+        return address(_router);
     }
 
     function dispatch(uint64, bytes32, bytes calldata, uint64, address) external payable {

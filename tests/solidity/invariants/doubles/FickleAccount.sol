@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {ILedger} from "../../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../../contracts/interfaces/IRouterViews.sol";
 
 /// @dev Sends messages and is paid refunds, or refuses them, or calls back for more.
 contract FickleAccount {
@@ -22,6 +22,6 @@ contract FickleAccount {
     receive() external payable {
         if (mood == Mood.REFUSES) revert NoMoneyPlease();
         if (mood != Mood.CALLS_BACK) return;
-        try ILedger(msg.sender).withdraw(payable(address(this))) {} catch {}
+        try IRouterViews(msg.sender).withdraw(payable(address(this))) {} catch {}
     }
 }

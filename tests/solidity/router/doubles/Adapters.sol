@@ -3,7 +3,6 @@ pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
 import {IMessageReceiver} from "../../../../contracts/interfaces/IMessageReceiver.sol";
-import {IRouter} from "../../../../contracts/interfaces/IRouter.sol";
 import {Reentrant} from "./Reentrant.sol";
 
 /// @dev Takes every envelope, remembers the last, and delivers whatever it is told to: honest or lying as the test likes.
@@ -42,8 +41,8 @@ contract RecordingAdapter is IAdapter {
     }
 
     /// @dev Whichever router asks, unless a test says otherwise.
-    function router() external view returns (IRouter) {
-        return IRouter(_router == address(0) ? msg.sender : _router);
+    function router() external view returns (address) {
+        return _router == address(0) ? msg.sender : _router;
     }
 
     function transport() external view returns (address) {

@@ -2,9 +2,7 @@
 pragma solidity ^0.8.28;
 
 import {IAdapter} from "../../../../contracts/interfaces/IAdapter.sol";
-import {Words} from "../../../../contracts/libraries/Words.sol";
-import {Message, MessageLibrary} from "../../../../contracts/types/Message.sol";
-import {Route} from "../../../../contracts/types/Route.sol";
+import {Message, MessageEncoding, Route} from "../../../../contracts/types/Message.sol";
 
 /// @dev Copies out of calldata, so behind a call.
 interface ICopies {
@@ -15,17 +13,17 @@ interface ICopies {
 }
 
 /// @dev As the router does it.
-contract WordCopies is ICopies {
+contract RouterCopies is ICopies {
     function load(Message calldata source) external pure returns (Message memory) {
-        return MessageLibrary.load(source);
+        return MessageEncoding.load(source);
     }
 
     function copyRequest(Route calldata request) external pure returns (Message memory message) {
-        Words.copyRequest(request, message);
+        MessageEncoding.copyRequest(request, message);
     }
 }
 
-/// @dev What {WordCopies} must do as well.
+/// @dev What {RouterCopies} must do as well.
 contract CompilersCopies is ICopies {
     function load(Message calldata source) external pure returns (Message memory) {
         return source;
@@ -42,7 +40,7 @@ contract CompilersCopies is ICopies {
     }
 }
 
-/// @dev What {Words} must do as well, in halves: the EVM's stack can't reach all members at once.
+/// @dev What {MessageEncoding} must do as well, in halves: the EVM's stack can't reach all members at once.
 library CompilersWay {
     function pack(uint8 version, bytes32 messageId, Message memory message) internal pure returns (bytes memory) {
         bytes memory first = abi.encodePacked(
@@ -78,6 +76,16 @@ library CompilersWay {
             IAdapter.dispatch,
             (message.destinationChain, message.destinationRouter, envelope, message.gasLimit, refundTo)
         );
+    }
+
+    function wordAt(bytes calldata data, uint256 offset) internal pure returns (bytes32) {
+        return bytes32(data[offset:offset + 32]);
+    }
+
+    function statedSourceRouter(bytes memory envelope) internal pure returns (bytes32 router) {
+        for (uint256 index = 41; index < 73; ++index) {
+            router = (router << 8) | bytes32(uint256(uint8(envelope[index])));
+        }
     }
 
     function hash(bytes32 typeHash, uint8 version, Message memory message, bytes32 payloadHash)

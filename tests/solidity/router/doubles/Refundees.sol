@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {ILedger} from "../../../../contracts/interfaces/ILedger.sol";
+import {IRouterViews} from "../../../../contracts/interfaces/IRouterViews.sol";
 import {Reentrant} from "./Reentrant.sol";
 
 /// @dev Can't be paid.
@@ -12,7 +12,7 @@ contract RefusingRefundee {
         revert NoMoneyPlease();
     }
 
-    function withdraw(ILedger router, address payable to) external {
+    function withdraw(IRouterViews router, address payable to) external {
         router.withdraw(to);
     }
 }

@@ -2,15 +2,12 @@
 pragma solidity ^0.8.28;
 
 import {RouterState} from "./RouterState.sol";
-import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
-import {IPauses} from "./interfaces/IPauses.sol";
-import {IRecipientPolicy} from "./interfaces/IRecipientPolicy.sol";
+import {ILanePolicy} from "./interfaces/ILanePolicy.sol";
 import {Addresses} from "./libraries/Addresses.sol";
-import {ALL_GMPS, Gmp, GmpSet, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
-import {GmpTable} from "./types/GmpTable.sol";
+import {ALL_GMPS, Gmp, GmpSet, GmpTable, HIGHEST_GMP, NO_GMPS} from "./types/Gmp.sol";
 
 /// @dev What the configuration means for a message: whom it may go to and come from, when, and what its recipient demands.
-abstract contract Rules is RouterState {
+abstract contract LanePolicy is RouterState {
     using Addresses for address;
     using Addresses for bytes32;
 
@@ -18,45 +15,38 @@ abstract contract Rules is RouterState {
     ///      look.
     /// @return floor The lane's least quorum for recipients without a policy.
     function _requireLane(uint64 chain, bytes32 router) internal view returns (uint8 floor) {
-        Lane storage lane = _lanes[chain];
+        LaneState storage lane = _lanes[chain];
         address peer;
         uint48 pausedUntil;
         (peer, floor, pausedUntil) = (lane.peer, lane.floor, lane.pausedUntil);
         bool isCurrent = peer.toBytes32() == router && peer != address(0);
-        if (!isCurrent && !_isPeer(chain, router)) revert IGmpRegistry.UnknownPeer(chain, router);
-        _requireOpen(chain, pausedUntil);
+        if (!isCurrent && !_isPeer(chain, router)) revert ILanePolicy.UnknownPeer(chain, router);
+        _requireNotPaused(chain, pausedUntil);
     }
 
-    function _requireOpen(uint64 chain, uint48 pausedUntil) internal view {
-        if (block.timestamp < pausedUntil) revert IPauses.LanePaused(chain, pausedUntil);
+    function _requireNotPaused(uint64 chain, uint48 pausedUntil) internal view {
+        if (block.timestamp < pausedUntil) revert ILanePolicy.LanePaused(chain, pausedUntil);
     }
 
-    function _requireOpen(Gmp gmp, uint48 pausedUntil) internal view {
-        if (block.timestamp < pausedUntil) revert IPauses.GmpPaused(gmp, pausedUntil);
+    function _requireNotPaused(Gmp gmp, uint48 pausedUntil) internal view {
+        if (block.timestamp < pausedUntil) revert ILanePolicy.GmpPaused(gmp, pausedUntil);
     }
 
     /// @dev The GMPs that are enabled and not paused now.
-    function _openGmps(GmpTable table) internal view returns (GmpSet open) {
-        open = table.enabled();
+    function _activeGmps(GmpTable table) internal view returns (GmpSet active) {
+        active = table.enabled();
         GmpSet paused = table.pausedAt(block.timestamp);
-        if (paused == NO_GMPS) return open;
+        if (paused == NO_GMPS) return active;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
-            if (_isPaused(Gmp.wrap(number), paused)) open = open.without(Gmp.wrap(number));
+            if (_isPaused(Gmp.wrap(number), paused)) active = active.without(Gmp.wrap(number));
         }
     }
 
-    /// @dev The only way to change a floor, so that no lane has one that demands nothing or can never be reached.
-    function _setFloor(uint64 chain, uint8 floor) internal {
-        if (floor == 0 || floor > Gmp.unwrap(HIGHEST_GMP)) revert IRecipientPolicy.InvalidFloor(floor);
-        _lanes[chain].floor = floor;
-        emit IRecipientPolicy.FloorSet(chain, floor);
-    }
-
-    /// @dev The only way to change the table: gives every adapter that speaks for a GMP its copy.
+    /// @dev The only way to change the table: gives every adapter in use its copy.
     function _setTable(GmpTable table) internal {
         _gmps = table;
         for (uint8 number = 1; number <= Gmp.unwrap(HIGHEST_GMP); ++number) {
-            address adapter = _speakers[Gmp.wrap(number)].adapter;
+            address adapter = _adapterSlots[Gmp.wrap(number)].adapter;
             if (adapter != address(0)) _tables[adapter] = table.copyFor(Gmp.wrap(number));
         }
     }
@@ -75,7 +65,7 @@ abstract contract Rules is RouterState {
 
     /// @return least The quorum that a message over the lane must reach at least to touch `recipient`.
     /// @return allowed The GMPs whose receipts count for it.
-    function _demandOf(address recipient, uint64 chain, uint8 floor)
+    function _recipientPolicy(address recipient, uint64 chain, uint8 floor)
         internal
         view
         returns (uint8 least, GmpSet allowed)
@@ -86,6 +76,6 @@ abstract contract Rules is RouterState {
     }
 
     function _isPaused(Gmp gmp, GmpSet paused) private view returns (bool) {
-        return paused.contains(gmp) && block.timestamp < _speakers[gmp].pausedUntil;
+        return paused.contains(gmp) && block.timestamp < _adapterSlots[gmp].pausedUntil;
     }
 }

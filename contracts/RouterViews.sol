@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Rules} from "./Rules.sol";
+import {LanePolicy} from "./LanePolicy.sol";
 import {IGmpRegistry} from "./interfaces/IGmpRegistry.sol";
-import {ILedger} from "./interfaces/ILedger.sol";
+import {IRouterViews} from "./interfaces/IRouterViews.sol";
 import {BoundedCall} from "./libraries/BoundedCall.sol";
 import {Gmp, GmpSet} from "./types/Gmp.sol";
-import {Execution} from "./types/Receipts.sol";
+import {Execution} from "./types/MessageRecords.sol";
 
-/// @dev What a router remembers; {ILedger} says what it promises.
-abstract contract Ledger is ILedger, Rules {
-    /// @inheritdoc ILedger
+/// @dev What a router remembers; {IRouterViews} says what it promises.
+abstract contract RouterViews is IRouterViews, LanePolicy {
+    /// @inheritdoc IRouterViews
     function appointRetrier(address retrier) external {
         _retriers[msg.sender] = retrier;
         emit RetrierAppointed(msg.sender, retrier);
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function withdraw(address payable to) external {
         uint256 amount = _credits[msg.sender];
         if (amount == 0) revert NothingToWithdraw(msg.sender);
@@ -27,42 +27,42 @@ abstract contract Ledger is ILedger, Rules {
         if (!success) revert TransferFailed(to, amount);
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function retrierOf(address sender) external view returns (address) {
         return _retriers[sender];
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function creditOf(address account) external view returns (uint256) {
         return _credits[account];
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function sentMessage(bytes32 messageId) external view returns (address sender, uint32 attempts) {
         return (_sent[messageId].sender(), _sent[messageId].attempts());
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function sentTo(uint64 chain) external view returns (uint64 count, uint192 sum) {
         return (_lanes[chain].sent.count(), _lanes[chain].sent.sum());
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function receiptsOf(bytes32 messageId) external view returns (GmpSet valid, Execution execution) {
-        return (_receipts[messageId].valid(_gmps.epochs(), _openGmps(_gmps)), _receipts[messageId].execution());
+        return (_receipts[messageId].valid(_gmps.epochs(), _activeGmps(_gmps)), _receipts[messageId].execution());
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function hasReceived(bytes32 messageId, Gmp gmp) external view returns (bool) {
         return _receipts[messageId].valid(_gmps.epochs(), _gmps.enabled()).contains(gmp);
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function executedFrom(uint64 chain) external view returns (uint64 count, uint192 sum) {
         return (_lanes[chain].executed.count(), _lanes[chain].executed.sum());
     }
 
-    /// @inheritdoc ILedger
+    /// @inheritdoc IRouterViews
     function outcomeOf(bytes32 messageId) external view returns (Execution) {
         return _outcomes[messageId];
     }

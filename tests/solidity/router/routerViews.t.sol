@@ -3,10 +3,10 @@ pragma solidity ^0.8.28;
 
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Message} from "../../../contracts/types/Message.sol";
-import {Execution} from "../../../contracts/types/Receipts.sol";
+import {Execution} from "../../../contracts/types/MessageRecords.sol";
 import {RouterFixture} from "./RouterFixture.sol";
 
-contract LedgerTest is RouterFixture {
+contract RouterViewsTest is RouterFixture {
     function testFuzz_AnAppointmentIsTheCallersOwnAndZeroTakesItBack(address sender, address other, address retrier)
         public
     {

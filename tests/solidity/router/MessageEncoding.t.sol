@@ -4,15 +4,13 @@ pragma solidity ^0.8.28;
 import {stdError} from "forge-std/StdError.sol";
 
 import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
-import {Words} from "../../../contracts/libraries/Words.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {GmpFee, Route} from "../../../contracts/types/Route.sol";
+import {GmpFee, Message, MessageEncoding, Route} from "../../../contracts/types/Message.sol";
 import {AnyMessage} from "./AnyMessage.sol";
-import {CompilersCopies, CompilersWay, ICopies, WordCopies} from "./doubles/CompilersWay.sol";
+import {CompilersCopies, CompilersWay, ICopies, RouterCopies} from "./doubles/CompilersWay.sol";
 
 /// @dev Assembly beside what the compiler makes of the same.
-contract WordsTest is AnyMessage {
-    ICopies private copies = new WordCopies();
+contract MessageEncodingTest is AnyMessage {
+    ICopies private copies = new RouterCopies();
     ICopies private compilers = new CompilersCopies();
 
     function testFuzz_AHashIsTheCompilers(RawMessage memory raw, bytes32 typeHash, uint8 version, bytes32 payloadHash)
@@ -21,7 +19,7 @@ contract WordsTest is AnyMessage {
     {
         Message memory message = _cooked(raw);
         assertEq(
-            Words.hash(typeHash, version, message, payloadHash),
+            MessageEncoding.hashStruct(typeHash, version, message, payloadHash),
             CompilersWay.hash(typeHash, version, message, payloadHash)
         );
     }
@@ -34,10 +32,23 @@ contract WordsTest is AnyMessage {
     ) public pure {
         Message memory message = _cooked(raw);
         soilFreeMemory();
-        bytes memory envelope = Words.pack(version, messageId, message, room);
+        bytes memory envelope = MessageEncoding.packEnvelope(version, messageId, message, room);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
         assertEq(envelope, CompilersWay.pack(version, messageId, message));
         assertUntouched(neighbour, message, raw);
+    }
+
+    function testFuzz_AWordOfAnEnvelopeIsTheCompilers(bytes calldata envelope, uint256 offset) public pure {
+        vm.assume(envelope.length >= 32);
+        offset = bound(offset, 0, envelope.length - 32);
+        assertEq(MessageEncoding.wordAt(envelope, offset), CompilersWay.wordAt(envelope, offset));
+    }
+
+    function testFuzz_TheStatedSourceRouterIsTheCompilers(RawMessage memory raw, bytes32 messageId) public pure {
+        Message memory message = _cooked(raw);
+        bytes memory envelope = MessageEncoding.encode(message, messageId);
+        assertEq(MessageEncoding.statedSourceRouter(envelope), message.sourceRouter);
+        assertEq(MessageEncoding.statedSourceRouter(envelope), CompilersWay.statedSourceRouter(envelope));
     }
 
     /// @dev Payloads of every length within two words, so that a call's padding ends anywhere beside a word of memory.
@@ -140,7 +151,7 @@ contract WordsTest is AnyMessage {
         }
         soilFreeMemory();
         (bytes memory data, bytes memory envelope) =
-            Words.packCall(IAdapter.dispatch.selector, version, messageId, message, dirty);
+            MessageEncoding.packDispatch(IAdapter.dispatch.selector, version, messageId, message, dirty);
         bytes32[2] memory neighbour = [~bytes32(0), ~bytes32(0)];
         assertEq(data, CompilersWay.packCall(version, messageId, message, address(uint160(refundTo))));
         assertEq(envelope, CompilersWay.pack(version, messageId, message));

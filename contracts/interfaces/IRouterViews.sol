@@ -2,11 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {Gmp, GmpSet} from "../types/Gmp.sol";
-import {Execution} from "../types/Receipts.sol";
+import {Execution} from "../types/MessageRecords.sol";
 
 /// @notice What a router remembers of messages, senders and money.
-interface ILedger {
-    /// @notice `retrier` may retry the messages of `sender`; zero: nobody else may.
+interface IRouterViews {
+    /// @notice `retrier` may retry the messages of `sender`; zero: only the sender may.
     event RetrierAppointed(address indexed sender, address indexed retrier);
 
     event Withdrawn(address indexed account, address indexed to, uint256 amount);

@@ -4,17 +4,16 @@ pragma solidity ^0.8.28;
 import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-InteroperableAddress.sol";
 
 import {IGateway} from "../../../contracts/interfaces/IGateway.sol";
+import {ILanePolicy} from "../../../contracts/interfaces/ILanePolicy.sol";
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
-import {IPauses} from "../../../contracts/interfaces/IPauses.sol";
 import {IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {Gmp, GmpSet} from "../../../contracts/types/Gmp.sol";
-import {Message, MessageLibrary} from "../../../contracts/types/Message.sol";
+import {GmpFee, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
 import {Profile} from "../../../contracts/types/Profile.sol";
-import {GmpFee} from "../../../contracts/types/Route.sol";
 import {FailingAdapter, GasHungryAdapter, PricedAdapter} from "./doubles/Adapters.sol";
 import {GatewayFixture} from "./GatewayFixture.sol";
 
-contract DispatchTest is GatewayFixture {
+contract FundTest is GatewayFixture {
     function testFuzz_AnyoneMayPayForAnUnfundedMessageOnce(address payer, uint64 fee, uint64 more) public {
         vm.assume(payer.code.length == 0);
         outbound[HYPERLANE].setFee(fee);
@@ -23,14 +22,14 @@ contract DispatchTest is GatewayFixture {
         vm.expectEmit(address(source));
         emit IMessageSender.MessageRouted(messageId, THERE, false, GmpSet.wrap(3), envelopeOf(message));
         vm.prank(payer);
-        source.dispatch{value: uint256(fee) + more}(message, refundee);
+        source.fund{value: uint256(fee) + more}(message, refundee);
         assertEq(refundee.balance, more, "what is not needed comes back");
         assertEq(outbound[HYPERLANE].lastValue(), fee);
         assertEq(outbound[AXELAR].lastEnvelope(), envelopeOf(message));
         (address kept,) = source.sentMessage(messageId);
         assertEq(kept, address(0), "nothing is kept of what can't be retried");
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, messageId));
-        source.dispatch(message, refundee);
+        source.fund(message, refundee);
     }
 
     /// @dev Alice's message over three GMPs with quorum 2, of which Hyperlane and Axelar cost a little.
@@ -56,7 +55,7 @@ contract DispatchTest is GatewayFixture {
         Message memory message = unfundedOverThree();
         vm.deal(address(this), value);
         if (value < 10) vm.expectRevert(abi.encodeWithSelector(IGateway.InsufficientValue.selector, value, 10));
-        source.dispatch{value: value}(message, refundee);
+        source.fund{value: value}(message, refundee);
         for (uint8 number = 1; number <= 3; ++number) {
             assertEq(outbound[Gmp.wrap(number)].dispatches(), value < 10 ? 0 : 1);
         }
@@ -67,7 +66,7 @@ contract DispatchTest is GatewayFixture {
         Message memory message = unfundedOverThree();
         install(WORMHOLE, new GasHungryAdapter(690_000));
         vm.deal(address(this), 10);
-        try source.dispatch{value: 10, gas: bound(gas, 100_000, 3_000_000)}(message, refundee) {
+        try source.fund{value: 10, gas: bound(gas, 100_000, 3_000_000)}(message, refundee) {
             assertEq(outbound[HYPERLANE].dispatches() + outbound[WORMHOLE].dispatches(), 2);
         } catch {
             assertEq(outbound[HYPERLANE].dispatches(), 0);
@@ -80,9 +79,9 @@ contract DispatchTest is GatewayFixture {
         vm.deal(address(this), 10);
         vm.expectEmit(address(source));
         emit IMessageSender.DispatchFailed(
-            MessageLibrary.id(message), AXELAR, 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)
+            MessageEncoding.id(message), AXELAR, 0, abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector)
         );
-        source.dispatch{value: 10}(message, refundee);
+        source.fund{value: 10}(message, refundee);
         assertEq(outbound[HYPERLANE].dispatches(), 1);
         assertEq(outbound[WORMHOLE].dispatches(), 1);
         assertEq(refundee.balance, 5, "it cost nothing");
@@ -98,21 +97,21 @@ contract DispatchTest is GatewayFixture {
         (failing[0].gmp, failing[1].gmp) = (AXELAR, WORMHOLE);
         bytes memory reason = abi.encodeWithSelector(FailingAdapter.GmpIsDown.selector);
         vm.expectRevert(tooFew(1, 2, failing, reason));
-        source.dispatch{value: 10}(message, refundee);
+        source.fund{value: 10}(message, refundee);
     }
 
     function test_Revert_When_ThePayerNamesNobodyToPayBack() public {
         (Message memory message,) = sendUnfunded();
         vm.expectRevert(IMessageSender.ZeroRefundAddress.selector);
-        source.dispatch(message, address(0));
+        source.fund(message, address(0));
     }
 
     function testFuzz_Revert_When_TheMessageIsNotTheOneThatWaits(bytes calldata payload) public {
         (Message memory message,) = sendUnfunded();
         vm.assume(keccak256(payload) != keccak256(message.payload));
         message.payload = payload;
-        vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, MessageLibrary.id(message)));
-        source.dispatch(message, refundee);
+        vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotUnfunded.selector, MessageEncoding.id(message)));
+        source.fund(message, refundee);
     }
 
     function test_ARetriableMessageMayBeRetriedOnceItWasDispatched() public {
@@ -125,13 +124,13 @@ contract DispatchTest is GatewayFixture {
         bytes32 messageId = source.sendMessage(to, "hello", none);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.StillUnfunded.selector, messageId));
         source.retryRoute(usualRetry(message, WORMHOLE));
-        source.dispatch(message, refundee);
+        source.fund(message, refundee);
         assertEq(source.retryRoute(usualRetry(message, WORMHOLE)), 1);
     }
 
     function test_Revert_When_ADispatchedMessageThatIsNotRetriableIsRetried() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
-        source.dispatch(message, refundee);
+        source.fund(message, refundee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.NotRetriable.selector, messageId));
         vm.prank(alice);
         source.retryRoute(usualRetry(message, WORMHOLE));
@@ -141,12 +140,12 @@ contract DispatchTest is GatewayFixture {
         (Message memory message, bytes32 messageId) = sendUnfunded();
         vm.warp(START + message.ttl + 1);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.Expired.selector, messageId, message.sentAt, message.ttl));
-        source.dispatch(message, refundee);
+        source.fund(message, refundee);
         vm.warp(START);
         vm.prank(alice);
         source.cancel(message, 1, firstGmps(1), refundee);
         vm.expectRevert(abi.encodeWithSelector(IMessageSender.AlreadyCancelled.selector, messageId));
-        source.dispatch(message, refundee);
+        source.fund(message, refundee);
     }
 
     function test_APausedGmpOfTheProfileIsLeftOutAndSaidToBe() public {
@@ -157,15 +156,18 @@ contract DispatchTest is GatewayFixture {
         vm.deal(address(this), 10);
         vm.expectEmit(address(source));
         emit IMessageSender.DispatchFailed(
-            MessageLibrary.id(message), WORMHOLE, 0, abi.encodeWithSelector(IPauses.GmpPaused.selector, WORMHOLE, until)
+            MessageEncoding.id(message),
+            WORMHOLE,
+            0,
+            abi.encodeWithSelector(ILanePolicy.GmpPaused.selector, WORMHOLE, until)
         );
-        source.dispatch{value: 10}(message, refundee);
+        source.fund{value: 10}(message, refundee);
         assertEq(outbound[AXELAR].dispatches(), 1);
     }
 
     function test_ADispatchedMessageExecutesAsAnyOther() public {
         (Message memory message, bytes32 messageId) = sendUnfunded();
-        source.dispatch(message, refundee);
+        source.fund(message, refundee);
         deliver(HYPERLANE, message);
         deliver(AXELAR, message);
         assertEq(recipient.timesReceived(messageId), 1);

@@ -2,11 +2,8 @@
 pragma solidity ^0.8.28;
 
 import {Addresses} from "../../../contracts/libraries/Addresses.sol";
-import {GmpSet} from "../../../contracts/types/Gmp.sol";
-import {GmpTable} from "../../../contracts/types/GmpTable.sol";
-import {LaneTotal} from "../../../contracts/types/LaneTotal.sol";
-import {Epochs} from "../../../contracts/types/Receipts.sol";
-import {SentMessage, SentMessageLibrary} from "../../../contracts/types/SentMessage.sol";
+import {Epochs, GmpSet, GmpTable} from "../../../contracts/types/Gmp.sol";
+import {LaneTotal, SentMessage, SentMessageLibrary} from "../../../contracts/types/MessageRecords.sol";
 import {Symbolic} from "./Symbolic.sol";
 
 /// @dev What is packed into one word: no part of it touches another.

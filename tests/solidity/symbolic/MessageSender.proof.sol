@@ -3,8 +3,7 @@ pragma solidity ^0.8.28;
 
 import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {Gmp} from "../../../contracts/types/Gmp.sol";
-import {Message} from "../../../contracts/types/Message.sol";
-import {Retry} from "../../../contracts/types/Route.sol";
+import {Message, Retry} from "../../../contracts/types/Message.sol";
 import {RouterWorld} from "./RouterWorld.sol";
 import {UncheckedRouter} from "./UncheckedRouter.sol";
 

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.28;
+
+import {Epochs, Gmp, GmpSet} from "./Gmp.sol";
+
+/// @dev What the source keeps of a message, in one slot; the id binds all the rest. From the lowest bit: 160 the sender,
+///      32 the number of retries, 16 the GMPs that an unfunded message waits for, and three flags.
+type SentMessage is uint256;
+
+/// @dev How far a message has come on its destination. All but NONE are final.
+enum Execution {
+    NONE,
+    EXECUTED,
+    EXPIRED,
+    CANCELLED
+}
+
+/// @dev Everything the destination remembers of a message, in one slot. From the lowest bit: 16 the GMPs that delivered,
+///      128 the epochs in which they did, 8 the {Execution}.
+type Receipts is uint256;
+
+/// @dev How many messages went one way over a lane (the lower 64 bits), and the sum of their ids mod 2^192 (the rest). An index
+///      of the lane must add up to both. A checksum against loss, not a proof against an account that can choose ids.
+type LaneTotal is uint256;
+
+using SentMessageLibrary for SentMessage global;
+using ReceiptsLibrary for Receipts global;
+using LaneTotalLibrary for LaneTotal global;
+
+library SentMessageLibrary {
+    uint256 private constant ATTEMPTS_SHIFT = 160;
+    uint256 private constant GMPS_SHIFT = 192;
+    uint256 private constant RETRIABLE = 1 << 208;
+    uint256 private constant UNFUNDED = 1 << 209;
+    uint256 private constant CANCELLED = 1 << 210;
+
+    function retriableBy(address account) internal pure returns (SentMessage) {
+        return SentMessage.wrap(uint160(account) | RETRIABLE);
+    }
+
+    function unfundedOf(address account, GmpSet waiting, bool retriable) internal pure returns (SentMessage) {
+        uint256 bits = uint160(account) | (uint256(GmpSet.unwrap(waiting)) << GMPS_SHIFT) | UNFUNDED;
+        return SentMessage.wrap(retriable ? bits | RETRIABLE : bits);
+    }
+
+    function sender(SentMessage sent) internal pure returns (address) {
+        return address(uint160(SentMessage.unwrap(sent)));
+    }
+
+    function attempts(SentMessage sent) internal pure returns (uint32) {
+        return uint32(SentMessage.unwrap(sent) >> ATTEMPTS_SHIFT);
+    }
+
+    /// @dev The GMPs that an unfunded message is to be sent over.
+    function gmps(SentMessage sent) internal pure returns (GmpSet) {
+        return GmpSet.wrap(uint16(SentMessage.unwrap(sent) >> GMPS_SHIFT));
+    }
+
+    function isRetriable(SentMessage sent) internal pure returns (bool) {
+        return SentMessage.unwrap(sent) & RETRIABLE != 0;
+    }
+
+    function isUnfunded(SentMessage sent) internal pure returns (bool) {
+        return SentMessage.unwrap(sent) & UNFUNDED != 0;
+    }
+
+    function isCancelled(SentMessage sent) internal pure returns (bool) {
+        return SentMessage.unwrap(sent) & CANCELLED != 0;
+    }
+
+    function withOneMoreAttempt(SentMessage sent) internal pure returns (SentMessage) {
+        return SentMessage.wrap(SentMessage.unwrap(sent) + (1 << ATTEMPTS_SHIFT));
+    }
+
+    function cancelled(SentMessage sent) internal pure returns (SentMessage) {
+        return SentMessage.wrap(SentMessage.unwrap(sent) | CANCELLED);
+    }
+}
+
+library ReceiptsLibrary {
+    uint256 private constant EPOCHS_SHIFT = 16;
+    uint256 private constant EXECUTION_SHIFT = 144;
+
+    function delivered(Receipts receipts) internal pure returns (GmpSet) {
+        return GmpSet.wrap(uint16(Receipts.unwrap(receipts)));
+    }
+
+    function epochs(Receipts receipts) internal pure returns (Epochs) {
+        return Epochs.wrap(uint128(Receipts.unwrap(receipts) >> EPOCHS_SHIFT));
+    }
+
+    function execution(Receipts receipts) internal pure returns (Execution) {
+        return Execution(uint8(Receipts.unwrap(receipts) >> EXECUTION_SHIFT));
+    }
+
+    /// @dev The GMPs whose receipts count: those of `eligible` that delivered in the epoch that is theirs now.
+    function valid(Receipts receipts, Epochs current, GmpSet eligible) internal pure returns (GmpSet) {
+        uint16 counted = GmpSet.unwrap(delivered(receipts).intersect(eligible));
+        uint128 differences = Epochs.unwrap(epochs(receipts)) ^ Epochs.unwrap(current);
+        if (differences == 0 || counted == 0) return GmpSet.wrap(counted);
+        for (uint256 index; index < 16; ++index) {
+            if (uint8(differences >> (8 * index)) != 0) counted &= ~uint16(1 << index);
+        }
+        return GmpSet.wrap(counted);
+    }
+
+    /// @dev With the receipt of `gmp`, delivered in its current epoch.
+    function record(Receipts receipts, Gmp gmp, Epochs current) internal pure returns (Receipts) {
+        uint256 bits = Receipts.unwrap(receipts) & ~(uint256(type(uint128).max) << EPOCHS_SHIFT);
+        bits |= GmpSet.unwrap(delivered(receipts).with(gmp));
+        return Receipts.wrap(bits | (uint256(Epochs.unwrap(epochs(receipts).adopt(current, gmp))) << EPOCHS_SHIFT));
+    }
+
+    function withExecution(Receipts receipts, Execution state) internal pure returns (Receipts) {
+        uint256 others = Receipts.unwrap(receipts) & ~(uint256(type(uint8).max) << EXECUTION_SHIFT);
+        return Receipts.wrap(others | (uint256(state) << EXECUTION_SHIFT));
+    }
+}
+
+library LaneTotalLibrary {
+    function count(LaneTotal total) internal pure returns (uint64) {
+        return uint64(LaneTotal.unwrap(total));
+    }
+
+    /// @dev The nonce of the message that is created next.
+    function nextNonce(LaneTotal total) internal pure returns (uint64) {
+        unchecked {
+            return count(total) + 1;
+        }
+    }
+
+    function sum(LaneTotal total) internal pure returns (uint192) {
+        return uint192(LaneTotal.unwrap(total) >> 64);
+    }
+
+    /// @dev The total with one more id. The sum wraps around at 2^192; the count does not live to see 2^64.
+    function plus(LaneTotal total, bytes32 messageId) internal pure returns (LaneTotal) {
+        unchecked {
+            return LaneTotal.wrap(LaneTotal.unwrap(total) + (uint256(messageId) << 64) + 1);
+        }
+    }
+}
