@@ -10,6 +10,13 @@ MAKEFLAGS += --no-print-directory
 # Where it is set, every process compiles every module again: seconds for each command that a test types.
 unexport PYTHONDONTWRITEBYTECODE
 
+# A home that can't be written: the package managers keep what they download here instead.
+ifneq ($(shell { test -w "$(HOME)/.cache" || { test ! -e "$(HOME)/.cache" && test -w "$(HOME)"; }; } && test -d "$(HOME)" && echo yes),yes)
+export UV_CACHE_DIR := $(CURDIR)/build/cache/uv
+export PIP_CACHE_DIR := $(CURDIR)/build/cache/pip
+export npm_config_cache := $(CURDIR)/build/cache/npm
+endif
+
 DONE := build/setup
 STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp explorer proofs)
 VENV := .venv/bin
@@ -17,7 +24,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings docs lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -32,7 +39,7 @@ demo: $(STEPS)  ## Run two chains, route, stall, retry and report (KEEP=1 leaves
 test: $(STEPS)  ## Run linters, types, layers and every test suite
 	@$(SUITES)
 
-lint: $(STEPS)  ## Check style, types and layers
+lint: $(STEPS)  ## Check style, types, layers and prose
 	@$(SUITES) lint
 
 test-solidity: $(STEPS)  ## Run the contracts' tests
@@ -108,6 +115,9 @@ docs: $(STEPS)  ## Build the documentation's site into build/site
 twins: $(STEPS)  ## Show the tests fail on vulnerable twins of the router (TWINS=part of a name: only those)
 	@$(VENV)/python -m scripts.twins $(TWINS)
 
+measure: $(STEPS)  ## Print how far the code is from its goals (ARGS="--list forbidden_names": each place)
+	@$(VENV)/python -m scripts.measure --fresh $(ARGS)
+
 findings: $(STEPS)  ## Run the tests of every defect that was found from outside (ARGS="R1 E4": only those)
 	@$(VENV)/python -m scripts.findings $(ARGS)
 
@@ -140,7 +150,7 @@ $(DONE)/waybill: pyproject.toml $(DONE)/python
 	@touch $@
 
 $(DONE)/node: package-lock.json package.json .npmrc | $(DONE)
-	@echo "setup 3/9  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std)"
+	@echo "setup 3/9  npm packages into node_modules (Foundry, solc, OpenZeppelin, forge-std, textlint)"
 	@scripts/check-machine > /dev/null
 	@npm ci --loglevel=error
 	@touch $@
@@ -150,7 +160,7 @@ $(DONE)/tools: scripts/setup_tools.py scripts/solc-wasm $(DONE)/node $(NATIVE_SO
 	@$(VENV)/python scripts/setup_tools.py
 	@touch $@
 
-$(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/java.py $(DONE)/python
+$(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/spark/java.py $(DONE)/python
 	@echo "setup 5/9  Java for Spark"
 	@$(VENV)/python -m scripts.setup_java
 	@touch $@

@@ -16,10 +16,11 @@ from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Limits
 
 from bench.filled_index import CHAINS, fill
-from bridge.http_server import listening_at, serving
+from bridge.http.listening import listening_at
+from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment
 from bridge.web import ExplorerSettings, Sources, create_app
-from indexer.browsing import IndexBrowser
+from indexer.store.browser import IndexBrowser
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_MS = 200

@@ -14,8 +14,8 @@ from sqlalchemy.schema import CreateIndex, DropIndex
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
-from indexer.sinks import tables
-from indexer.sinks.store import Store
+from indexer.store import tables
+from indexer.store.store import Store
 
 CHAINS: Final = (31337, 31338)
 _BATCH: Final = 20_000
@@ -86,7 +86,7 @@ def fill(url: str, count: int, now: int) -> list[bytes]:
 def _prepare_for_bulk(connection: Any, _record: object) -> None:
     """Message ids come in no order: rows go all over the tables, which have to be in memory for that."""
     connection.execute("PRAGMA cache_size = -1500000")  # KiB
-    connection.execute("PRAGMA synchronous = OFF")  # a store that a power cut spoils is made anew
+    connection.execute("PRAGMA synchronous = OFF")  # a store that a power cut spoils is rebuilt
     connection.execute("PRAGMA wal_autocheckpoint = 20000")  # pages
 
 

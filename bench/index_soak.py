@@ -28,13 +28,13 @@ import psutil
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from indexer.jobs.index import run_index
-from indexer.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
-from indexer.sinks.engine import reading_engine
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.store.engine import reading_engine
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import World, log_of
-from tests.unit.index_world import absorbed, executed, received, retried
+from tests.unit.indexer.world import absorbed, executed, received, retried
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 RESULT: Final = ROOT / "build" / "bench" / "index-soak.json"

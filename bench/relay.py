@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bench import relay_chain, relay_idle, relay_store
 from bench.bar_chart import bar_chart
-from bridge.logs import configure_logging
+from bridge.cli.logs import configure_logging
 from tests.postgresql import running_postgresql
 
 ROOT: Final = Path(__file__).resolve().parent.parent

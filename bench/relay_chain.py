@@ -15,13 +15,14 @@ from web3 import Web3
 
 from bench.indexing import indexing
 from bridge import devnet as devnets
-from bridge.chains import open_chains
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY, account
+from bridge.devnet.attesters import devnet_attesters
+from bridge.domain.outbox import OutboxState
+from bridge.domain.transactions import Slot
+from bridge.evm.chain import open_chains
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxState
-from bridge.records.transactions import Slot
-from bridge.service import open_bridge, spare_what_is_set_up
+from bridge.service.relayer_service import open_relayer, spare_what_is_set_up
 from bridge.settings import Settings
 from bridge.store import SqlStore
 from tests.anvil.rpc import free_ports, mine, rpc
@@ -64,11 +65,11 @@ def _measure(devnet: Devnet, folder: Path) -> Measured:
     url = beta.rpc_urls[0]
     asyncio.run(_send(devnet, BURST, pause=0))
     before = rpc(url, "evm_snapshot")
-    alone, slots, _ = _burst(devnet, folder / "alone.db", share=1)
+    alone, slots, _ = _burst(devnet, folder / "alone.db", max_calls_per_tx=1)
     before = _undone(url, before)
     ceiling = _ceiling(url, slots)
     before = _undone(url, before)
-    delivered, _, wasted = _burst(devnet, folder / "shared.db", share=SHARE)
+    delivered, _, wasted = _burst(devnet, folder / "shared.db", max_calls_per_tx=SHARE)
     _undone(url, before)
     naive = _naive(url, beta.chain_id, slots[:NAIVE])
     pickup_alone = _trickle(devnet, folder / "trickle.db", BURST)
@@ -91,14 +92,14 @@ def _undone(url: str, snapshot: Any) -> Any:
     return rpc(url, "evm_snapshot")
 
 
-def _burst(devnet: Devnet, path: Path, *, share: int) -> tuple[float, Sequence[Slot], float]:
+def _burst(devnet: Devnet, path: Path, *, max_calls_per_tx: int) -> tuple[float, Sequence[Slot], float]:
     """Lets a new relayer deliver what waits: messages per second, its slots, and calls made for nothing per delivery."""
-    store = asyncio.run(_relay(devnet, path, share=share, sends=0, expected=BURST))
+    store = asyncio.run(_relay(devnet, path, max_calls_per_tx=max_calls_per_tx, sends=0, expected=BURST))
     entries = store.outbox.listed(limit=BURST)
     seconds = max(e.delivered_at or 0 for e in entries) - min(e.created_at for e in entries)
     slots = store.transactions.slots(devnet.deployment.chain("beta").chain_id, RELAYER.address)
     store.close()
-    return BURST / seconds, slots, (sum(len(slot.purposes) for slot in slots) - BURST) / BURST
+    return BURST / seconds, slots, (sum(len(slot.transaction_keys) for slot in slots) - BURST) / BURST
 
 
 async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
@@ -109,18 +110,18 @@ async def _send(devnet: Devnet, count: int, *, pause: float) -> None:
             await asyncio.sleep(pause)
 
 
-async def _relay(devnet: Devnet, path: Path, *, share: int, sends: int, expected: int) -> SqlStore:
+async def _relay(devnet: Devnet, path: Path, *, max_calls_per_tx: int, sends: int, expected: int) -> SqlStore:
     """Runs a relayer until so many deliveries are made; more messages may be sent while it works."""
     settings = Settings.load(
         relayer_key=RELAYER_KEY,
         store=f"sqlite:///{path}",
-        poll=0.1,
+        poll_interval=0.1,
         in_flight=IN_FLIGHT,
         send_batch=IN_FLIGHT,
-        share=share,
+        max_calls_per_tx=max_calls_per_tx,
     )
     store = SqlStore(settings.store)
-    async with open_bridge(devnet.deployment, settings) as bridge:
+    async with open_relayer(devnet.deployment, settings, devnet_attesters) as bridge:
         spare_what_is_set_up()  # as the relayer's own process does
         tasks = [asyncio.create_task(bridge.run()), asyncio.create_task(_mine(devnet))]
         try:
@@ -149,7 +150,7 @@ async def _until(store: SqlStore, expected: int) -> None:
 
 def _trickle(devnet: Devnet, path: Path, known: int) -> dict[str, float]:
     """Milliseconds from observed to broadcast, of messages that come one by one to a relayer that knows all others."""
-    store = asyncio.run(_relay(devnet, path, share=SHARE, sends=TRICKLE, expected=known + TRICKLE))
+    store = asyncio.run(_relay(devnet, path, max_calls_per_tx=SHARE, sends=TRICKLE, expected=known + TRICKLE))
     waits = []
     for entry in store.outbox.listed(limit=TRICKLE):
         slot = store.transactions.slots_for(entry.event_id)[0]

@@ -11,7 +11,8 @@ from typing import Final
 from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY
-from bridge.service import open_bridge
+from bridge.devnet.attesters import devnet_attesters
+from bridge.service.relayer_service import open_relayer
 from bridge.settings import Settings
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import free_ports, rpc
@@ -46,7 +47,9 @@ async def _count(devnet: Devnet, folder: Path) -> Idle:
     settings = Settings.load(relayer_key=RELAYER_KEY, store=f"sqlite:///{folder}/idle.db")
     async with proxy.serving() as url:
         through = (alpha.model_copy(update={"rpc_urls": (url,)}), *others)
-        async with open_bridge(devnet.deployment.model_copy(update={"chains": through}), settings) as bridge:
+        async with open_relayer(
+            devnet.deployment.model_copy(update={"chains": through}), settings, devnet_attesters
+        ) as bridge:
             task = asyncio.create_task(bridge.run())
             await asyncio.sleep(WARM_UP)
             before, blocks, cpu = proxy.requests, _height(alpha.rpc_urls[0]), time.process_time()

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import procrastinate
 
+from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import Delivered, Delivery, OutboxEntry
-from bridge.relay import CommitStrategy
+from bridge.relayer.commits import CommitStrategy
 from bridge.store import SqlStore
 from tests.builders import BETA, block, message, observed_range, word
 from tests.postgresql import Server

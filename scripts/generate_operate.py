@@ -18,18 +18,24 @@ from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
 from bridge.settings import PROFILES, Settings
-from bridge.settings.attestations import AttestationTable
-from bridge.settings.dead_letters import AlertSettings, DeadLetterTable, EmailSettings
-from bridge.settings.index import IndexTable
-from bridge.settings.reliability import (
+from bridge.settings.sections import (
+    AlertSettings,
     AssetClassTable,
+    AttestationTable,
+    ChainSettings,
+    DeadLetterTable,
+    EmailSettings,
     GuaranteeTable,
+    IndexTable,
     PhaseTable,
+    PolicyOverride,
     PropagationTable,
     ReliabilityTable,
+    SignerSource,
+    SpendingTable,
+    SpendLimit,
 )
-from bridge.settings.sections import ChainSettings, PolicyOverride, SignerSource, SpendingTable, SpendLimit
-from indexer import dictionary
+from indexer.model import dictionary
 from scripts.reference_pages import commands
 
 ROOT: Final = Path(__file__).resolve().parents[1]

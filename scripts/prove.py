@@ -13,19 +13,20 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from scripts.setup_proofs import PROVERS, ROOT
 
 SOURCES = ROOT / "tests" / "solidity" / "symbolic"
 WORK = ROOT / "build" / "proofs"
 CONTRACT = re.compile(r"^contract (\w+Proofs) is", re.MULTILINE)
-SOLVER = f"{PROVERS / 'yices-smt2'} --smt2-model-format --bvconst-in-decimal"
 AT_ONCE = 2
 """halmos uses one core; so many of them run at a time."""
 
@@ -105,6 +106,11 @@ def contracts(pattern: str) -> list[str]:
     return [name for text in texts for name in CONTRACT.findall(text) if pattern in name]
 
 
+def solver_command(provers: Path) -> str:
+    """The solver and its arguments as one text, which halmos splits as a shell would."""
+    return shlex.join((str(provers / "yices-smt2"), "--smt2-model-format", "--bvconst-in-decimal"))
+
+
 def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
     """Run halmos on one contract and print what it found; what it prints itself goes to a log.
 
@@ -115,7 +121,7 @@ def follow(name: str, bounds: tuple[str, ...]) -> list[Answer]:
     report.unlink(missing_ok=True)
     command = [str(PROVERS / "halmos"), "--no-status", "--root", str(ROOT), "--forge-build-out", "build/proofs/out"]
     command += ["--match-contract", f"^{name}$", "--match-test", "^(check|control)_"]
-    command += ["--solver-command", SOLVER, "--json-output", str(report), *BOUNDS, *bounds]
+    command += ["--solver-command", solver_command(PROVERS), "--json-output", str(report), *BOUNDS, *bounds]
     with log.open("wb") as output:
         done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=output, stderr=output, check=False)
     if not report.exists():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from indexer.java import BUNDLED_HOME, OLDEST_JAVA, system_java_home
+from indexer.spark.java import BUNDLED_HOME, OLDEST_JAVA, system_java_home
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-java.lock"

@@ -11,7 +11,7 @@ PROVERS = ROOT / "build" / "tools" / "proofs" / "bin"
 
 
 def main() -> None:
-    """Make the environment anew and install exactly what the lock names."""
+    """Make the environment again and install exactly what the lock names."""
     uv = str(ROOT / ".venv" / "bin" / "uv")
     environment = PROVERS.parent
     subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(environment)], check=True)

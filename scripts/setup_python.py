@@ -41,7 +41,7 @@ def create() -> None:
 def main(stamp: Path) -> None:
     """Sync .venv with the lock file.
 
-    The stamp goes first: without it .venv may be half made, and is made anew instead of being mended.
+    The stamp goes first: without it .venv may be half made, and is rebuilt instead of being mended.
     """
     whole = stamp.exists() and (VENV / "bin" / "uv").exists()
     stamp.unlink(missing_ok=True)

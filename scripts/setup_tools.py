@@ -4,13 +4,12 @@ Foundry on PATH is preferred when it is new enough. The launchers of Foundry's n
 exit codes (a failing `forge test` returns 0) and leave the real process running when they are killed.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import solcx
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = ROOT / "build" / "tools" / "bin"
@@ -73,11 +72,15 @@ def find_foundry(tool: str, path: str | None = None) -> Path:
 
 
 def find_solc() -> tuple[Path, str]:
-    """Return the compiler and how it is run: the native one if py-solc-x has it, else the WebAssembly one."""
-    try:
-        return Path(solcx.install.get_executable(SOLC_VERSION)), "native, from py-solc-x"
-    except solcx.exceptions.SolcNotInstalled:
-        return ROOT / "scripts" / "solc-wasm", "WebAssembly, from npm"
+    """Return the compiler and how it is run: the native one if py-solc-x installed it, else the WebAssembly one.
+
+    py-solc-x itself is not asked: it makes its folder in the home, which may not be writable.
+    """
+    folder = Path(os.environ.get("SOLCX_BINARY_PATH") or Path.home() / ".solcx")
+    native = folder / f"solc-v{SOLC_VERSION}"
+    if native.exists():
+        return native, "native, from py-solc-x"
+    return ROOT / "scripts" / "solc-wasm", "WebAssembly, from npm"
 
 
 def link(name: str, target: Path) -> None:

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import os
 import re
+import resource
 import selectors
 import signal
 import subprocess
@@ -83,6 +84,8 @@ class Result:
     passed: int
     failed: int
     seconds: float
+    cpu: float
+    """Seconds of processor time: far less than two for each second on the clock means a busy machine, not a slow suite."""
     budget: int
     note: str = ""
     failures: tuple[str, ...] = ()
@@ -146,16 +149,26 @@ CHECKS = {
     "types": (str(VENV / "mypy"), "--no-error-summary"),
     "types of TypeScript": (str(ROOT / "dapp" / "node_modules" / ".bin" / "tsc"), "--project", "dapp"),
     "layers": (str(VENV / "lint-imports"), "--cache-dir", "build/cache/import_linter"),
+    "prose": (str(VENV / "python"), "-m", "scripts.prose"),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command that has ended: its exit code, what it printed, how long it took in seconds, and whether it was stopped."""
+    """A command that has ended.
+
+    Attributes:
+        code: its exit code.
+        output: what it printed.
+        seconds: by the wall clock.
+        cpu: seconds of processor time that it and its children used.
+        stopped: whether it ran into its limit.
+    """
 
     code: int
     output: str
     seconds: float
+    cpu: float
     stopped: bool
 
 
@@ -191,7 +204,7 @@ def run(command: tuple[str, ...], limit: float, *, show: bool) -> Run:
         limit: seconds after which it is stopped.
         show: print its output as it comes.
     """
-    started = time.monotonic()
+    started, used = time.monotonic(), cpu_of_children()
     colour = {"FORCE_COLOR": "1"} if show and sys.stdout.isatty() else {}
     environment = {**os.environ, **colour}
     pipe = subprocess.PIPE
@@ -220,12 +233,18 @@ def run(command: tuple[str, ...], limit: float, *, show: bool) -> Run:
         end_group(process)
         process.stdout.close()
     output = ANSI_CODES.sub("", b"".join(chunks).decode(errors="replace"))
-    return Run(code, output, time.monotonic() - started, stopped.is_set())
+    return Run(code, output, time.monotonic() - started, cpu_of_children() - used, stopped.is_set())
+
+
+def cpu_of_children() -> float:
+    """Seconds of processor time of all processes that this one has started and that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run_checks() -> Result:
-    """Run the linters, the type checker and the layer check; print what each finds."""
-    started = time.monotonic()
+    """Run the linters of code and prose, the type checker and the layer check; print what each finds."""
+    started, used = time.monotonic(), cpu_of_children()
     failed = 0
     for name, command in CHECKS.items():
         done = run(command, limit=600, show=False)
@@ -233,8 +252,8 @@ def run_checks() -> Result:
         if done.code:
             failed += 1
             print(done.output, flush=True)
-    took = time.monotonic() - started
-    return Result(name="lint", passed=len(CHECKS) - failed, failed=failed, seconds=took, budget=120)
+    took, cpu = time.monotonic() - started, cpu_of_children() - used
+    return Result(name="lint", passed=len(CHECKS) - failed, failed=failed, seconds=took, cpu=cpu, budget=120)
 
 
 def judge(suite: Suite, done: Run) -> Result:
@@ -255,6 +274,7 @@ def judge(suite: Suite, done: Run) -> Result:
         passed=counts.passed,
         failed=failed,
         seconds=done.seconds,
+        cpu=done.cpu,
         budget=suite.budget,
         note=note,
         failures=tuple(dict.fromkeys(failures)),
@@ -271,12 +291,13 @@ def report(results: list[Result]) -> int:
     for result in results:
         if result.failures:
             print(f"\nfailed in {result.name}:\n  " + "\n  ".join(line[:500] for line in result.failures))
-    print("\nsuite       passed  failed  seconds  budget")
+    print("\nsuite       passed  failed  seconds     cpu  budget")
     for result in results:
         late = "over its budget" if result.seconds > result.budget else ""
         notes = ", ".join(filter(None, (result.note, late)))
-        row = f"{result.name:<10} {result.passed:>7} {result.failed:>7} {result.seconds:>8.1f} {result.budget:>7}"
-        print(f"{row}  {notes}".rstrip())
+        row = f"{result.name:<10} {result.passed:>7} {result.failed:>7} {result.seconds:>8.1f} {result.cpu:>7.1f}"
+        print(f"{row} {result.budget:>7}  {notes}".rstrip())
+    print(f"{'all':<26} {sum(one.seconds for one in results):>8.1f} {sum(one.cpu for one in results):>7.1f}")
     passed, failed = sum(result.passed for result in results), sum(result.failed for result in results)
     print(f"\n{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
@@ -298,7 +319,9 @@ def main() -> int:
     results = []
     for number, name in enumerate(chosen, 1):
         suite = next((suite for suite in SUITES if suite.name == name), None)
-        title = f"{name}: {suite.title}, budget {suite.budget // 60} min" if suite else "lint: style, types, layers"
+        title = (
+            f"{name}: {suite.title}, budget {suite.budget // 60} min" if suite else "lint: style, types, layers, prose"
+        )
         print(f"\n=== {number}/{len(chosen)}  {title}", flush=True)
         results.append(run_suite(suite) if suite else run_checks())
     return report(results)

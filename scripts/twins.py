@@ -91,7 +91,7 @@ def edited(source: str, edit: Edit, twin: str) -> str:
     if (times := source.count(edit.before)) != 1:
         raise TwinError(
             f"{twin}: contracts/{edit.file} has {edit.before!r} {times} times, not once; "
-            f"write its entry in {TABLE.name} anew after the code"
+            f"write its entry in {TABLE.name} again after the code"
         )
     return source.replace(edit.before, edit.after)
 

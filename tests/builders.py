@@ -6,11 +6,11 @@ from typing import Any
 
 from eth_utils import keccak
 
-from bridge.ports import Dispatch
+from bridge.domain.observations import BlockRef, NumberedDispatch, ObservedAttempt, ObservedMessage, ObservedRange
+from bridge.domain.ports import Dispatch
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.records.observations import BlockRef, NumberedDispatch, ObservedAttempt, ObservedMessage, ObservedRange
 
 ALPHA, BETA = 31337, 31338
 

@@ -46,6 +46,8 @@ class Server:
             self._identity = {"user": servant.pw_uid, "group": servant.pw_gid, "extra_groups": []}
         self._command = [str(self._programs / "postgres"), "-D", str(self._data), "-k", str(folder), "-p", str(PORT)]
         self._command += ["-c", "listen_addresses=", "-c", f"fsync={'on' if durable else 'off'}"]
+        # initdb takes fewer than the usual where little shared memory is free; every test shares this server.
+        self._command += ["-c", "max_connections=100", "-c", "max_locks_per_transaction=256"]
         self._run("initdb", "-D", str(self._data), "-U", "waybill", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, ParamSpec
 
-from bridge.simulation import SimulatedBridge, run_in_virtual_time
+from tests.support.simulation import SimulatedRelayer, run_in_virtual_time
 
 _Parameters = ParamSpec("_Parameters")
 
@@ -28,7 +28,7 @@ def in_virtual_time(test: Callable[_Parameters, Awaitable[None]]) -> Callable[_P
 
 
 @asynccontextmanager
-async def running(bridge: SimulatedBridge) -> AsyncIterator[SimulatedBridge]:
+async def running(bridge: SimulatedRelayer) -> AsyncIterator[SimulatedRelayer]:
     """A bridge that works in the background until the block ends; then it is stopped as by SIGTERM."""
     task = asyncio.create_task(bridge.run())
     try:
@@ -38,7 +38,7 @@ async def running(bridge: SimulatedBridge) -> AsyncIterator[SimulatedBridge]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def crash(bridge: SimulatedBridge, task: asyncio.Task[Any]) -> None:
+async def crash(bridge: SimulatedRelayer, task: asyncio.Task[Any]) -> None:
     """Ends a bridge as SIGKILL would."""
     bridge.power.cut()
     await asyncio.wait_for(task, timeout=60)

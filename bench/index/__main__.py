@@ -25,8 +25,8 @@ from bench.index.idle import idle
 from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
 from bench.index.requests import request_latency
-from bridge.logs import configure_logging
-from indexer.session import spark_session
+from bridge.cli.logs import configure_logging
+from indexer.spark.session import spark_session
 
 RESULT: Final = Path("build/bench/index.json")
 PARTS: Final = ("cold", "ingest", "lifecycle", "requests", "idle")

@@ -7,10 +7,10 @@ import sys
 
 from bench.index.history import ROUTER, SOURCE
 from indexer.decode.events import Emitters
-from indexer.session import spark_session
-from indexer.settings import SourceLimits
+from indexer.model.settings import SourceLimits
 from indexer.sources import evm, options
 from indexer.sources.chain import ChainConfig
+from indexer.spark.session import spark_session
 
 
 def main() -> None:

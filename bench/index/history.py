@@ -12,9 +12,9 @@ from eth_abi.abi import encode
 
 from bridge.protocol.events import SIGNATURES
 from bridge.protocol.message import Kind, Message
-from indexer import schemas
-from indexer.sinks.compaction import BUCKETS, by_message, write_bucket
-from indexer.sinks.lake import FinalBlocks, Lake
+from indexer.lake.compaction import BUCKETS, by_message, write_bucket
+from indexer.lake.lake import FinalBlocks, Lake
+from indexer.model import schemas
 
 SOURCE: Final = 31337
 DESTINATION: Final = 31338

@@ -22,8 +22,8 @@ from bench.index.naive import COLUMNS, NaiveSource
 from bench.index.ponder_engine import ponder_is_there, run_ponder
 from indexer.decode.events import Emitters
 from indexer.jobs.backfill import backfill
-from indexer.settings import IndexFolder, IndexSettings
-from indexer.sinks.lake import Lake
+from indexer.lake.lake import Lake
+from indexer.model.settings import IndexFolder, IndexSettings
 from indexer.sources.chain import ChainConfig
 
 ROUNDS: Final = 3

@@ -16,10 +16,10 @@ import psutil
 from pyspark.sql import SparkSession
 
 from bench.index.history import fill_lake
-from indexer.jobs.reconcile import messages_of_lake
-from indexer.place import Place
-from indexer.sinks.lake import Lake
-from indexer.transforms.bucketed import table_text, write_table
+from indexer.lake.bucketed_tables import table_text, write_table
+from indexer.lake.lake import Lake
+from indexer.model.place import StorageLocation
+from tests.support.spark_lake import messages_of_lake
 
 _CHECKED_BY_SPARK: Final = 100_000  # messages; Spark's own SQL would take minutes for all
 _MEMORY: Final = "3GB"
@@ -60,7 +60,7 @@ def _of_size(spark: SparkSession, folder: Path, messages: int, rounds: int) -> d
     for round_ in range(rounds):
         mine, other = folder / f"ours-{round_}", folder / f"duckdb-{round_}.parquet"
         mine.mkdir(parents=True)
-        write = partial(write_table, "messages", files, lake.folder, Place.of(mine), spark)
+        write = partial(write_table, "messages", files, lake.folder, StorageLocation.of(mine), spark)
         with _memory(peaks):
             ours.append(_seconds(write))
         alone.append(_seconds(partial(_duckdb_alone, files, other)))

@@ -43,7 +43,7 @@ class NaiveSource(DataSource):
         return "naive"
 
     def schema(self) -> str:
-        """Some columns of `indexer.schemas.EVENTS`, by the same names."""
+        """Some columns of `indexer.model.schemas.EVENTS`, by the same names."""
         return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
     def reader(self, schema: Any) -> NaiveReader:  # noqa: ARG002  Spark's interface

@@ -9,11 +9,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from indexer.analytics import percentile
-from indexer.settings import SourceLimits, StallPolicy
+from indexer.model.settings import SourceLimits, StallPolicy
+from indexer.store.analytics import percentile
 from tests.spark.chain import anvil_chain
 from tests.spark.story import World, log_of
-from tests.unit.index_world import received
+from tests.unit.indexer.world import received
 
 _WARM_UP: Final = 5
 _STALL_AFTER: Final = 60  # seconds of block time

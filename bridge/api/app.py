@@ -15,14 +15,13 @@ from starlette.exceptions import HTTPException
 
 from bridge.api import models
 from bridge.api.backend import Backend, BackendError, DeliveryFilter, ErrorCode, Json
-from bridge.http_server import Gate, Limits, Refusal
-from bridge.http_server.gate import SAFE_METHODS
+from bridge.domain.dead_letters import LetterStatus
+from bridge.domain.lanes import LaneState
+from bridge.domain.outbox import OutboxState
+from bridge.http.gate import SAFE_METHODS, Gate, Limits, Refusal
 from bridge.metrics.samples import CONTENT_TYPE
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 from bridge.protocol.status import Status
-from bridge.records.dead_letters import LetterStatus
-from bridge.records.lanes import LaneState
-from bridge.records.outbox import OutboxState
 
 _STATUS_OF: Final = {
     ErrorCode.USAGE: 422,
@@ -155,8 +154,8 @@ def _letters(backend: Backend) -> APIRouter:
     routes = APIRouter(tags=["reading"])
 
     @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
-    async def letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
-        return await backend.letters(status, limit)
+    async def dead_letters(status: LetterStatus | None = None, limit: models.Limit = 100) -> list[Json]:
+        return await backend.dead_letters(status, limit)
 
     @routes.get(
         "/dead-letters/{event_id:path}",

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from bridge.domain.dead_letters import LetterStatus
+from bridge.domain.lanes import LaneState
+from bridge.domain.outbox import OutboxState
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
-from bridge.records.dead_letters import LetterStatus
-from bridge.records.lanes import LaneState
-from bridge.records.outbox import OutboxState
 
 Json = dict[str, Any]
 
@@ -77,7 +77,7 @@ class Backend(Protocol):
     async def replay(self, event_id: str, reason: str) -> Json:
         """Opens a delivered or dead entry again."""
 
-    async def letters(self, status: LetterStatus | None, limit: int) -> list[Json]:
+    async def dead_letters(self, status: LetterStatus | None, limit: int) -> list[Json]:
         """Dead letters, the newest first."""
 
     async def letter(self, event_id: str) -> Json:

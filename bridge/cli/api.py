@@ -8,12 +8,13 @@ import structlog
 
 from bridge.cli import options
 from bridge.cli.api_process import served_apart
+from bridge.cli.logs import configure_logging
 from bridge.cli.output import progress
 from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.http_server import listening_at, serving
-from bridge.logs import configure_logging
-from bridge.service import open_bridge, run_until_signalled
+from bridge.http.listening import listening_at
+from bridge.http.server import serving
+from bridge.service.relayer_service import run_until_signalled
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +37,6 @@ def api(
     Example: waybill api --http 127.0.0.1:8787
     """
     workspace = Workspace.of(network, config, http=http, store=store)
-    deployment = workspace.deployment()
     settings = workspace.working_settings()
     settings = settings.model_copy(update={"http": settings.http or _DEFAULT})
     configure_logging(as_json=as_json)
@@ -50,9 +50,9 @@ def api(
                     _log.info("serving the HTTP API", url=url)
                     await asyncio.Event().wait()
         async with (
-            open_bridge(deployment, settings) as bridge,
+            workspace.open_relayer(settings) as bridge,
             served_apart(workspace, bridge, settings, as_json=as_json),
         ):
-            await bridge.with_upkeep(asyncio.Event().wait)
+            await bridge.while_monitoring(asyncio.Event().wait)
 
     asyncio.run(run_until_signalled(work))

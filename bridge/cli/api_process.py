@@ -22,20 +22,19 @@ import structlog
 
 from bridge.api import BackendError, ErrorCode
 from bridge.api.link import LONGEST, Link
-from bridge.chains.endpoint import EndpointState
-from bridge.cli.output import UsageError
+from bridge.cli.logs import configure_logging
 from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import Workspace
-from bridge.http_server import listening_at, serving
-from bridge.http_server.server import CONNECTIONS, url_of
-from bridge.logs import configure_logging
+from bridge.domain.ports import TransientError
+from bridge.evm.endpoints import EndpointState
+from bridge.http.listening import listening_at, url_of
+from bridge.http.server import CONNECTIONS, serving
 from bridge.metrics import RelayerFigures
-from bridge.ports import TransientError
+from bridge.protocol.backoff import backoff
 from bridge.protocol.gmps import Gmp
-from bridge.recovery import RetryFailedError
-from bridge.service import Bridge
+from bridge.relayer.recovery import RetryFailedError
+from bridge.service.relayer_service import RelayerService
 from bridge.settings import Settings
-from bridge.store import IN_MEMORY
 
 _log = structlog.get_logger(__name__)
 
@@ -51,22 +50,16 @@ _TO_END: Final = 5.0  # seconds
 
 @asynccontextmanager
 async def served_apart(
-    workspace: Workspace, bridge: Bridge, settings: Settings, *, as_json: bool
+    workspace: Workspace, bridge: RelayerService, settings: Settings, *, as_json: bool
 ) -> AsyncIterator[None]:
     """Serves the HTTP API in another process, if the settings name an address.
 
     Raises:
         ListeningError: it can't be listened at.
-        UsageError: the store is in this process's memory, where no other one can read it.
     """
     if settings.http is None:
         yield
         return
-    if settings.store == IN_MEMORY:
-        raise UsageError(
-            "the HTTP API can't read a store in memory: it is a process of its own",
-            next_step="set store to a file, such as sqlite:///bridge.db",
-        )
     start = {
         "network": workspace.network,
         "root": str(workspace.root),
@@ -96,7 +89,7 @@ def _plain(value: Any) -> Any:
 class _Relayer:
     """What the relayer answers the API's process."""
 
-    def __init__(self, bridge: Bridge, start: dict[str, Any]) -> None:
+    def __init__(self, bridge: RelayerService, start: dict[str, Any]) -> None:
         self._bridge = bridge
         self._start = start
 
@@ -107,8 +100,8 @@ class _Relayer:
     async def figures(self) -> dict[str, Any]:
         """See `RelayerFigures`; JSON has texts for keys."""
         return {
-            "commits": {str(chain): dict(results) for chain, results in self._bridge.relay.commits.items()},
-            "undercuts": dict(self._bridge.relay.undercuts),
+            "commits": {str(chain): dict(results) for chain, results in self._bridge.relayer.commits.items()},
+            "ttl_violations": dict(self._bridge.relayer.ttl_violations),
             "endpoints": {
                 str(chain_id): [[one.name, one.is_up, dict(one.requests)] for one in chain.endpoint_states]
                 for chain_id, chain in self._bridge.chains.items()
@@ -141,7 +134,7 @@ async def _keep_serving(listener: socket.socket, relayer: _Relayer) -> None:
             code: int | str = await _run(listener, relayer)
         except OSError as error:
             code = str(error)
-        pause = 1.0 if clock() - began > _WELL else min(2 * pause, _LONGEST_PAUSE)
+        pause = 1.0 if clock() - began > _WELL else backoff(pause, 1, cap=_LONGEST_PAUSE)
         _log.error("the HTTP API ended; it is started again", code=code, seconds=pause)
         await asyncio.sleep(pause)
 
@@ -189,7 +182,7 @@ async def _serve(listener: socket.socket, line: socket.socket) -> None:
         found = await link.ask("figures")
         return RelayerFigures(
             commits={int(chain): results for chain, results in found["commits"].items()},
-            undercuts=found["undercuts"],
+            ttl_violations=found["ttl_violations"],
             endpoints={
                 int(chain): [EndpointState(*state) for state in states] for chain, states in found["endpoints"].items()
             },

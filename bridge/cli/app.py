@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Never
 
 import typer
 
-from bridge.logs import configure_logging
+from bridge.cli.logs import configure_logging
 
 _COMMANDS: Final = (
     "devnet",

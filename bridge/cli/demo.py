@@ -17,9 +17,9 @@ from bridge.cli import options
 from bridge.cli.devnet import FIRST_PORT
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.demo.processes import ProcessFailedError
-from bridge.demo.report import DisagreementError, Report
-from bridge.demo.run import demonstrate
+from bridge.devnet.demo.processes import ProcessFailedError
+from bridge.devnet.demo.report import DisagreementError, Report
+from bridge.devnet.demo.run import demonstrate
 
 
 def demo(

@@ -11,8 +11,8 @@ import typer
 from bridge.cli import options
 from bridge.cli.output import UsageError, progress, result
 from bridge.cli.workspace import Workspace
-from bridge.deploying import NetworkPlan
-from bridge.deploying import deploy as deploy_network
+from bridge.deploy.deploy import deploy as deploy_network
+from bridge.deploy.plan import NetworkPlan
 
 
 def deploy(

@@ -16,19 +16,19 @@ from eth_account.signers.local import LocalAccount
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.letters import letter_value, log_record_value, opened_value
+from bridge.cli.dead_letters import letter_value, log_record_value, opened_value
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.connections import connected
-from bridge.desk import Desk, Opened
+from bridge.dead_letters.dead_letter import iso
+from bridge.dead_letters.integrity import Verified
+from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.devnet.accounts import DEPLOYER_KEY
-from bridge.dlq.integrity import Verified
-from bridge.dlq.letters import iso
-from bridge.records.dead_letters import DeadLetterLog, LetterStatus, LogRecord
-from bridge.service import SystemClock
+from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, LogRecord
+from bridge.service.connections import connected
+from bridge.service.dead_letter_service import open_review, verify_network
+from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import may_exist, open_dead_letters, open_store
-from bridge.undertaking import open_desk, verify_network
 
 app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
 
@@ -61,7 +61,7 @@ def list_letters(
     Example: waybill dlq list --status PENDING_REVIEW
     """
     with _log(_settings(network, config)) as log:
-        found = log.letters(statuses=_statuses(status), limit=limit) if log else []
+        found = log.dead_letters(statuses=_statuses(status), limit=limit) if log else []
     value = [letter_value(letter) for letter in found]
     columns = ["id", "kind", "state", "error", "entered"]
     rows = [[row["id"], row["kind"], row["status"], row["errorCode"], row["enteredAt"]] for row in value]
@@ -79,8 +79,8 @@ def show(
     """
 
     async def work() -> list[Opened]:
-        async with _desk(network, config, None) as (desk, log):
-            return [await desk.open(event_id) for event_id in _named(log, letter)]
+        async with _review(network, config, None) as (review, log):
+            return [await review.open(event_id) for event_id in _named(log, letter)]
 
     found = asyncio.run(work())
     result([opened_value(one) for one in found], as_json=as_json, render=lambda console: _draw(console, found))
@@ -100,16 +100,18 @@ def requeue(
 
     Example: waybill dlq requeue 0x…/axelar/0 --rationale "the gateway is back"
     """
-
-    async def decide(desk: Desk, event_id: str) -> LogRecord:
-        return await desk.requeue(event_id, rationale)
-
-    records = _decided(letter, decide, network, config, key)
-    _print_decisions(records, as_json=as_json)
+    _decide(
+        letter,
+        lambda review, event_id: review.requeue(event_id, rationale),
+        network,
+        config,
+        key,
+        as_json=as_json,
+    )
 
 
 @app.command()
-def retry(
+def reissue(
     letter: Letter,
     *,
     rationale: Rationale,
@@ -128,18 +130,20 @@ def retry(
     key: OperatorKey = None,
     as_json: options.Json = False,
 ) -> None:
-    """Send a new message in its place, as its sender: a new id, all checks anew, `replaces` set.
+    """Send a new message in its place, as its sender: a new id, all checks again, `replaces` set.
 
-    Example: waybill dlq retry 0x…/axelar/0 --rationale "it expired while the chain stood still"
+    Example: waybill dlq reissue 0x…/axelar/0 --rationale "it expired while the chain stood still"
     """
     sender = Workspace.of(network).account(sender_key)
     gmps = options.gmps(gmp) if gmp else None
-
-    async def decide(desk: Desk, event_id: str) -> LogRecord:
-        return await desk.retry(event_id, rationale, sender, gmps)
-
-    records = _decided(letter, decide, network, config, key)
-    _print_decisions(records, as_json=as_json)
+    _decide(
+        letter,
+        lambda review, event_id: review.reissue(event_id, rationale, sender, gmps),
+        network,
+        config,
+        key,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -156,12 +160,14 @@ def abandon(
 
     Example: waybill dlq abandon 0x…/axelar/0 --rationale "the recipient is retired"
     """
-
-    async def decide(desk: Desk, event_id: str) -> LogRecord:
-        return await desk.abandon(event_id, rationale)
-
-    records = _decided(letter, decide, network, config, key)
-    _print_decisions(records, as_json=as_json)
+    _decide(
+        letter,
+        lambda review, event_id: review.abandon(event_id, rationale),
+        network,
+        config,
+        key,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -178,12 +184,14 @@ def escalate(
 
     Example: waybill dlq escalate 0x…/axelar/0 --rationale "every message to this chain dies"
     """
-
-    async def decide(desk: Desk, event_id: str) -> LogRecord:
-        return await desk.escalate(event_id, rationale)
-
-    records = _decided(letter, decide, network, config, key)
-    _print_decisions(records, as_json=as_json)
+    _decide(
+        letter,
+        lambda review, event_id: review.escalate(event_id, rationale),
+        network,
+        config,
+        key,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -250,7 +258,7 @@ def export(
         progress(f"{len(records)} records written to {to}")
         if archive and log is not None:
             now = SystemClock().now()
-            over = frozenset(one.event_id for one in log.letters(limit=None) if one.retention_until < now)
+            over = frozenset(one.event_id for one in log.dead_letters(limit=None) if one.retention_until < now)
             progress(f"{log.archive(over)} documents taken out; their hashes, and all decisions, stay")
 
 
@@ -274,7 +282,9 @@ def _log(settings: Settings) -> Iterator[DeadLetterLog | None]:
 
 
 @asynccontextmanager
-async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIterator[tuple[Desk, DeadLetterLog]]:
+async def _review(
+    network: str, config: Path | None, key: str | None
+) -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
     settings, deployment = _settings(network, config), Workspace.of(network).deployment()
     with _log(settings) as log:
         if log is None:
@@ -284,7 +294,7 @@ async def _desk(network: str, config: Path | None, key: str | None) -> AsyncIter
             try:
                 operator = _operator(network, key)
                 yield (
-                    open_desk(
+                    open_review(
                         deployment, chains, store, log=log, settings=settings, clock=SystemClock(), operator=operator
                     ),
                     log,
@@ -303,20 +313,25 @@ def _operator(network: str, key: str | None) -> LocalAccount | None:
     return account
 
 
-def _decided(
+def _decide(
     letter: str,
-    decide: Callable[[Desk, str], Awaitable[LogRecord]],
+    decide: Callable[[DeadLetterReview, str], Awaitable[LogRecord]],
     network: str,
     config: Path | None,
     key: str | None,
-) -> list[LogRecord]:
-    """What an operator's decision about each letter that was named has added to the log."""
+    *,
+    as_json: bool,
+) -> None:
+    """Makes an operator's decision about each letter that was named, and prints what the log got."""
 
     async def work() -> list[LogRecord]:
-        async with _desk(network, config, key) as (desk, log):
-            return [await decide(desk, event_id) for event_id in _named(log, letter)]
+        async with _review(network, config, key) as (review, log):
+            return [await decide(review, event_id) for event_id in _named(log, letter)]
 
-    return asyncio.run(work())
+    records = asyncio.run(work())
+    value = [log_record_value(record) for record in records]
+    lines = [f"{_words(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
+    result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:
@@ -324,7 +339,7 @@ def _named(log: DeadLetterLog, text: str) -> list[str]:
     if "/" in text:
         found = [text] if log.letter(text) else []
     else:
-        found = [letter.event_id for letter in log.letters(message_id=options.message_id(text), limit=None)]
+        found = [letter.event_id for letter in log.dead_letters(message_id=options.message_id(text), limit=None)]
     if not found:
         raise CliError(f"there is no dead letter {text}", code=ExitCode.UNKNOWN_ID, next_step="waybill dlq list")
     return found
@@ -378,9 +393,3 @@ def _words(record: LogRecord) -> str:
     if "decisionType" in document:
         return f"{document['decisionType']} by {document['decisionMaker']}: {document['rationale']}"
     return str(document.get("reason") or document.get("by") or "")
-
-
-def _print_decisions(records: list[LogRecord], *, as_json: bool) -> None:
-    value = [log_record_value(record) for record in records]
-    lines = [f"{_words(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
-    result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))

@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from bridge.chains import EvmChain
 from bridge.cli import options
+from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.output import ExitCode, result, table
-from bridge.cli.reading import index_if_any, open_bridge_store
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.keys import open_sealer, paying_signers
-from bridge.ports import TerminalError, TransientError
+from bridge.domain.dead_letters import LetterStatus
+from bridge.domain.errors import StoreError
+from bridge.domain.ports import TerminalError, TransientError
+from bridge.evm.chain import EvmChain
+from bridge.evm.signing import InvalidKeyError
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.records.dead_letters import LetterStatus
-from bridge.records.errors import StoreError
-from bridge.sending import InvalidKeyError
+from bridge.service.keys import open_sealer, paying_signers
 from bridge.settings import Settings, SettingsError, check_chains
 from bridge.store import may_exist, open_dead_letters
 
@@ -93,7 +93,7 @@ def _settings(reading: Callable[[], Any]) -> tuple[Any, Finding | None]:
 
 def _stores(workspace: Workspace) -> Iterable[Finding]:
     try:
-        with open_bridge_store(workspace) as store:
+        with open_relayer_store(workspace) as store:
             if store is None:
                 yield Finding("relayer's store", Verdict.WARNING, "there is none yet", "waybill relayer run")
             else:

@@ -6,23 +6,24 @@ from typing import Final
 
 from typer.exceptions import TyperException
 
-from bridge.chains import WrongChainIdError
 from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
-from bridge.deploying import DeployError, PlanError
+from bridge.dead_letters.decisions import DecisionError
+from bridge.deploy.deploy import DeployError
+from bridge.deploy.plan import PlanError
 from bridge.devnet import DevnetError, PortTakenError
-from bridge.dlq.decisions import DecisionError
-from bridge.http_server import ListeningError
-from bridge.ports import TerminalError, TransientError
+from bridge.domain.dead_letters import BrokenLogError
+from bridge.domain.errors import StoreError
+from bridge.domain.ports import TerminalError, TransientError
+from bridge.evm.endpoints import WrongChainIdError
+from bridge.evm.signing import InvalidKeyError
+from bridge.http.listening import ListeningError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import UnknownGmpError
-from bridge.records.dead_letters import BrokenLogError
-from bridge.records.errors import StoreError
-from bridge.relay import CommitsHaltedError
-from bridge.sending import InvalidKeyError
+from bridge.relayer.commits import CommitsHaltedError
 from bridge.settings import SettingsError
-from indexer.errors import IndexerError
+from indexer.model.errors import IndexerError
 
 _READ_HELP: Final = "add --help to see what the command takes"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import CliError, ExitCode
+from bridge.cli.output import CliError, ExitCode, result
 from bridge.cli.workspace import Workspace
-from bridge.explanation import distance
 from bridge.protocol.indexed import ChainRecord
+from bridge.queries.explain import distance
 
 if TYPE_CHECKING:
-    from indexer.reading import IndexReader
     from indexer.sources.chain import ChainConfig
+    from indexer.store.reader import IndexReader
 
 _SECONDS = 3.0  # that an endpoint may take
 
@@ -105,7 +105,30 @@ class Freshness:
         """Prints the line."""
         console.print(self.line, markup=False, style="bold" if self.behind else None)
 
-    def error(self, *failures: str) -> CliError | None:
+    def answer(
+        self,
+        value: dict[str, Any],
+        *,
+        as_json: bool,
+        render: Callable[[Console], None],
+        failures: Sequence[str] = (),
+        next_step: str | None = None,
+    ) -> None:
+        """Prints what a command found in the index, with how old it is.
+
+        Raises:
+            CliError: the command's own failures, with `next_step`, or the index is behind.
+        """
+
+        def draw(console: Console) -> None:
+            self.draw(console)
+            render(console)
+
+        result({"index": self.value(), **value}, as_json=as_json, render=draw)
+        if (error := self.error(*failures, next_step=next_step)) is not None:
+            raise error
+
+    def error(self, *failures: str, next_step: str | None = None) -> CliError | None:
         """What the command ends with: its own failures first, and being behind; None if there is neither."""
         if not failures and not self.behind:
             return None
@@ -114,7 +137,7 @@ class Freshness:
             *[f"the index is behind: {'; '.join(chain.text for chain in self.behind)}"] * bool(self.behind),
         ]
         code = ExitCode.FAILED if failures else ExitCode.BEHIND
-        return CliError("; ".join(texts), code=code, next_step="waybill index run" if not failures else None)
+        return CliError("; ".join(texts), code=code, next_step=next_step if failures else "waybill index run")
 
 
 def freshness(workspace: Workspace, index: IndexReader | None, max_behind: int | None = None) -> Freshness:
@@ -125,7 +148,7 @@ def freshness(workspace: Workspace, index: IndexReader | None, max_behind: int |
         index: None if no index has run yet.
         max_behind: seconds of block time behind which a chain's answers are no verdict; the setting `index.max_lag` if None.
     """
-    from indexer.settings import SourceLimits
+    from indexer.model.settings import SourceLimits
 
     told: SourceLimits = replace(source_limits(workspace), rpc_timeout=_SECONDS)
     records = {} if index is None else {record.chain_id: record for record in index.chains()}

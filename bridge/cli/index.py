@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import signal
 import threading
-from dataclasses import replace
-from typing import Annotated
+import time
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from bridge.cli import (
-    index_divergence,
-    index_history,
-    index_maintain,
-    index_proof,
-    index_repair,
-    index_tables,
-    index_views,
-    options,
-)
+from bridge.cli import index_history, index_proof, options
+from bridge.cli.freshness import freshness
+from bridge.cli.index_proof import open_for_reading, open_for_writing, readers
 from bridge.cli.index_settings import index_settings, indexed_deployment
+from bridge.cli.logs import configure_logging
+from bridge.cli.open_stores import open_index
+from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.logs import configure_logging
 
 app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
-app.command("verify")(index_proof.verify)
-app.command("divergence")(index_divergence.divergence)
-app.command("repair")(index_repair.repair)
-app.command("maintain")(index_maintain.maintain)
-app.command("tables")(index_tables.tables)
-app.command("views")(index_views.views)
-app.command("rebuild")(index_history.rebuild)
-app.command("as-of")(index_history.as_of)
-
 
 StallAfter = Annotated[
     int | None,
@@ -54,7 +42,6 @@ BackfillBlocks = Annotated[
 ]
 
 
-@app.command()
 def run(
     *,
     once: Annotated[bool, typer.Option("--once", help="Catch up with the chains, then stop.")] = False,
@@ -90,3 +77,231 @@ def run(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     run_index(indexed_deployment(workspace), settings, once=once, stop=stop, master=master)
+
+
+def divergence(
+    message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
+    *,
+    max_behind: options.MaxBehind = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Print what contradicts: evidence, how bad it is, and what to do next. Fails if there is anything.
+
+    Ends with 5 if there is nothing, and the index is behind.
+
+    Example: waybill index divergence
+    """
+    chosen = None if message is None else options.message_id(message)
+    from indexer.lake.history import STORE_DIFFERS, History
+    from indexer.model.errors import LakeDamagedError
+
+    workspace, damage = Workspace.of(network), ""
+    with open_index(workspace) as index:
+        # What the running index noted of store and lake is of its last look; here they are compared whole, and now.
+        found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
+        try:
+            with open_for_reading(workspace) as (engine, lake):
+                found += History(engine, lake).disagreements()
+        except LakeDamagedError as error:
+            damage = f"what follows is of the store alone: {error}"
+        fresh = freshness(workspace, index, max_behind)
+    found = [item for item in found if chosen in (None, item.message_id)]
+    value: list[dict[str, Any]] = [
+        {
+            "kind": item.kind,
+            "severity": item.severity,
+            "message_id": item.message_id,
+            "source_chain": item.source_chain,
+            "destination_chain": item.destination_chain,
+            "evidence": item.evidence,
+            "next": item.next_action,
+        }
+        for item in found
+    ]
+    if damage:
+        progress(damage)
+
+    failures = ["whether store and lake agree is not known: the lake is damaged"] * bool(damage)
+    if value:
+        failures.append(f"{len(value)} divergences: {', '.join(sorted({item['kind'] for item in value}))}")
+    fresh.answer(
+        {"divergences": value, "damage": damage or None},
+        as_json=as_json,
+        render=lambda console: _draw_divergences(console, value, is_whole=not damage),
+        failures=failures,
+    )
+
+
+def _draw_divergences(console: Console, value: list[dict[str, Any]], *, is_whole: bool) -> None:
+    if not value and is_whole:
+        console.print("no divergence: nothing contradicts, as far as the index has read")
+    for item in value:
+        where = f"0x{item['message_id'].hex()}" if item["message_id"] else "the lane as a whole"
+        console.print(escaped(f"{item['severity'].upper()} {item['kind']}  {where}"), style="bold")
+        console.print(escaped(f"  chains    {item['source_chain']} → {item['destination_chain']}"))
+        console.print(escaped(f"  evidence  {item['evidence']}"))
+        console.print(escaped(f"  next      {item['next']}"))
+
+
+def repair(
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would be done.")] = False,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Go back to the last block that a chain still has, after it took back what it had called final.
+
+    Takes the lost blocks' events out of store and lake; the lake's commit records it, and its earlier versions keep them.
+    Stop the index first. The next `waybill index run` reads the chain from there.
+
+    Example: waybill index repair
+    """
+    from indexer.jobs import repair as job
+    from indexer.lake.history import History
+
+    workspace = Workspace.of(network)
+    done: list[dict[str, Any]] = []
+    with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
+        for reader in opened:
+            progress(f"chain {reader.config.chain_id}: comparing the index's blocks with the chain's")
+            violation = job.find_violation(reader, History(store.engine, lake))
+            if violation is None:
+                continue
+            if yes:
+                job.repair(store, lake, reader, violation, time.time())
+            done.append(
+                {
+                    "chain": violation.chain_id,
+                    "fork": violation.fork,
+                    "final_block": violation.final[0],
+                    "events": len(violation.events),
+                    "messages": [message_id for message_id, _, _ in violation.marks()],
+                    "repaired": yes,
+                }
+            )
+    result({"violations": done}, as_json=as_json, render=lambda console: _draw_repairs(console, done))
+
+
+def _draw_repairs(console: Console, done: list[dict[str, Any]]) -> None:
+    if not done:
+        console.print("nothing to repair: every chain still has what it had called final")
+    for item in done:
+        did = "taken back" if item["repaired"] else "would be taken back"
+        console.print(
+            f"chain {item['chain']}: {item['events']} events of {len(item['messages'])} messages above block "
+            f"{item['fork']} {did}; block {item['final_block']} had been final"
+        )
+        for message_id in item["messages"]:
+            console.print(f"  0x{message_id.hex()}")
+    if any(not item["repaired"] for item in done):
+        console.print("next  waybill index repair --yes")
+
+
+def maintain(
+    *,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-days",
+            min=0,
+            help="Days that the store keeps messages that have ended; else the setting index.keep_days.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_hours: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-hours",
+            min=0,
+            help="Hours for which the lake's earlier versions can be read; else the setting index.keep_hours.",
+            show_default=False,
+        ),
+    ] = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Let go of messages that ended long ago, compact the lake, and delete its files that nobody can read any more.
+
+    The lake keeps every event, and its tables are rebuilt first if they lack what would go, so that no figure of the report
+    falls. The running index does the same every hour.
+
+    Example: waybill index maintain
+    """
+    from indexer.jobs.maintain import maintain as run
+
+    workspace = Workspace.of(network)
+    settings = index_settings(workspace)
+    if keep_days is not None:
+        settings = replace(settings, keep_ended=keep_days * 86_400)
+    if keep_hours is not None:
+        settings = replace(settings, keep_versions=keep_hours)
+    with open_for_writing(workspace) as (store, lake):
+        done = asdict(run(store, lake, settings, time.time(), least_files=2))
+    pairs = {
+        "messages pruned": str(done["pruned"]),
+        "files compacted": str(done["compacted"]),
+        "files deleted": str(done["vacuumed"]),
+    }
+    result(done, as_json=as_json, render=lambda console: console.print(facts(pairs)))
+
+
+def tables(
+    *,
+    master: options.SparkMaster = None,
+    max_behind: options.MaxBehind = None,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """Write messages, receipts, attempts, duplicates, lanes and divergences as Delta tables beside the lake's events.
+
+    They are of final blocks alone, and as they are now: run it again for newer ones. Each is replaced by one commit; the store
+    is only read. Ends with 5 if the index is behind.
+
+    Example: waybill index tables
+    """
+    from indexer.jobs.tables import write_tables
+
+    workspace = Workspace.of(network)
+    with open_for_reading(workspace) as (engine, lake):
+        if master is None:
+            written = write_tables(engine, lake, progress=progress)
+        else:
+            from indexer.spark.session import spark_session
+
+            with spark_session(master) as spark:
+                written = write_tables(engine, lake, spark, progress)
+    with open_index(workspace) as index:
+        fresh = freshness(workspace, index, max_behind)
+    rows = [[one.name, str(one.rows), str(one.events_version), one.folder] for one in written]
+    drawn = table(None, ["table", "rows", "of version", "where"], rows)
+    value = {"tables": [asdict(one) for one in written]}
+    fresh.answer(value, as_json=as_json, render=lambda console: console.print(drawn))
+
+
+def views(*, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Print DuckDB views of the lake's tables in which ids, hashes and addresses are text: 0x and small hexadecimal digits.
+
+    A binary column never equals a text such as '0x12…', and DuckDB does not say so. The views read the files of one version.
+
+    Example: waybill index views
+    """
+    from indexer.lake.derived import files_of_table
+    from indexer.model.dictionary import TABLES
+    from indexer.model.dictionary import views as view_of
+
+    with open_for_reading(Workspace.of(network)) as (_, lake):
+        files = {name: lake.files() if name == "events" else files_of_table(lake.place / name) for name in TABLES}
+    made = {name: view_of(name, found) for name, found in files.items() if found}
+    result(made, as_json=as_json, render=lambda console: console.print("\n".join(made.values()), markup=False))
+
+
+app.command("verify")(index_proof.verify)
+app.command("divergence")(divergence)
+app.command("repair")(repair)
+app.command("maintain")(maintain)
+app.command("tables")(tables)
+app.command("views")(views)
+app.command("rebuild")(index_history.rebuild)
+app.command("as-of")(index_history.as_of)
+app.command("run")(run)

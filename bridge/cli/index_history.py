@@ -1,4 +1,4 @@
-"""`waybill index rebuild` and `as-of`: the index made anew, and the index as it was."""
+"""`waybill index rebuild` and `as-of`: the index rebuilt, and the index as it was."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bridge.protocol.deployment import Deployment, DeploymentError
 
 
 class Origin(StrEnum):
-    """What the messages are made anew from."""
+    """What the messages are rebuilt from."""
 
     LAKE = "lake"
     CHAINS = "chains"
@@ -33,14 +33,14 @@ def rebuild(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Make every message and its receipts anew, from the lake alone or from the chains alone, and compare them with what is served.
+    """Make every message and its receipts again, from the lake alone or from the chains alone, and compare them with what is served.
 
     Changes nothing. Fails if anything differs; then delete the store, and `waybill index run` makes it from the lake.
 
     Example: waybill index rebuild --from chains
     """
     from indexer.jobs import rebuild as job
-    from indexer.sinks.history import History
+    from indexer.lake.history import History
 
     workspace = Workspace.of(network)
     with open_for_reading(workspace) as (engine, lake):
@@ -55,7 +55,7 @@ def rebuild(
         "events": found.events,
         "messages": found.messages,
         "receipts": found.receipts,
-        "let_go": found.let_go,
+        "pruned": found.pruned,
         "too_new": found.too_new,
         "different": list(found.different),
         "different_events": found.different_events,
@@ -64,7 +64,7 @@ def rebuild(
         "events read": str(found.events),
         "messages compared": str(found.messages),
         "receipts compared": str(found.receipts),
-        "let go of by the store": str(found.let_go),
+        "pruned by the store": str(found.pruned),
         f"behind the {origin.value}": str(found.too_new),
         "messages that differ": str(len(found.different)),
         "events that differ": str(found.different_events),
@@ -96,8 +96,8 @@ def as_of(
     chosen = None if message is None else options.message_id(message)
     if time is None and not block:
         raise UsageError("as of when?", next_step="give --time or --block")
-    from indexer.jobs.travel import messages_as_of
-    from indexer.sinks.history import History
+    from indexer.jobs.time_travel import messages_as_of
+    from indexer.lake.history import History
 
     workspace = Workspace.of(network)
     blocks = _blocks(workspace.deployment(), block or [])

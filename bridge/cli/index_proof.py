@@ -14,8 +14,8 @@ from rich.console import Console
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import escaped, progress, result, table
-from bridge.cli.reading import open_index
+from bridge.cli.open_stores import open_index
+from bridge.cli.output import escaped, progress, table
 from bridge.cli.workspace import DEVNET, Workspace
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from indexer.jobs.rows import TableCheck
     from indexer.jobs.verify import LaneCheck
-    from indexer.sinks.lake import Lake
-    from indexer.sinks.store import Store
+    from indexer.lake.lake import Lake
     from indexer.sources.chain import ChainReader
+    from indexer.store.store import Store
 
 _NAMED = 20  # rows of a table that are shown
 
@@ -50,7 +50,7 @@ def verify(
     from indexer.jobs import verify as job
     from indexer.jobs.rows import compare_rows
     from indexer.jobs.watch import compare_with_lake
-    from indexer.sinks.history import History
+    from indexer.lake.history import History
 
     workspace = Workspace.of(network)
     with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
@@ -69,21 +69,19 @@ def verify(
         job.keep(store.engine, checks, time.time())
     with open_index(workspace) as index:
         fresh = freshness(workspace, index, max_behind)
-    value = {"index": fresh.value(), **_value(workspace, checks, rows)}
-
-    def draw(console: Console) -> None:
-        fresh.draw(console)
-        _draw(console, value)
-
-    result(value, as_json=as_json, render=draw)
+    value = _value(workspace, checks, rows)
     unequal = [check for check in checks if check.verdict is not job.Verdict.EQUAL]
     different = sum(len(check.different) for check in rows)
     wrong = [f"{len(unequal)} of {len(checks)} totals are not proved equal"] if unequal else []
     wrong += [f"{different} rows differ"] if different else []
-    if (error := fresh.error(*wrong)) is not None:
-        if wrong and (different or any(check.wrong for check in unequal)):
-            error.next_step = "waybill index verify --repair"
-        raise error
+    can_repair = different or any(check.wrong for check in unequal)
+    fresh.answer(
+        value,
+        as_json=as_json,
+        render=lambda console: _draw(console, value),
+        failures=wrong,
+        next_step="waybill index verify --repair" if can_repair else None,
+    )
 
 
 @contextmanager
@@ -93,8 +91,8 @@ def open_for_writing(workspace: Workspace) -> Iterator[tuple[Store, Lake]]:
     Raises:
         CliError: no index has run yet.
     """
-    from indexer.sinks.lake import Lake
-    from indexer.sinks.store import Store
+    from indexer.lake.lake import Lake
+    from indexer.store.store import Store
 
     with open_index(workspace):
         pass  # opened for writing, a store is made where none is
@@ -113,8 +111,8 @@ def open_for_reading(workspace: Workspace) -> Iterator[tuple[Engine, Lake]]:
     Raises:
         CliError: no index has run yet.
     """
-    from indexer.sinks.engine import reading_engine
-    from indexer.sinks.lake import Lake
+    from indexer.lake.lake import Lake
+    from indexer.store.engine import reading_engine
 
     with open_index(workspace):
         pass  # says what to do where none is
@@ -128,8 +126,8 @@ def open_for_reading(workspace: Workspace) -> Iterator[tuple[Engine, Lake]]:
 @contextmanager
 def readers(workspace: Workspace, engine: Engine) -> Iterator[list[ChainReader]]:
     """A reader per chain of the network, which follows the adapters that the index has seen registered."""
-    from indexer.sinks.store import adapters_of
     from indexer.sources.chain import ChainReader
+    from indexer.store.store import adapters_of
 
     taken, limits = adapters_of(engine), source_limits(workspace)
     with ExitStack() as stack:

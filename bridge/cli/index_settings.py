@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ChainSettings, Settings, check_chains
-from indexer.settings import EndpointLimits, IndexSettings, SourceLimits, StallPolicy
+from indexer.model.settings import EndpointLimits, IndexSettings, SourceLimits, StallPolicy
 
 if TYPE_CHECKING:
     from indexer.sources.chain import ChainConfig

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from bridge.cli import options
+from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, result, table
 from bridge.cli.overview import lane_name
-from bridge.cli.reading import open_bridge_store
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.protocol.deployment import Deployment, DeploymentError
-from bridge.records.lanes import Lane, LaneChange, LaneState
 
 app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ def list_lanes(
     """
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         lanes = store.lanes if store else None
         changes = [] if lanes is None else lanes.history() if history else lanes.held()
     value = [_value(change, deployment) for change in changes]
@@ -93,7 +93,7 @@ def change_lane(
         lane = Lane(*(deployment.chain(end).chain_id for end in ends))
     except DeploymentError as error:
         raise UsageError(str(error)) from error
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
         change = LaneChange(lane=lane, state=state, reason=reason, by=by or getpass.getuser(), at=time.time())

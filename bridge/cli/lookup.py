@@ -8,25 +8,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from bridge.chains import EvmChain
-from bridge.cli.reading import index_if_any, open_bridge_store
+from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
-from bridge.connections import connected
-from bridge.explanation import Explanation, IndexView, explain, lag_of
-from bridge.policies import DeliveryGuarantee
-from bridge.policies.asset_classes import AssetClass, undercut
-from bridge.ports import Block
+from bridge.domain.executions import AwaitedExecution
+from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, undercut
+from bridge.domain.outbox import OutboxEntry
+from bridge.domain.ports import Block
+from bridge.domain.retries import RetryJob
+from bridge.domain.spending import Held
+from bridge.evm.chain import EvmChain
+from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessageRecord, PausedThing, PauseRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, expiry_of, next_action
-from bridge.records.executions import AwaitedExecution
-from bridge.records.outbox import OutboxEntry
-from bridge.records.retries import RetryJob
-from bridge.records.spending import Held
-from bridge.routers import Progress, RouterReader, Verdict, readers_of
+from bridge.queries.explain import Explanation, IndexView, explain, lag_of
+from bridge.service.connections import connected
 from bridge.store import may_exist, open_dead_letters
 
 
@@ -244,7 +243,7 @@ def _from_stores(workspace: Workspace, message_id: bytes) -> tuple[_Relayed, _In
 
 def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
     has_letter = _has_letter(workspace, message_id)
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         if store is None:
             return _Relayed(has_letter=has_letter)
         observed = store.observations.message(message_id)
@@ -267,7 +266,7 @@ def _has_letter(workspace: Workspace, message_id: bytes) -> bool:
         return False
     log = open_dead_letters(url)
     try:
-        return bool(log.letters(message_id=message_id))
+        return bool(log.dead_letters(message_id=message_id))
     finally:
         log.close()
 

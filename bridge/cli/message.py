@@ -13,14 +13,12 @@ from rich.console import Console
 from bridge.cli import message_acts, options
 from bridge.cli.freshness import freshness
 from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
+from bridge.cli.open_stores import open_index
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
-from bridge.cli.reading import open_index
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, Sent
-from bridge.connections import connected
-from bridge.explanation import GmpProgress, Stage
-from bridge.policies import DeliveryGuarantee
-from bridge.ports import TransientError
+from bridge.domain.guarantee import DeliveryGuarantee
+from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -28,12 +26,14 @@ from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
+from bridge.queries.explain import GmpProgress, Stage
+from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
 """Characters of a payload."""
 
 app = typer.Typer(help="Find messages, understand them, help them along.", no_args_is_help=True)
-for _command in (message_acts.watch, message_acts.dispatch, message_acts.cancel, message_acts.expire):
+for _command in (message_acts.watch, message_acts.fund, message_acts.cancel, message_acts.expire):
     app.command()(_command)
 
 
@@ -61,14 +61,8 @@ def list_messages(
         for row in value
     ]
     drawn = table(None, ["message", "lane", "state", "received", "sent (UTC)"], rows)
-
-    def draw(console: Console) -> None:
-        fresh.draw(console)
-        console.print(drawn if rows else "no messages, as far as the index has read")
-
-    result({"index": fresh.value(), "messages": value}, as_json=as_json, render=draw)
-    if (error := fresh.error()) is not None:
-        raise error
+    shown = drawn if rows else "no messages, as far as the index has read"
+    fresh.answer({"messages": value}, as_json=as_json, render=lambda console: console.print(shown))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`waybill message dispatch | cancel | expire | watch`: what is rarer than a retry, and looking on."""
+"""`waybill message fund | cancel | expire | watch`: what is rarer than a retry, and looking on."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client
-from bridge.connections import connected
-from bridge.explanation import Explanation
-from bridge.ports import TransientError
+from bridge.domain.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
+from bridge.queries.explain import Explanation
+from bridge.service.connections import connected
 
 _LOOK_SECONDS = 1.0
 
 
-def dispatch(
+def fund(
     message: options.MessageId,
     *,
     network: options.Network = DEVNET,
@@ -33,18 +33,18 @@ def dispatch(
 ) -> None:
     """Pay for a message that was created without its fee, over the GMPs that its sender chose. Anyone may.
 
-    Example: waybill message dispatch 0x…
+    Example: waybill message fund 0x…
     """
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        sent = await client.dispatch(found.message)
+        sent = await client.fund(found.message)
         return {
             "fee": sent.fee,
             "gmps": sorted(gmp.label for gmp in sent.gmps),
             "transaction": sent.receipt.transaction_hash,
         }
 
-    _act(message, network, key, act, "dispatched over", as_json=as_json)
+    _act(message, network, key, act, "funded over", as_json=as_json)
 
 
 def cancel(

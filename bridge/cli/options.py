@@ -9,7 +9,7 @@ import typer
 
 from bridge.cli.output import UsageError
 from bridge.protocol.gmps import Gmp, UnknownGmpError
-from bridge.relay import GUARANTEES, CommitStrategy
+from bridge.relayer.commits import GUARANTEES, CommitStrategy
 
 Network = Annotated[
     str,

@@ -7,12 +7,12 @@ import time
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from bridge.chains import EvmChain
-from bridge.cli.reading import index_if_any, open_bridge_store
+from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.workspace import Workspace
-from bridge.ports import TerminalError, TransientError
+from bridge.domain.ports import TerminalError, TransientError
+from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment, Deployment
-from bridge.relay.breaker import breakers
+from bridge.relayer.breaker import breakers
 
 _CHAIN_SECONDS: Final = 3.0
 
@@ -78,7 +78,7 @@ async def _chain(deployed: ChainDeployment, asked: Awaitable[int], indexed: Mapp
 
 
 def _outbox(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         counts = store.outbox.counts() if store else []
     return [
         {
@@ -93,7 +93,7 @@ def _outbox(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]
 
 
 def _lanes(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         held = store.lanes.held() if store else []
     return [
         {
@@ -109,7 +109,7 @@ def _lanes(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]
 
 def _breakers(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
     settings, now = workspace.settings().relay().breaker, time.time()
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         found = breakers(store.figures.recent(now - settings.memory), settings) if store else {}
     return [
         {
@@ -124,7 +124,7 @@ def _breakers(workspace: Workspace, deployment: Deployment) -> list[dict[str, An
 
 
 def _retries(workspace: Workspace) -> dict[str, int]:
-    with open_bridge_store(workspace) as store:
+    with open_relayer_store(workspace) as store:
         return {state.value: count for state, count in store.retries.counts().items()} if store else {}
 
 

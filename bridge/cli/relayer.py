@@ -9,10 +9,10 @@ import typer
 
 from bridge.cli import options
 from bridge.cli.api_process import served_apart
+from bridge.cli.logs import configure_logging
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.logs import configure_logging
 from bridge.protocol.gmps import Gmp
-from bridge.service import open_bridge, run_until_signalled, spare_what_is_set_up
+from bridge.service.relayer_service import run_until_signalled, spare_what_is_set_up
 
 app = typer.Typer(help="Carry messages from chain to chain.", no_args_is_help=True)
 
@@ -65,12 +65,12 @@ def run(
         paused_gmps=_gmps(pause_gmp),
         http=http,
     )
-    deployment, settings = workspace.deployment(), workspace.working_settings()
+    settings = workspace.working_settings()
     configure_logging(as_json=as_json)
 
     async def work() -> None:
         async with (
-            open_bridge(deployment, settings) as bridge,
+            workspace.open_relayer(settings) as bridge,
             served_apart(workspace, bridge, settings, as_json=as_json),
         ):
             spare_what_is_set_up()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,16 +13,17 @@ import typer
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.attested import attested_of
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
-from bridge.cli.output import escaped, facts, progress, result, table
-from bridge.cli.reading import open_index
+from bridge.cli.open_stores import open_index, open_relayer_store
+from bridge.cli.output import escaped, facts, progress, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.domain.errors import StoreError
+from bridge.domain.ports import TransientError
 from bridge.protocol.gmps import Gmp
 
 if TYPE_CHECKING:
-    from indexer.records import Report
+    from indexer.store.records import Report
 
 
 def report(
@@ -44,33 +45,26 @@ def report(
 
     Example: waybill report --html report.html
     """
-    from indexer.jobs.costs import costs_of
-    from indexer.jobs.let_go import TABLES, let_go
     from indexer.jobs.page import report_page
+    from indexer.jobs.pruning import TABLES, pruned
     from indexer.jobs.report import make_report
-    from indexer.sinks.files import damages
+    from indexer.lake.files import damages
+    from indexer.sources.chain import costs_of
 
     workspace = Workspace.of(network)
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
     with open_index(workspace) as index:
-        found = make_report(index, ask, let_go(index, workspace.lake), partial(attested_of, workspace))
+        found = make_report(index, ask, pruned(index, workspace.lake), partial(attested_of, workspace))
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
     if html:
         html.write_text(report_page(found, lambda chain: names.get(chain, str(chain)), time.time()))
         progress(f"written: {html}")
-    value = {"index": fresh.value(), **_value(found, requested)}
-
-    def draw(console: Console) -> None:
-        fresh.draw(console)
-        _draw(console, value)
-
-    result(value, as_json=as_json, render=draw)
+    value = _value(found, requested)
     damaged = [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]
     failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
-    if (error := fresh.error(*failures)) is not None:
-        raise error
+    fresh.answer(value, as_json=as_json, render=lambda console: _draw(console, value), failures=failures)
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:
@@ -142,7 +136,7 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     )
     if value["not_counted"]:
         console.print(
-            f"{value['not_counted']} messages, let go of by the store, are in no figure: `waybill index tables` has the lake count them"
+            f"{value['not_counted']} messages, pruned by the store, are in no figure: `waybill index tables` has the lake count them"
         )
     rows = [[gmp, *(str(count) for count in counts.values())] for gmp, counts in value["per_gmp"].items()]
     if rows:
@@ -240,3 +234,21 @@ def _draw_costs(console: Console, value: dict[str, Any]) -> None:
 def _gmps(numbers: Sequence[int]) -> str:
     known = {gmp.value: gmp.label for gmp in Gmp}
     return " + ".join(known.get(number, str(number)) for number in numbers)
+
+
+def attested_of(workspace: Workspace, message_ids: Collection[bytes]) -> dict[tuple[bytes, int], float]:
+    """When the proof of each delivery was there (Unix seconds), by message and GMP.
+
+    Raises:
+        AttestationsUnknownError: there is no relayer's store here, or it can't be read.
+    """
+    from indexer.model.errors import AttestationsUnknownError
+
+    try:
+        with open_relayer_store(workspace) as store:
+            if store is None:
+                raise AttestationsUnknownError(f"no relayer of network {workspace.network!r} has its store here")
+            known = store.figures.attested(message_ids)
+    except (StoreError, TransientError) as error:
+        raise AttestationsUnknownError(str(error)) from error
+    return {(message_id, int(gmp)): at for (message_id, gmp), at in known.items()}

@@ -12,12 +12,12 @@ from bridge.cli import options
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
-from bridge.connections import connected
+from bridge.evm.routers import Progress
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind
-from bridge.routers import Progress
+from bridge.service.connections import connected
 
 
 def send(

@@ -19,33 +19,33 @@ from fastapi import FastAPI
 
 from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
 from bridge.api.app import DEFAULT_LIMITS
-from bridge.cached import AsyncCached
-from bridge.chains import EvmChain
-from bridge.cli.letters import letter_value, opened_value
+from bridge.cli.dead_letters import letter_value, opened_value
 from bridge.cli.lookup import look_up_any
 from bridge.cli.message import message_value, record_value
+from bridge.cli.open_stores import index_if_any
 from bridge.cli.output import plain
 from bridge.cli.overview import chain_name, lane_name, overview
-from bridge.cli.reading import index_if_any
 from bridge.cli.workspace import Workspace
 from bridge.client import UnknownMessageError
-from bridge.connections import connected
-from bridge.desk import Desk
-from bridge.dlq.decisions import DecisionError
+from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.review import DeadLetterReview
+from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import ForbiddenTransitionError, Outbox, OutboxEntry
+from bridge.domain.ports import TransientError
+from bridge.domain.store import Store
+from bridge.domain.ttl_cache import AsyncCached
+from bridge.evm.chain import EvmChain
 from bridge.metrics import Monitor, RelayerFigures
-from bridge.ports import TransientError
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.status import Status
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog, LetterStatus
-from bridge.records.lanes import Lane, LaneChange, LaneState
-from bridge.records.outbox import ForbiddenTransitionError, Outbox, OutboxEntry
-from bridge.service import SystemClock
+from bridge.service.connections import connected
+from bridge.service.dead_letter_service import open_review
+from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
-from bridge.undertaking import open_desk
 
 _log = structlog.get_logger(__name__)
 
@@ -80,7 +80,7 @@ async def opened_backend(
     deployment, settings = workspace.deployment(), workspace.settings()
     async with connected(deployment, settings, eager=False) as chains:
         store = open_store(settings.store)
-        letters = open_dead_letters(settings.dlq.url or settings.store)
+        dead_letters = open_dead_letters(settings.dlq.url or settings.store)
         try:
             monitor = Monitor(
                 deployment,
@@ -88,17 +88,24 @@ async def opened_backend(
                 store,
                 SystemClock(),
                 settings,
-                letters=letters,
+                dead_letters=dead_letters,
                 accounts=accounts,
                 relayer=relayer,
                 index=partial(index_if_any, workspace),
             )
-            desk = open_desk(deployment, chains, store, log=letters, settings=settings, clock=SystemClock())
+            review = open_review(deployment, chains, store, log=dead_letters, settings=settings, clock=SystemClock())
             yield WorkspaceBackend(
-                workspace, deployment, chains, store, monitor=monitor, desk=desk, letters=letters, retry=retry
+                workspace,
+                deployment,
+                chains,
+                store,
+                monitor=monitor,
+                review=review,
+                dead_letters=dead_letters,
+                retry=retry,
             )
         finally:
-            letters.close()
+            dead_letters.close()
             store.close()
 
 
@@ -123,8 +130,8 @@ class WorkspaceBackend:
         store: Store,
         *,
         monitor: Monitor,
-        desk: Desk,
-        letters: DeadLetterLog,
+        review: DeadLetterReview,
+        dead_letters: DeadLetterLog,
         retry: Retry | None,
     ) -> None:
         """Answers about one network.
@@ -135,8 +142,8 @@ class WorkspaceBackend:
             chains: its chains by id.
             store: the relayer's.
             monitor: reads the metrics.
-            desk: reads dead letters.
-            letters: where they are kept.
+            review: reads dead letters.
+            dead_letters: where they are kept.
             retry: sends another attempt; None where there is no key to do so.
         """
         self._workspace = workspace
@@ -144,8 +151,8 @@ class WorkspaceBackend:
         self._chains = chains
         self._store = store
         self._monitor = monitor
-        self._desk = desk
-        self._letters = letters
+        self._review = review
+        self._letters = dead_letters
         self._retry = retry
         self._status = AsyncCached(self._read_status, lasts=_STATUS_LASTS)
         self._explaining = asyncio.Semaphore(_AT_ONCE)
@@ -261,16 +268,16 @@ class WorkspaceBackend:
             raise BackendError(ErrorCode.REFUSED, str(error)) from error
         return self._delivery(entry)
 
-    async def letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
+    async def dead_letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
         """See `Backend.letters`."""
         statuses = frozenset(LetterStatus) if status is None else frozenset({status})
-        found = await asyncio.to_thread(lambda: self._letters.letters(statuses=statuses, limit=limit))
+        found = await asyncio.to_thread(lambda: self._letters.dead_letters(statuses=statuses, limit=limit))
         return [_jsonable(letter_value(letter)) for letter in found]
 
     async def letter(self, event_id: str) -> dict[str, Any]:
         """See `Backend.letter`."""
         try:
-            return _jsonable(opened_value(await self._desk.open(event_id)))
+            return _jsonable(opened_value(await self._review.open(event_id)))
         except KeyError as error:
             raise BackendError(
                 ErrorCode.UNKNOWN_ID, f"there is no dead letter {event_id!r}", "GET /v1/dead-letters"
@@ -313,10 +320,10 @@ class WorkspaceBackend:
             "messageId": f"0x{entry.dispatch.message_id.hex()}",
             "lane": lane_name(self._deployment, entry.lane.source_chain, entry.lane.destination_chain),
             "gmp": entry.dispatch.gmp.label,
-            "attempt": entry.attempt,
+            "attempt": entry.attempt_number,
             "kind": entry.kind.name,
             "state": entry.state.value,
-            "tries": entry.attempts,
+            "tries": entry.failed_tries,
             "lastError": entry.last_error,
             "createdAt": entry.created_at,
             "availableAt": entry.available_at,

@@ -15,9 +15,9 @@ from rich.live import Live
 
 from bridge.cli import options
 from bridge.cli.freshness import freshness
+from bridge.cli.open_stores import index_if_any
 from bridge.cli.output import CliError, result, table
 from bridge.cli.overview import overview
-from bridge.cli.reading import index_if_any
 from bridge.cli.workspace import DEVNET, Workspace
 
 _LOOK_SECONDS = 1.0

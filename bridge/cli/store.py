@@ -12,9 +12,9 @@ from sqlalchemy import make_url
 from bridge.cli import options
 from bridge.cli.output import CliError, result
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.connections import connected
-from bridge.sending import reconcile_nonces
-from bridge.service import SystemClock
+from bridge.evm.account import reconcile_nonces
+from bridge.service.connections import connected
+from bridge.service.relayer_service import SystemClock
 from bridge.store import Copied, back_up, may_exist, open_store
 from bridge.store import restore as restore_store
 

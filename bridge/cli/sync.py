@@ -11,12 +11,11 @@ import orjson
 import typer
 
 from bridge.cli import options
+from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, ExitCode, escaped, result, table
-from bridge.cli.reading import open_bridge_store
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.records.merkle import verifies
-from bridge.records.pending_sync import PendingSyncs
-from bridge.service import open_bridge
+from bridge.domain.merkle import verifies
+from bridge.domain.pending_sync import PendingSyncs
 
 app = typer.Typer(help="Follow state changes from primary finality to their application.", no_args_is_help=True)
 
@@ -71,7 +70,7 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
     message_id = options.message_id(message)
 
     async def work() -> dict[str, Any]:
-        async with open_bridge(workspace.deployment(), workspace.working_settings()) as bridge:
+        async with workspace.open_relayer(workspace.working_settings()) as bridge:
             one = await bridge.propagation.reconcile(message_id)
             return {**one.record.document, "state": one.state.value, "problem": one.problem}
 
@@ -113,7 +112,7 @@ def prove(message: options.MessageId, *, network: options.Network = DEVNET, as_j
 
 @contextmanager
 def _queue(network: str) -> Iterator[PendingSyncs]:
-    with open_bridge_store(Workspace.of(network)) as store:
+    with open_relayer_store(Workspace.of(network)) as store:
         if store is None:
             raise CliError("no relayer has run here yet, so nothing is followed", next_step="waybill relayer run")
         yield store.pending_sync

@@ -68,7 +68,7 @@ def web(
     Example: waybill web --http 127.0.0.1:8080
     """
     # The web's libraries take a moment to import, which no other command has to wait for.
-    from bridge.cli.exploring import serve
+    from bridge.cli.web_server import serve
 
     serve(
         Workspace.of(network, config),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
@@ -17,15 +18,18 @@ from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
 from bridge.store import may_exist
-from indexer.place import Place
-from indexer.settings import IndexFolder
+from indexer.model.place import StorageLocation
+from indexer.model.settings import IndexFolder
+
+if TYPE_CHECKING:
+    from bridge.service.relayer_service import RelayerService
 
 DEVNET = "devnet"
 
 # Its chains are on this machine, its keys are public, and its money is free: only a storm comes near these bounds.
 _DEVNET_SETTINGS = {
     "relayer_key": RELAYER_KEY,
-    "poll": 0.25,
+    "poll_interval": 0.25,
     "index": {"poll_interval": 0.1},
     "retry_for": [ANY],
     "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
@@ -84,7 +88,7 @@ class Workspace:
     def index_folder(self) -> IndexFolder:
         """Where the index keeps what it keeps, as the settings say."""
         settings = self.settings()
-        lake = Place.of(settings.index_lake) if settings.index_lake else None
+        lake = StorageLocation.of(settings.index_lake) if settings.index_lake else None
         return IndexFolder(path=self.state, store=settings.index_store, shared_lake=lake)
 
     @property
@@ -93,7 +97,7 @@ class Workspace:
         return self.index_folder.store_url
 
     @property
-    def lake(self) -> Place:
+    def lake(self) -> StorageLocation:
         """The Delta lake with finalised events."""
         return self.index_folder.lake
 
@@ -162,6 +166,16 @@ class Workspace:
         check_chains(settings, self.deployment())
         self.state.mkdir(parents=True, exist_ok=True)
         return settings
+
+    @asynccontextmanager
+    async def open_relayer(self, settings: Settings) -> AsyncIterator[RelayerService]:
+        """A relayer of the network; see `open_relayer`. A devnet brings the attesters of its GMPs itself."""
+        from bridge.devnet.attesters import devnet_attesters
+        from bridge.service.relayer_service import open_relayer
+
+        attesters = devnet_attesters if self.network == DEVNET else None
+        async with open_relayer(self.deployment(), settings, attesters) as bridge:
+            yield bridge
 
     def account(self, key: str | None) -> LocalAccount:
         """The account to sign with: the key given, or on the devnet the public one of its example dApp.

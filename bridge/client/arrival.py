@@ -8,8 +8,9 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from bridge.client.requests import RouteRequest, TooMuchGasError, TtlTooShortError
-from bridge.policies import Reliability
-from bridge.ports import Call, CallRevertedError, Chain, TerminalError
+from bridge.domain.finality import FinalityRule
+from bridge.domain.invariants import Reliability
+from bridge.domain.ports import Call, CallRevertedError, Chain, TerminalError
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.message import Kind, Message
@@ -77,8 +78,6 @@ async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
         TransientError: the chain does not answer.
     """
     head = await chain.head()
-    height = head.number - deployed.confirmations
-    if deployed.finality is not None:
-        height = min(height, await chain.height_of(deployed.finality))
-    final = await chain.block(max(height, 0))
+    rule = FinalityRule.of(deployed)
+    final = await chain.block(max(rule.last(head, await rule.tagged(chain)), 0))
     return 0.0 if final is None else float(head.timestamp - final.timestamp)

@@ -12,15 +12,15 @@ from eth_account.signers.base import BaseAccount
 
 from bridge.client.requests import RouteRequest, Sent
 from bridge.client.routing import Client
-from bridge.policies.asset_classes import AssetClass
-from bridge.ports import Chain, Receipt
+from bridge.domain.guarantee import AssetClass
+from bridge.domain.ports import Chain, Receipt
+from bridge.evm.routers import Progress
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.routers import Progress
 
 OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Chain]]]
-"""How chains are connected to, such as `bridge.chains.open_chains`."""
+"""How chains are connected to, such as `bridge.evm.chain.open_chains`."""
 
 
 class BlockingClient:
@@ -92,9 +92,9 @@ class BlockingClient:
         """See `Client.execute`."""
         return self._runner.run(self._client.execute(message))
 
-    def dispatch(self, message: Message) -> Sent:
-        """See `Client.dispatch`."""
-        return self._runner.run(self._client.dispatch(message))
+    def fund(self, message: Message) -> Sent:
+        """See `Client.fund`."""
+        return self._runner.run(self._client.fund(message))
 
     def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
         """See `Client.cancel`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from bridge.ports import Receipt
+from bridge.domain.ports import Receipt
 from bridge.protocol.contracts import Revert, decode_revert, explain_revert
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind, Message
@@ -108,5 +108,5 @@ class Created:
     """A message, as the chain tells that created it."""
 
     message: Message
-    unfunded: bool  # it was created without its fee, and nobody has paid for its dispatch since
+    unfunded: bool  # it was created without its fee, and nobody has funded it since
     retriable: bool | None  # None: its source was not asked

@@ -20,16 +20,15 @@ from bridge.client.requests import (
     UnknownMessageError,
 )
 from bridge.client.transactions import transact
-from bridge.policies.asset_classes import AssetClass, class_of
-from bridge.policies.guarantee import resolve_ttl
-from bridge.ports import Call, CallRevertedError, Chain, Receipt, TransientError
+from bridge.domain.guarantee import AssetClass, class_of, resolve_ttl
+from bridge.domain.ports import Call, CallRevertedError, Chain, Receipt, TransientError
+from bridge.evm.routers import Progress, RouterReader
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Kind, Message, decode_envelope
-from bridge.routers import Progress, RouterReader
 
 _POLL_SECONDS = 0.2
 _LOG_RANGE = 5_000  # blocks
@@ -181,7 +180,7 @@ class Client:
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("execute", message_tuple(message)), 0)
 
-    async def dispatch(self, message: Message) -> Sent:
+    async def fund(self, message: Message) -> Sent:
         """Pays for a message that was created without its fee, over the GMPs that its sender chose.
 
         Raises:
@@ -191,7 +190,7 @@ class Client:
         origin = self._deployment.chain(message.source_chain)
         gmps = await self._chosen(origin, message.id)
         fees = await self._priced(origin, message, gmps, message.quorum)
-        call = ROUTER.encode("dispatch", message_tuple(message), self._require_account().address)
+        call = ROUTER.encode("fund", message_tuple(message), self._require_account().address)
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 

@@ -9,7 +9,7 @@ from eth_account.signers.base import BaseAccount
 from eth_utils.address import to_canonical_address
 
 from bridge.client.requests import NotIncludedError, RefusedError
-from bridge.ports import Call, CallRevertedError, Chain, InsufficientFundsError, Receipt
+from bridge.domain.ports import Call, CallRevertedError, Chain, InsufficientFundsError, Receipt
 
 _POLL_SECONDS = 0.2
 _GAS_MARGIN = 1.2
@@ -19,7 +19,7 @@ _INCLUSION_SECONDS = 180
 async def transact(chain: Chain, account: BaseAccount, call: Call) -> Receipt:
     """Sends one transaction and waits until a block includes it.
 
-    For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.sending`).
+    For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.evm`).
 
     Raises:
         RefusedError: the contract refuses, or the account can't pay.

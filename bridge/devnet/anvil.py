@@ -17,7 +17,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
-from bridge.deploying.forge import how_to_get
+from bridge.deploy.forge import how_to_get
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.paths import ANVIL
 

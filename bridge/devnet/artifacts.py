@@ -10,7 +10,7 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 
-from bridge.deploying.forge import how_to_get
+from bridge.deploy.forge import how_to_get
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.paths import GMP_ARTIFACTS
 from bridge.protocol.contracts import Contract

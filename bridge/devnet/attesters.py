@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bridge.devnet.axelar import AxelarSigners
-from bridge.devnet.ccip import CcipOracles
-from bridge.devnet.hyperlane import HyperlaneValidators
-from bridge.devnet.layerzero import LayerZeroVerifiers
-from bridge.devnet.wormhole import WormholeGuardians
-from bridge.ports import Attester, Chain
+from bridge.domain.ports import Attester, Chain
+from bridge.gmps.axelar.devnet import AxelarSigners
+from bridge.gmps.ccip.devnet import CcipOracles
+from bridge.gmps.hyperlane.devnet import HyperlaneValidators
+from bridge.gmps.layerzero.devnet import LayerZeroVerifiers
+from bridge.gmps.wormhole.devnet import WormholeGuardians
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 

@@ -6,19 +6,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from eth_account.signers.local import LocalAccount
 
-from bridge.devnet.chain_facts import confirm
+from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
-from bridge.ports import Chain, Dispatch, Log, TerminalError, TransientError, read_view
-from bridge.protocol.contracts import Contract
+from bridge.domain.ports import Chain, Dispatch, Log, TerminalError, TransientError
+from bridge.gmps.base_adapter import DeploymentReader
 from bridge.protocol.deployment import ChainDeployment, Deployment
 
 
-class Committee(ABC):
+class Committee(DeploymentReader, ABC):
     """Writes to each destination from one account of its own, one batch after the other.
 
     Such GMPs take messages in the order in which they were sent: what is missing before one that is asked for is written
@@ -30,8 +30,7 @@ class Committee(ABC):
 
     def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], account: LocalAccount) -> None:
         """Serves the chains of a deployment; `account` pays there."""
-        self._deployment = deployment
-        self._chains = chains
+        super().__init__(deployment, chains)
         self._account = account
         self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)  # by destination
         self._newest: dict[tuple[int, int], int] = defaultdict(int)  # by lane: the highest block that was asked for
@@ -62,11 +61,6 @@ class Committee(ABC):
 
     async def _logs(self, source: ChainDeployment, emitter: str, topic: bytes, first: int, last: int) -> list[Log]:
         return await self._chains[source.chain_id].logs(first, last, [emitter], [topic])
-
-    async def _read(
-        self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
-    ) -> Any:
-        return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
 
 
 async def _send(deployer: Deployer) -> None:

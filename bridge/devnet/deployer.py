@@ -14,7 +14,7 @@ from web3.utils.address import get_create_address
 
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.errors import DevnetError
-from bridge.ports import Chain, Fees, TransientError
+from bridge.domain.ports import Chain, Fees, TransientError
 
 # A devnet's gas costs nothing: a limit that always suffices spares an estimate, which could not see what is still queued.
 _CREATION_GAS = 6_000_000

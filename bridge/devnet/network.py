@@ -11,14 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bridge.chains import EvmChain, open_chains
 from bridge.client import Client
-from bridge.deploying import NetworkPlan, PlannedChain, deploy
-from bridge.devnet import anvil, axelar, ccip, hyperlane, layerzero, wormhole
+from bridge.deploy.deploy import deploy
+from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.devnet import anvil
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.anvil import AnvilProcess, ChainState, ChainStatus
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
+from bridge.evm.chain import EvmChain, open_chains
+from bridge.gmps.axelar import devnet as axelar
+from bridge.gmps.ccip import devnet as ccip
+from bridge.gmps.hyperlane import devnet as hyperlane
+from bridge.gmps.layerzero import devnet as layerzero
+from bridge.gmps.wormhole import devnet as wormhole
 from bridge.protocol.deployment import Deployment, GmpContracts
 
 NETWORK: Final = "devnet"

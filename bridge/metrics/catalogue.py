@@ -154,7 +154,7 @@ METRICS: Final = (
         _COUNTER,
         (*_ACCOUNT, "outcome"),
         "Are transactions wasted?",
-        "Nonces used: SUCCEEDED; and for nothing: REVERTED, NOOP, or TAKEN by a transaction that was signed elsewhere. "
+        "Nonces used: SUCCEEDED; and for nothing: REVERTED, NOOP, or USED_EXTERNALLY by a transaction that was signed elsewhere. "
         "One that deliveries share SUCCEEDED if one of them did; each of the others is a failed delivery.",
     ),
     Metric(
@@ -162,7 +162,7 @@ METRICS: Final = (
         _GAUGE,
         (*_ACCOUNT, "state"),
         "Is a nonce stuck?",
-        "Slots of the nonce ledger in a state: RESERVED, SIGNED, BROADCAST, INCLUDED, FINAL, TAKEN.",
+        "Slots of the nonce ledger in a state: RESERVED, SIGNED, BROADCAST, INCLUDED, FINAL, USED_EXTERNALLY.",
     ),
     Metric(
         "waybill_nonce_oldest_open_seconds",
@@ -287,7 +287,7 @@ METRICS: Final = (
         (*_LANE, "state"),
         "Which messages were delivered and are not executed?",
         "Messages of which no delivery of ours showed that it executed them: WAITING for receipts or the end of a pause, "
-        "REFUSED by their recipient, HELD (a lane, list or limit, or no funds), SENT, EXECUTED by the relayer, ENDED otherwise.",
+        "REFUSED by their recipient, BLOCKED (a lane, list or limit, or no funds), SENT, EXECUTED by the relayer, ENDED otherwise.",
     ),
     # the index
     Metric(
@@ -295,7 +295,7 @@ METRICS: Final = (
         _GAUGE,
         ("state",),
         "What became of the index's retry requests?",
-        "Requests copied, by state: OPEN, SENDING, SENT, UNNEEDED, IMPOSSIBLE, DEAD.",
+        "Requests copied, by state: OPEN, SENDING, SENT, NOT_NEEDED, IMPOSSIBLE, DEAD.",
     ),
     Metric(
         "waybill_retries_dead",
@@ -338,5 +338,3 @@ METRICS: Final = (
         "Facts on two chains that can't both be right; to be 0.",
     ),
 )
-
-BY_NAME: Final = {metric.name: metric for metric in METRICS}

@@ -11,17 +11,17 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from bridge.cached import AsyncCached, Cached
-from bridge.chains import EvmChain
-from bridge.chains.endpoint import EndpointState
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.ports import Block, Clock, TransientError
+from bridge.domain.store import Store
+from bridge.domain.ttl_cache import AsyncCached, Cached
+from bridge.evm.chain import EvmChain
+from bridge.evm.endpoints import EndpointState
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
-from bridge.ports import Block, Clock, TransientError
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog
 from bridge.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -52,7 +52,7 @@ class RelayerFigures:
     commits: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """By destination's chain id and by result, how many commits it made."""
 
-    undercuts: Mapping[str, int] = field(default_factory=dict)
+    ttl_violations: Mapping[str, int] = field(default_factory=dict)
     """By class of assets, messages observed that live shorter than the class demands."""
 
     endpoints: Mapping[int, Sequence[EndpointState]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class _IndexSums:
 
 
 class Monitor:
-    """Reads everything anew for each scrape; nothing is remembered in between, so that a restart loses nothing."""
+    """Reads everything again for each scrape; nothing is remembered in between, so that a restart loses nothing."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Monitor:
         clock: Clock,
         settings: Settings,
         *,
-        letters: DeadLetterLog,
+        dead_letters: DeadLetterLog,
         accounts: Collection[str] = (),
         relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
@@ -91,7 +91,7 @@ class Monitor:
             store: the relayer's.
             clock: time.
             settings: the relayer's.
-            letters: the log of dead letters, which may be in another database.
+            dead_letters: the log of dead letters, which may be in another database.
             accounts: whose balances are read, beside those of accounts that have sent before.
             relayer: asks the relayer's process; None where there is none.
             index: opens the index's figures, or None while there is no index.
@@ -101,7 +101,7 @@ class Monitor:
         self._store = store
         self._clock = clock
         self._settings = settings
-        self._letters = letters
+        self._letters = dead_letters
         self._accounts = frozenset(accounts)
         self._relayer = relayer
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
@@ -131,7 +131,7 @@ class Monitor:
             for result in ("success", "failure"):
                 count = results.get(result, 0)
                 samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
-        for asset_class, count in relayer.undercuts.items():
+        for asset_class, count in relayer.ttl_violations.items():
             samples.add("waybill_undercut_messages_total", count, asset_class=asset_class)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))

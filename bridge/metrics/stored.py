@@ -6,19 +6,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bridge.cached import Cached
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.executions import Executions, ExecutionState
+from bridge.domain.figures import LATENCY_BOUNDS, Figures, SlotSum
+from bridge.domain.outbox import OutboxState, QueueCount
+from bridge.domain.pending_sync import UNRESOLVED, PendingSyncs
+from bridge.domain.retries import HeldRetries
+from bridge.domain.spending import SpendBounds, Spending
+from bridge.domain.store import Store
+from bridge.domain.transactions import OPEN_STATES
+from bridge.domain.ttl_cache import Cached
 from bridge.metrics.samples import Samples
 from bridge.protocol.deployment import Deployment
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog
-from bridge.records.executions import Executions, ExecutionState
-from bridge.records.figures import LATENCY_BOUNDS, Figures, SlotSum
-from bridge.records.outbox import OutboxState, QueueCount
-from bridge.records.pending_sync import UNRESOLVED, PendingSyncs
-from bridge.records.retries import HeldRetries
-from bridge.records.spending import SpendBounds, Spending
-from bridge.records.transactions import OPEN_STATES
-from bridge.relay.breaker import BreakerSettings, BreakerState, breakers
+from bridge.relayer.breaker import BreakerSettings, BreakerState, breakers
 from bridge.settings import Settings
 
 _UNACKNOWLEDGED: Final = (OutboxState.PENDING, OutboxState.CLAIMED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from eth_utils.address import is_address, to_checksum_address
@@ -27,6 +28,19 @@ def _checksummed(address: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_checksummed)]
+
+
+def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
+    """Does nothing if each chain of a file has an id and a name of its own.
+
+    Raises:
+        ValueError: two have the same.
+    """
+    for attribute in ("chain_id", "name"):
+        values = [getattr(chain, attribute) for chain in chains]
+        twice = sorted({str(value) for value in values if values.count(value) > 1})
+        if twice:
+            raise ValueError(f"{attribute} {', '.join(twice)} stands for more than one chain")
 
 
 class _Section(BaseModel):
@@ -133,11 +147,7 @@ class Deployment(_Section):
 
     @model_validator(mode="after")
     def _chains_are_unique(self) -> Self:
-        for attribute in ("chain_id", "name"):
-            values = [getattr(chain, attribute) for chain in self.chains]
-            twice = sorted({str(value) for value in values if values.count(value) > 1})
-            if twice:
-                raise ValueError(f"{attribute} {', '.join(twice)} stands for more than one chain")
+        refuse_repeated_chains(self.chains)
         return self
 
     def chain(self, key: int | str) -> ChainDeployment:

@@ -120,7 +120,7 @@ class MessageExpired:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrivedAfterEnd:
+class LateReceipt:
     """A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all."""
 
     message_id: bytes
@@ -147,7 +147,7 @@ class MessageCancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancellationCameTooLate:
+class CancellationRejected:
     """On the destination: the message had ended when its cancellation came; nothing changed."""
 
     message_id: bytes
@@ -254,10 +254,10 @@ MessageEvent = (
     | ExecutionFailed
     | ExecutionDeferred
     | MessageExpired
-    | ArrivedAfterEnd
+    | LateReceipt
     | CancellationRequested
     | MessageCancelled
-    | CancellationCameTooLate
+    | CancellationRejected
     | OutcomeReported
     | OutcomeContradicted
     | DuplicateAbsorbed

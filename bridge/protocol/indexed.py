@@ -125,7 +125,7 @@ class PauseRecord:
 class DivergenceRecord:
     """Facts that contradict one another; without a message where it is the lane as a whole."""
 
-    kind: str  # of `indexer.divergences`
+    kind: str  # of `indexer.model.divergences`
     message_id: bytes | None
     source_chain: int | None
     destination_chain: int | None
@@ -166,7 +166,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class MessageFilter:
     """Which messages to list; None where it does not matter."""
 
     status: Status | None = None
@@ -209,7 +209,7 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journey:
+class MessageLatency:
     """When a message was where, in Unix seconds of block time."""
 
     source_time: int
@@ -218,7 +218,7 @@ class Journey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carriage:
+class GmpDelivery:
     """What one GMP did for one message."""
 
     gmp: int
@@ -288,7 +288,7 @@ def with_diverged(counts: Mapping[Status, int], contradicted: Mapping[bytes, Sta
 class Index(Protocol):
     """The index, as an explorer reads it."""
 
-    def page(self, wanted: Wanted, *, after: Position | None = None, limit: int = 50) -> MessagePage:
+    def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
         """Messages, the newest first."""
 
     def message(self, message_id: bytes) -> MessageRecord | None:
@@ -318,10 +318,10 @@ class Index(Protocol):
     def lane_size(self, source_chain: int, destination_chain: int) -> int:
         """How many messages the index knows of a lane."""
 
-    def journeys(self, source_chain: int, destination_chain: int, limit: int) -> list[Journey]:
+    def message_latencies(self, source_chain: int, destination_chain: int, limit: int) -> list[MessageLatency]:
         """The newest messages of a lane, as far as they have come."""
 
-    def carriages(self, limit: int, lane: tuple[int, int] | None = None) -> list[Carriage]:
+    def gmp_deliveries(self, limit: int, lane: tuple[int, int] | None = None) -> list[GmpDelivery]:
         """What GMPs did for the newest messages of a lane (source and destination chain), or of all."""
 
     def lane_checks(self) -> list[LaneCheckRecord]:

@@ -1,7 +1,18 @@
 """What the CLI, the API and the explorer say about a message, computed once."""
 
-from bridge.queries.advice import Act, Circumstances, Offer, Role, Standing, circumstances_of, next_action, offers
-from bridge.queries.expiry import Expiry, expiry_of, lane_pause
+from bridge.queries.advice import (
+    Act,
+    Circumstances,
+    Expiry,
+    Offer,
+    Role,
+    Standing,
+    circumstances_of,
+    expiry_of,
+    lane_pause,
+    next_action,
+    offers,
+)
 
 __all__ = [
     "Act",

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from bridge.protocol.indexed import MessageRecord, PauseRecord
+from bridge.protocol.indexed import MessageRecord, PausedThing, PauseRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.queries.expiry import Expiry, expiry_of, lane_pause
 
 
 class Act(StrEnum):
@@ -23,7 +22,7 @@ class Act(StrEnum):
     RETRY = "retry"
     CANCEL = "cancel"
     EXECUTE = "execute"
-    DISPATCH = "dispatch"
+    FUND = "fund"
     EXPIRE = "expire"
 
 
@@ -143,7 +142,7 @@ def offers(standing: Standing) -> tuple[Offer, ...]:
     ):
         found.append(Offer(Act.EXPIRE, Role.ANYONE))
     if standing.status is Status.UNFUNDED and _takes_sends(standing):
-        found.append(Offer(Act.DISPATCH, Role.ANYONE))
+        found.append(Offer(Act.FUND, Role.ANYONE))
     if _may_retry(standing):
         # What a report says is public, so its router lets anyone pay for it.
         by = Role.ANYONE if standing.kind is Kind.REPORT else Role.SENDER_OR_RETRIER
@@ -229,13 +228,13 @@ def _open(standing: Standing, acts: set[Act], name: str) -> str:
 
 
 def _unfunded(standing: Standing, acts: set[Act], name: str) -> str:
-    if Act.DISPATCH in acts:
-        return f"pay for its dispatch: `waybill message dispatch {name}`"
+    if Act.FUND in acts:
+        return f"fund it: `waybill message fund {name}`"
     if standing.circumstances.is_cancelling:
         return "nothing: its sender cancelled it before anyone paid"
     if standing.circumstances.source_expired:
         return "send it again as a new message: its time ran out before anyone paid"
-    return _once_open(standing.circumstances.source_paused_until, "pay for its dispatch")
+    return _once_open(standing.circumstances.source_paused_until, "fund it")
 
 
 def _stalled(standing: Standing, acts: set[Act], name: str) -> str:
@@ -289,3 +288,43 @@ _WHEN_NOTHING_ELSE: Final = {
     Status.ORPHANED: "wait: its transaction may come back; otherwise send it again as a new message",
     Status.UNKNOWN: "let the index catch up: `waybill status` shows how far each chain is",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """The end of a message's time to live.
+
+    Attributes:
+        at: Unix seconds: the last second in which the message may be executed.
+        blocked: seconds by which pauses have put it off, those of a pause under way up to its announced end.
+    """
+
+    at: int
+    blocked: int
+
+
+def expiry_of(message: Message, pauses: Iterable[PauseRecord]) -> Expiry | None:
+    """The expiry that a router applies to a message, or None if the message never expires.
+
+    Args:
+        message: which one.
+        pauses: the pauses that the router's chain told of. The destination's router decides about executions, the source's
+            about retries; each goes by its own pauses.
+    """
+    if message.ttl == 0:
+        return None
+    ends = (message.source_chain, message.destination_chain)
+    clocks = sorted(
+        (one.begins, one.ends) for one in pauses if one.thing is PausedThing.CLOCK and one.number in (0, *ends)
+    )
+    at = message.sent_at + message.ttl
+    for begins, stops in clocks:
+        if begins <= at:
+            at += max(0, stops - max(begins, message.sent_at))
+    return Expiry(at=at, blocked=at - message.sent_at - message.ttl)
+
+
+def lane_pause(pauses: Iterable[PauseRecord], other_chain: int, now: float) -> int | None:
+    """When the lane's pause ends that is under way, in Unix seconds; None if it is open."""
+    found = (one.ends for one in pauses if one.thing is PausedThing.LANE and one.number == other_chain)
+    return max((ends for ends in found if now < ends), default=None)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bridge.settings.chain_names import check_chains
-from bridge.settings.model import Settings
+from bridge.settings.model import Settings, check_chains
 from bridge.settings.problems import SettingsError
-from bridge.settings.profiles import PROFILES
 from bridge.settings.sections import ANY, ChainSettings, PolicyOverride, SignerSource, SpendLimit
-from bridge.settings.sources import FILE_NAME, Origin
+from bridge.settings.sources import FILE_NAME, PROFILES, Origin
 
 __all__ = [
     "ANY",

@@ -1,11 +1,11 @@
-"""Everything that can be set, in one place, validated at once."""
+"""Everything that can be set, and every check on it: each value, values that conflict, and chains that must exist."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import (
     Field,
@@ -18,46 +18,46 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.chains import EndpointPolicy
-from bridge.policies import DEFAULT_POLICIES, DeliveryGuarantee, PolicyError, RetryPolicy, guarantee_of, validated
-from bridge.policies.asset_classes import AssetClass
-from bridge.policies.guarantee import DEFAULT_ATOMICITY, Atomicity
+from bridge.domain.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, DeliveryGuarantee, guarantee_of
+from bridge.domain.invariants import reliable
+from bridge.domain.relay_policy import RelayPolicy
+from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError, RetryPolicy, validated
+from bridge.domain.spending import SpendBounds
+from bridge.evm.account import SendingSettings
+from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import MOST_GAS, Kind, Message
-from bridge.records.acceptance import Acceptance
-from bridge.records.spending import SpendBounds
-from bridge.recovery import PropagationSettings, RecoverySettings
-from bridge.relay import BreakerSettings, CommitSettings, CommitStrategy, Ordering, RelaySettings
-from bridge.sending import SendingSettings
-from bridge.settings.attestations import AttestationTable
-from bridge.settings.conflicts import conflicts
-from bridge.settings.dead_letters import DeadLetterTable
-from bridge.settings.index import IndexTable
-from bridge.settings.problems import explain, refusal
-from bridge.settings.reliability import (
-    AssetClassTable,
-    GuaranteeTable,
-    PhaseTable,
-    PropagationTable,
-    ReliabilityTable,
-    choices,
-    unnamed,
-)
+from bridge.relayer.breaker import BreakerSettings
+from bridge.relayer.commits import CommitSettings, CommitStrategy
+from bridge.relayer.propagation import PropagationSettings
+from bridge.relayer.recovery import RecoverySettings
+from bridge.relayer.settings import Ordering, RelaySettings
+from bridge.settings.problems import SettingsError, explain, refusal
 from bridge.settings.sections import (
     ANY,
     Addresses,
     AddressesOrAny,
+    AssetClassTable,
+    AttestationTable,
     ChainSettings,
+    DeadLetterTable,
     Gmps,
+    GuaranteeTable,
+    IndexTable,
     Keys,
     Names,
+    PhaseTable,
     PolicyOverride,
+    PropagationTable,
+    ReliabilityTable,
     SignerSource,
     SpendingTable,
     SpendLimit,
     Wei,
+    choices,
+    unnamed,
     wei_by_lane,
 )
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     allow_senders: Addresses = Field(default=frozenset(), description="senders to relay for; none named is all")
     deny_senders: Addresses = Field(default=frozenset(), description="senders whose messages wait")
 
-    poll: float = Field(
+    poll_interval: float = Field(
         default=1.0,
         gt=0,
         description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
@@ -100,12 +100,16 @@ class Settings(BaseSettings):
     lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
     in_flight: int = Field(default=64, gt=0, description="deliveries under way at once, per destination")
     block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
-    compare: float = Field(default=60.0, gt=0, description="between two comparisons with what the routers counted")
+    completeness_interval: float = Field(
+        default=60.0, gt=0, description="between two comparisons with what the routers counted"
+    )
     rebroadcast: float = Field(default=20.0, gt=0, description="until a transaction is sent again")
-    replace: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
-    inclusion: float = Field(default=180.0, gt=0, description="until a delivery without a block counts as failed")
+    fee_bump_after: float = Field(default=60.0, gt=0, description="until a transaction offers a higher fee")
+    inclusion_timeout: float = Field(
+        default=180.0, gt=0, description="until a delivery without a block counts as failed"
+    )
     send_batch: int = Field(default=100, gt=0, description="calls signed and stored at once")
-    share: int = Field(
+    max_calls_per_tx: int = Field(
         default=1, ge=1, le=256, description="deliveries that share a transaction at most, within max_gas; 1: none does"
     )
     max_gas: int = Field(default=MOST_GAS, gt=21_000, description="gas that no transaction exceeds")
@@ -297,7 +301,7 @@ class Settings(BaseSettings):
         return RelaySettings(
             gmps=self.gmps,
             paused=self.paused_gmps,
-            poll=self.poll,
+            poll_interval=self.poll_interval,
             lease=self.lease,
             in_flight=self.in_flight,
             commits=CommitSettings(
@@ -313,7 +317,7 @@ class Settings(BaseSettings):
             retention=self.retention,
             dedup_capacity=self.reliability.dedup_capacity,
             block_range=self.block_range,
-            compare=self.compare,
+            completeness_interval=self.completeness_interval,
             breaker=BreakerSettings(
                 failures=self.breaker_failures,
                 cooldown=self.breaker_cooldown,
@@ -355,9 +359,9 @@ class Settings(BaseSettings):
         """What some lanes may cost per day, in wei, by their chains' ids."""
         return wei_by_lane(self.spend_limits, deployment)
 
-    def acceptance(self, deployment: Deployment) -> Acceptance:
+    def acceptance(self, deployment: Deployment) -> RelayPolicy:
         """Whose messages are delivered."""
-        return Acceptance(
+        return RelayPolicy(
             withheld_sources=frozenset(
                 chain.chain_id for chain in deployment.chains if not self.accepts_chain(chain.name)
             ),
@@ -377,24 +381,24 @@ class Settings(BaseSettings):
         """What sending needs of these."""
         return SendingSettings(
             bounds=self.bounds(deployment),
-            poll=self.poll,
+            poll_interval=self.poll_interval,
             rebroadcast=self.rebroadcast,
-            replace=self.replace,
-            inclusion=self.inclusion,
+            fee_bump_after=self.fee_bump_after,
+            inclusion_timeout=self.inclusion_timeout,
             max_gas=self.max_gas,
             max_fee=self.max_fee,
             batch=self.send_batch,
-            share=self.share,
+            max_calls_per_tx=self.max_calls_per_tx,
         )
 
     def propagation(self) -> PropagationSettings:
         """What the pending sync queue needs of these."""
-        return self.sync.settings(self.poll, self.reliability.lock_ttl)
+        return self.sync.settings(self.poll_interval, self.reliability.lock_ttl)
 
     def recovery(self, deployment: Deployment) -> RecoverySettings:
         """What recovery needs of these."""
         return RecoverySettings(
-            poll=self.poll,
+            poll_interval=self.poll_interval,
             max_retries=self.max_message_retries,
             max_message_fee=self.max_message_retry_fee,
             lane_fees=wei_by_lane(self.retry_limits, deployment),
@@ -422,3 +426,94 @@ def _policy_table(policies: Mapping[str, PolicyOverride]) -> Mapping[Kind, Retry
     if problems:
         raise ValueError("\n  ".join(problems))
     return MappingProxyType(table)
+
+
+def conflicts(settings: Settings, wrong: frozenset[str] = frozenset()) -> list[str]:
+    """What contradicts what, among the settings that are valid on their own.
+
+    Args:
+        settings: all of them.
+        wrong: names of settings with invalid values; checks that depend on one of them are left out.
+    """
+    return [problem for names, check in _CHECKS if not names & wrong for problem in check(settings)]
+
+
+def _chains(settings: Settings) -> Iterator[str]:
+    if both := settings.allow_chains & settings.deny_chains:
+        yield f"chains: {', '.join(sorted(both))} is allowed and denied"
+
+
+def _senders(settings: Settings) -> Iterator[str]:
+    if both := settings.allow_senders & settings.deny_senders:
+        yield f"senders: {', '.join(sorted(both))} is allowed and denied"
+
+
+def _lease(settings: Settings) -> Iterator[str]:
+    if settings.lease < 2 * settings.poll_interval:
+        yield f"lease is {settings.lease:g} s, less than two polls of {settings.poll_interval:g} s: raise it"
+
+
+def _commit(settings: Settings) -> Iterator[str]:
+    if settings.commit is CommitStrategy.AUTO and not settings.unsafe:
+        yield "commit is 'auto', which may lose and repeat messages: add unsafe = true if that is meant"
+
+
+def _breaker(settings: Settings) -> Iterator[str]:
+    if settings.breaker_cooldown > settings.breaker_cooldown_cap:
+        yield (
+            f"breaker_cooldown is {settings.breaker_cooldown:g} s, more than breaker_cooldown_cap"
+            f" of {settings.breaker_cooldown_cap:g} s"
+        )
+
+
+def _reliability(settings: Settings) -> Iterator[str]:
+    try:
+        reliable(settings.reliability.values(settings.retry_policies(), settings.retention))
+    except PolicyError as error:
+        yield str(error)
+
+
+_CHECKS: Final[tuple[tuple[frozenset[str], Callable[[Settings], Iterator[str]]], ...]] = (
+    (frozenset({"allow_chains", "deny_chains"}), _chains),
+    (frozenset({"allow_senders", "deny_senders"}), _senders),
+    (frozenset({"lease", "poll_interval"}), _lease),
+    (frozenset({"commit", "unsafe"}), _commit),
+    (frozenset({"breaker_cooldown", "breaker_cooldown_cap"}), _breaker),
+    (frozenset({"reliability", "policies", "retention"}), _reliability),
+)
+
+
+def check_chains(settings: Settings, deployment: Deployment) -> None:
+    """Checks that settings name only chains that the network has: a misspelt name would be ignored.
+
+    Raises:
+        SettingsError: they name others.
+    """
+    known = {chain.name for chain in deployment.chains}
+    ids = {str(chain.chain_id) for chain in deployment.chains}  # [dlq] may name chains so
+    named = {
+        "chains": set(settings.chains),
+        "allow_chains": settings.allow_chains,
+        "deny_chains": settings.deny_chains,
+        "signers": {name for signer in settings.signers for name in signer.chains},
+        "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
+        "attestations.hyperlane": set(settings.attestations.hyperlane),
+        "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},
+        "dlq": {
+            contract.chain
+            for contract in (settings.dlq.parameters, settings.dlq.governance)
+            if contract is not None and contract.chain not in ids
+        },
+        **{
+            name: {end for limit in limits for end in (limit.source, limit.destination) if end}
+            for name, limits in (("spend_limits", settings.spend_limits), ("retry_limits", settings.retry_limits))
+        },
+    }
+    problems = [
+        f"  {setting} ({settings.origin(setting.partition('.')[0])}): network {deployment.network!r} has no chain {name!r};"
+        f" its chains are {', '.join(sorted(known))}"
+        for setting, names in named.items()
+        for name in sorted(names - known)
+    ]
+    if problems:
+        raise SettingsError("settings can't be used:\n" + "\n".join(problems))

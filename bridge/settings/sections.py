@@ -1,25 +1,46 @@
-"""The settings that have a structure of their own."""
+"""The tables of `waybill.toml`: how the chains are indexed, dead letters, attestations, reliability, and the types of their values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
 from eth_utils.address import is_address, to_checksum_address
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import NoDecode
 
-from bridge.policies import RetryPolicy
+from bridge.dead_letters.queue import DeadLetterSettings
+from bridge.domain.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, RetryChoice
+from bridge.domain.invariants import Reliability
+from bridge.domain.lanes import Lane
+from bridge.domain.retry_policy import RetryPolicy
+from bridge.domain.spending import SpendBounds
+from bridge.gmps.public_attesters import AttestationSettings
+from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.records.lanes import Lane
-from bridge.records.spending import SpendBounds
+from bridge.protocol.message import Kind
+from bridge.relayer.propagation import PropagationSettings
 
 _ETHER = 10**18
 _UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
+
+_DAY = 86_400  # seconds
+
+_Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
 
 
 def _listed(value: Any) -> Any:
@@ -182,3 +203,301 @@ class ChainSettings(Section):
     concurrency: int | None = Field(
         default=None, gt=0, description="requests that the index has under way at an endpoint; none is no limit"
     )
+
+
+class LaneStall(Section):
+    """When messages of some lanes count as stalled."""
+
+    source: str | None = None  # name of a chain; none is every one
+    destination: str | None = None
+    stall_after: int = Field(gt=0)
+
+    def fits(self, source: str, destination: str) -> bool:
+        """Whether it is about that lane."""
+        return self.source in (None, source) and self.destination in (None, destination)
+
+
+class IndexTable(Section):
+    """How the chains are indexed, and when a retry is asked for. Times are in seconds where no other unit is named."""
+
+    stall_after: int = Field(default=900, gt=0, description="until a message without its quorum is stalled")
+    stall_after_by_kind: dict[str, int] = Field(default={}, description="the same, for some kinds of message")
+    lanes: tuple[LaneStall, ...] = Field(
+        default=(),
+        description="the same, for some lanes, before what is said of kinds; the last that fits a lane counts",
+    )
+    learn_deadlines: bool = Field(default=False, description="whether other lanes' is taken from their own latencies")
+    max_lag: int = Field(default=120, gt=0, description="behind which a chain is too far behind to judge by")
+    max_retries: int = Field(
+        default=10,
+        gt=0,
+        description="retries of one message that are asked for at most, if its kind's policy has an end",
+    )
+    requests_per_lane_minute: int = Field(default=60, gt=0, description="retries asked for, per lane and minute")
+    silence_after: int = Field(
+        default=86_400, gt=0, description="until the silence of a message that no GMP delivers is a divergence"
+    )
+    poll_interval: float = Field(
+        default=1.0, gt=0, description="between two looks at a chain at least; each block gets one look (devnet: 0.1)"
+    )
+    rpc_timeout: float = Field(default=10.0, gt=0, description="until a request counts as failed")
+    hash_window: int = Field(default=128, ge=2, description="recent blocks whose hashes are remembered")
+    max_blocks_per_batch: int = Field(default=20_000, gt=0, description="blocks read at once by the stream")
+    max_logs_per_batch: int = Field(default=10_000, gt=0, description="logs after which a batch of the stream ends")
+    finality_depth: int = Field(default=64, gt=0, description="blocks, where a node does not know the tag finalized")
+    rollback_patience: float = Field(default=2.0, ge=0, description="until a lower head counts as a rollback")
+    failover_patience: float = Field(
+        default=60.0, ge=0, description="until an endpoint is gone over to that has another last block than the index"
+    )
+    backfill_blocks: int = Field(
+        default=10_000, gt=0, description="final blocks behind from which Spark reads them in parallel"
+    )
+    lake_interval: float = Field(default=30.0, gt=0, description="between two appends to the lake")
+    maintenance_interval: float = Field(default=3_600.0, gt=0, description="between two rounds of maintenance")
+    verify_interval: float = Field(default=300.0, gt=0, description="between two comparisons with what routers count")
+    keep_days: int = Field(default=30, ge=0, description="days that the store keeps messages that have ended")
+    keep_hours: int = Field(default=168, ge=0, description="hours for which the lake's earlier versions can be read")
+
+    @field_validator("stall_after_by_kind")
+    @classmethod
+    def _names_kinds(cls, limits: dict[str, int]) -> dict[str, int]:
+        for name, seconds in limits.items():
+            if name.upper() not in Kind.__members__:
+                raise ValueError(f"{name!r} is no kind of message; the kinds are {', '.join(Kind.__members__).lower()}")
+            if seconds <= 0:
+                raise ValueError(f"the limit of {name} is {seconds}; it must be greater than 0")
+        return limits
+
+    def by_kind(self) -> Mapping[Kind, int]:
+        """Limits of some kinds."""
+        return {Kind[name.upper()]: seconds for name, seconds in self.stall_after_by_kind.items()}
+
+    def by_lane(self, deployment: Deployment) -> Mapping[tuple[int, int], int]:
+        """Limits of some lanes, by their chains' ids."""
+        return {
+            (source.chain_id, destination.chain_id): limit.stall_after
+            for limit in self.lanes
+            for source in deployment.chains
+            for destination in deployment.chains
+            if source is not destination and limit.fits(source.name, destination.name)
+        }
+
+
+class EmailSettings(Section):
+    """A mail server, and whom to write to."""
+
+    host: str = Field(description="the mail server")
+    port: int = Field(default=25, gt=0, lt=65_536, description="of the mail server")
+    sender: str = Field(pattern=r"^[^@\s]+@[^@\s]+$", description="address that the mails come from")
+    recipients: tuple[str, ...] = Field(min_length=1, description="addresses that they go to")
+    starttls: bool = Field(default=False, description="whether to encrypt with STARTTLS")
+    user: str | None = Field(default=None, description="to log in as")
+    password: SecretStr | None = Field(default=None, description="of that user")
+
+
+class AlertSettings(Section):
+    """Who is told of dead letters. Each channel that is named is told of each one."""
+
+    enabled: bool = Field(default=True, description="whether anybody is told")
+    webhook: str | None = Field(
+        default=None, pattern=r"^https?://", description="URL that gets the whole notice as JSON"
+    )
+    slack: str | None = Field(default=None, pattern=r"^https?://", description="an incoming webhook in Slack's format")
+    pagerduty: str = Field(
+        default="https://events.pagerduty.com/v2/enqueue",
+        pattern=r"^https?://",
+        description="where PagerDuty takes events",
+    )
+    pagerduty_key: SecretStr | None = Field(
+        default=None, description="the integration's routing key; none: PagerDuty is not told"
+    )
+    email: EmailSettings | None = Field(default=None, description="see below; none: no mails")
+    timeout: float = Field(default=10.0, gt=0, description="until a channel counts as silent")
+
+
+class OnChain(Section):
+    """A contract on a chain of the network."""
+
+    chain: str  # name or id
+    address: Address
+
+
+class DeadLetterTable(Section):
+    """Everything about dead letters that can be set. Times are in seconds."""
+
+    url: str | None = Field(
+        default=None, description="where they are kept, as a SQLAlchemy URL; none: in the relayer's store"
+    )
+    key: SecretStr | None = Field(default=None, description="seals the records; none: the relayer's, or a signer's")
+    trusted_signers: Addresses = Field(
+        default=frozenset(), description="accounts whose seals count, beside the present one's"
+    )
+    retention_days: float = Field(
+        default=30, gt=0, description="days for which a letter's document is kept at least; its record stays"
+    )
+    tries: int = Field(default=3, gt=0, description="to write a letter, before its lane halts")
+    pause: float = Field(default=1.0, ge=0, description="between two such tries")
+    poll_interval: float = Field(default=5.0, gt=0, description="between two looks at what became of open letters")
+    parameters: OnChain | None = Field(
+        default=None,
+        description="chain and address of the contract with thresholds and operators; none: the deployments file's",
+    )
+    governance: OnChain | None = Field(
+        default=None, description="chain and address of who gets escalations, as a recipient of messages"
+    )
+    alerts: AlertSettings = Field(default=AlertSettings(), description="who is told")
+
+    def dead_letter_queue(self) -> DeadLetterSettings:
+        """What the dead_letter_queue needs of these."""
+        return DeadLetterSettings(
+            retention=self.retention_days * _DAY, tries=self.tries, pause=self.pause, poll_interval=self.poll_interval
+        )
+
+
+class AttestationTable(Section):
+    """Whom to ask for what a GMP's own parties signed. A devnet asks nobody: it signs itself."""
+
+    wormhole: tuple[_Url, ...] = Field(
+        default=AttestationSettings().wormhole, description="URLs that serve `/v1/signed_vaa`, asked in order"
+    )
+    hyperlane: dict[str, Address] = Field(default={}, description="ValidatorAnnounce contracts, by name of the chain")
+    timeout: float = Field(default=AttestationSettings().timeout, gt=0, description="until an answer is given up")
+
+    def settings(self) -> AttestationSettings:
+        """What the attesters need of these."""
+        return AttestationSettings(wormhole=self.wormhole, hyperlane=self.hyperlane, timeout=self.timeout)
+
+
+class GuaranteeTable(Section):
+    """What the messages of one sender, or one message, are promised instead of their kind's row; times in seconds."""
+
+    max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
+    base: float | None = Field(default=None, gt=0, description="the first wait; each one after it is twice as long")
+    cap: float | None = Field(default=None, gt=0, description="the longest wait")
+    dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
+
+    def choice(self) -> RetryChoice:
+        """What the relay needs of these."""
+        return RetryChoice(**self.model_dump())
+
+
+class AssetClassTable(Section):
+    """How long messages about a class of assets live at least, and whose messages those are."""
+
+    min_ttl: int | None = Field(
+        default=None,
+        gt=0,
+        description="the least TTL; `high-frequency` and `regulatory` have the document's, 5 and 600",
+    )
+    members: dict[str, Addresses] = Field(description="contracts that send or receive them, by name of the chain")
+
+    def least(self, name: str) -> int:
+        """The minimum, or the document's for that name.
+
+        Raises:
+            ValueError: there is neither.
+        """
+        minimum = self.min_ttl or _DOCUMENTED.get(name)
+        if minimum is None:
+            known = ", ".join(_DOCUMENTED)
+            raise ValueError(f"asset class {name!r} needs min_ttl, in seconds; only {known} have one by default")
+        return minimum
+
+
+_DOCUMENTED: Final = {"high-frequency": HIGH_FREQUENCY_TRADING_TTL, "regulatory": REGULATED_ASSET_TTL}
+
+
+class PhaseTable(Section):
+    """How long each phase of a delivery may take; times in seconds. They never touch a message's TTL."""
+
+    attest: float = Field(default=120.0, gt=0, description="until the GMP's proof is there")
+    deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
+
+
+class PropagationTable(Section):
+    """How state changes are followed to their application; times in seconds."""
+
+    heartbeat: float = Field(default=5.0, gt=0, description="between two heartbeats of a lane")
+    threshold: float = Field(default=300.0, gt=0, description="lag above which a state change is sent again")
+    pause: float = Field(default=60.0, gt=0, description="between two re-propagations")
+    most: int = Field(default=5, gt=0, description="re-propagations in vain, after which the destination has DIVERGED")
+    longest_pause: float = Field(default=900.0, gt=0, description="each pause after that is twice as long, up to this")
+    keep_days: float = Field(default=30.0, gt=0, description="days until resolved records go into the archive")
+
+    def settings(self, poll_interval: float, lock_ttl: float) -> PropagationSettings:
+        """What propagation needs of these."""
+        return PropagationSettings(
+            poll_interval=poll_interval,
+            heartbeat=self.heartbeat,
+            threshold=self.threshold,
+            pause=self.pause,
+            most=self.most,
+            longest_pause=self.longest_pause,
+            lock_ttl=lock_ttl,
+            keep=self.keep_days * 86_400,
+        )
+
+
+class ReliabilityTable(Section):
+    """Times are in seconds. The dedup window is the setting `retention`: what is forgotten is not known any more."""
+
+    max_clock_skew: float = Field(default=5.0, ge=0, description="by which clocks may differ")
+    lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change ends by itself")
+    source_finality: float = Field(default=12.0, ge=0, description="until a source's block is final")
+    gmp_time: float = Field(default=10.0, ge=0, description="that a GMP usually takes after that")
+    dedup_capacity: int = Field(default=5_000_000, gt=0, description="messages that the store knows at once")
+    messages_per_second: float = Field(default=1.0, gt=0, description="that this relayer is expected to see")
+    ttls: dict[str, int] = Field(default={}, description="changes to the recommended TTLs, by kind")
+
+    def values(self, policies: Mapping[Kind, RetryPolicy], dedup_window: float) -> Reliability:
+        """All values that are checked together."""
+        return Reliability(
+            policies=policies,
+            ttls={**RECOMMENDED_TTL, **{Kind[name.upper()]: ttl for name, ttl in self.ttls.items()}},
+            dedup_window=dedup_window,
+            dedup_capacity=self.dedup_capacity,
+            messages_per_second=self.messages_per_second,
+            max_clock_skew=self.max_clock_skew,
+            lock_ttl=self.lock_ttl,
+            source_finality=self.source_finality,
+            gmp_time=self.gmp_time,
+        )
+
+    @field_validator("ttls")
+    @classmethod
+    def _names_kinds(cls, ttls: dict[str, int]) -> dict[str, int]:
+        unknown = [repr(name) for name in ttls if name.upper() not in Kind.__members__]
+        negative = [f"the TTL of {name} is {ttl} s" for name, ttl in ttls.items() if ttl < 0]
+        problems = [f"{', '.join(negative)}, and can't be negative; 0 is for ever"] if negative else []
+        if unknown:
+            known = ", ".join(Kind.__members__).lower()
+            problems.append(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return ttls
+
+
+def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, RetryChoice]:
+    """What was chosen, by message id or sender (32 bytes)."""
+    return {key_of(name): table.choice() for name, table in guarantees.items()}
+
+
+def unnamed(guarantees: Iterable[str]) -> Iterator[str]:
+    """What is wrong with names that are neither message ids nor addresses."""
+    for name in guarantees:
+        try:
+            key_of(name)
+        except ValueError as error:
+            yield str(error)
+
+
+def key_of(name: str) -> bytes:
+    """The 32 bytes of a message id, or of a sender's address.
+
+    Raises:
+        ValueError: neither.
+    """
+    digits = name.removeprefix("0x")
+    if len(digits) == 64:
+        return bytes.fromhex(digits)
+    return to_bytes32(name)

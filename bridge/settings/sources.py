@@ -7,17 +7,45 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from bridge.settings.problems import SettingsError
-from bridge.settings.profiles import PROFILES
 
 PREFIX: Final = "WAYBILL_"
 FILE_NAME: Final = "waybill.toml"
 
 _PROFILE: Final = "profile"
+
+# A profile sets the pace of the relayer. It never changes how often a kind of message is tried: those rows are the document's.
+PROFILES: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        "default": MappingProxyType({}),
+        "low-latency": MappingProxyType(
+            {
+                "poll_interval": 0.2,
+                "rebroadcast": 8.0,
+                "fee_bump_after": 24.0,
+                "in_flight": 32,
+                "hedge_after": 0.25,
+                "commit": "message",
+            }
+        ),
+        "high-throughput": MappingProxyType(
+            {
+                "poll_interval": 2.0,
+                "in_flight": 512,
+                "block_range": 10_000,
+                "send_batch": 500,
+                "max_calls_per_tx": 20,
+                "lease": 30.0,
+                "commit_interval": 1_000,
+            }
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

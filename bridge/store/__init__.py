@@ -6,17 +6,14 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from bridge.records.dead_letters import DeadLetterLog
+from bridge.domain.dead_letters import DeadLetterLog
 from bridge.store.backup import Copied, back_up, restore
+from bridge.store.dead_letters import SqlDeadLetterLog
 from bridge.store.lock import WorkingLock, working_on
-from bridge.store.memory import MemoryStore
-from bridge.store.memory.dead_letters import MemoryDeadLetterLog
-from bridge.store.sql import SqlStore
-from bridge.store.sql.dead_letters import SqlDeadLetterLog
+from bridge.store.sql_store import SqlStore
 
 __all__ = [
     "Copied",
-    "MemoryStore",
     "SqlStore",
     "WorkingLock",
     "back_up",
@@ -27,18 +24,16 @@ __all__ = [
     "working_on",
 ]
 
-IN_MEMORY = "memory"
 
-
-def open_store(url: str) -> SqlStore | MemoryStore:
-    """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``, or ``memory``.
+def open_store(url: str) -> SqlStore:
+    """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
 
     Raises:
         StoreVersionError: a newer version of Waybill made it.
         StoreError: there is no database behind that URL.
         StoreBusyError: the database does not answer.
     """
-    return MemoryStore() if url == IN_MEMORY else SqlStore(url)
+    return SqlStore(url)
 
 
 def may_exist(url: str) -> bool:
@@ -48,8 +43,8 @@ def may_exist(url: str) -> bool:
 
 
 def open_dead_letters(url: str) -> DeadLetterLog:
-    """The dead letters at a SQLAlchemy URL, the store's own or another one's, or in ``memory``.
+    """The dead letters at a SQLAlchemy URL, the store's own or another one's.
 
     The database is opened when it is first needed: a relayer whose dead letters are away for now can start.
     """
-    return MemoryDeadLetterLog() if url == IN_MEMORY else SqlDeadLetterLog(url)
+    return SqlDeadLetterLog(url)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from sqlalchemy import Column, Connection, func, insert, make_url, select
 
-from bridge.records.errors import StoreError
+from bridge.domain.errors import StoreError
+from bridge.store.database import Database
 from bridge.store.lock import replacing
-from bridge.store.sql.database import Database
-from bridge.store.sql.tables import METADATA, schema_version, slots
+from bridge.store.tables import METADATA, schema_version, slots
 
 _CHUNK = 500  # rows
 

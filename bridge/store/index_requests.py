@@ -9,9 +9,9 @@ from sqlalchemy import Select, column, create_engine, func, inspect, make_url, s
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
+from bridge.domain.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import COLUMNS, RANKING_COLUMNS, RANKING_TABLE, TABLE, RetryRequest
-from bridge.records.errors import StoreBusyError
 
 _REQUESTS = table(TABLE, *(column(name) for name in COLUMNS))
 _RANKING = table(RANKING_TABLE, *(column(name) for name in RANKING_COLUMNS))
@@ -19,7 +19,7 @@ _GMPS = frozenset(int(gmp) for gmp in Gmp)
 
 
 class IndexRequests:
-    """See `bridge.records.retries.RetryRequestSource`. An index that does not exist yet has no requests."""
+    """See `bridge.domain.retries.RetryRequestSource`. An index that does not exist yet has no requests."""
 
     def __init__(self, url: str) -> None:
         """`url` is that of the indexer's store, such as ``sqlite:///index.db``."""
@@ -28,7 +28,7 @@ class IndexRequests:
         if parsed.get_backend_name() == "sqlite" and parsed.database:
             self._file = Path(parsed.database)
             parsed = parsed.set(database=f"file:{self._file}", query={**parsed.query, "mode": "ro", "uri": "true"})
-        # No connection is kept: one to a file that was deleted and made anew would go on reading the old one.
+        # No connection is kept: one to a file that was deleted and rebuilt would go on reading the old one.
         self._engine = create_engine(parsed, poolclass=NullPool)
 
     def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:

@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from bridge.records.errors import StoreBusyError, StoreError
+from bridge.domain.errors import StoreBusyError, StoreError
 
 _TAKE_SHARED: Final = text(
     "SELECT pg_try_advisory_lock_shared(hashtextextended(concat(current_schema(), '/relayers'), 0))"
@@ -46,7 +46,7 @@ def working_on(url: str, worker: str) -> Iterator[WorkingLock]:
     """Hold the store at `url` for a relayer.
 
     Args:
-        url: of the store; one in memory needs no lock.
+        url: of the store.
         worker: the relayer's name, which a refused restore shows.
 
     Raises:
@@ -71,26 +71,11 @@ def replacing(url: str) -> Iterator[None]:
         yield
 
 
-def _lock_of(url: str, holder: str) -> _NoLock | _FileLock | _SessionLock:
-    if url == "memory":
-        return _NoLock()
+def _lock_of(url: str, holder: str) -> _FileLock | _SessionLock:
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
         return _FileLock(parsed, holder)
     return _SessionLock(parsed, holder)
-
-
-class _NoLock:
-    """Of a store that no other process can reach."""
-
-    def take(self, *, exclusive: bool) -> None:
-        """Nothing to take."""
-
-    def renew(self) -> None:
-        """Nothing to lose."""
-
-    def close(self) -> None:
-        """Nothing to give back."""
 
 
 class _FileLock:

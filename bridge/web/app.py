@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -17,26 +17,25 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 
-from bridge.cached import Cached
-from bridge.http_server import Gate, Limits, Refusal, client_of
-from bridge.ports import TransientError
+from bridge.domain.dead_letters import LetterStatus
+from bridge.domain.errors import StoreError
+from bridge.domain.ports import TransientError
+from bridge.domain.ttl_cache import Cached
+from bridge.http.gate import Gate, Limits, Refusal, client_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.records.dead_letters import LetterStatus
-from bridge.records.errors import StoreError
-from bridge.web import figures, listing
-from bridge.web.decisions import OpenDesk, add_decisions
+from bridge.web import figures
+from bridge.web.dead_letters import listed, read_letter
+from bridge.web.decisions import OpenReview, add_decisions
+from bridge.web.figures import paid_for_gmp, paid_on_lane
 from bridge.web.guards import admit, headers
-from bridge.web.letters import listed, read_letter
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import WAITED_FOR, ShownMessage, message_data, read_message, tried_gmps
 from bridge.web.rendering import environment
-from bridge.web.search import search
-from bridge.web.settings import ExplorerSettings
+from bridge.web.search import BadLinkError, Listing, read_listing, search
 from bridge.web.sources import Sources
-from bridge.web.spending import paid_for_gmp, paid_on_lane
 
 _log = structlog.get_logger(__name__)
 
@@ -56,8 +55,26 @@ _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _ROWS: Final = 50
 
-
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplorerSettings:
+    """How the explorer serves."""
+
+    public_rpc: Mapping[int, str] = field(default_factory=dict)
+    """By chain id, the URL that visitors' browsers may use; a chain without one can be read here, but not acted on."""
+
+    block_explorers: Mapping[int, str] = field(default_factory=dict)
+    """By chain id, the URL of a site that has a page for each transaction under ``/tx/HASH``."""
+
+    read_only: bool = False
+    """Offer nothing that changes state, not even through the visitor's own wallet."""
+
+    requests_per_minute: int = 600  # of one client
+    streams_per_client: int = 12  # live updates open at once
+    streams: int = 200  # of everybody
+    poll_interval: float = 1.0  # seconds between two looks at the stores for live updates
 
 
 class Explorer:
@@ -145,7 +162,7 @@ class Explorer:
 
     def messages(self, request: Request) -> Response:
         """The list of messages, as chosen by the link."""
-        chosen = listing.read_listing(self.sources, dict(request.query_params))
+        chosen = read_listing(self.sources, dict(request.query_params))
         if chosen.wanted.status is Status.DEAD:  # the relayer's word; the index goes by what the chains say
             return RedirectResponse("/dead-letters", 303)
         rows = self.rows(chosen)
@@ -169,12 +186,12 @@ class Explorer:
             return None
         return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
 
-    def live_messages(self, chosen: listing.Listing) -> dict[str, str]:
+    def live_messages(self, chosen: Listing) -> dict[str, str]:
         """The parts of a list's page that are live, as they are now."""
         as_of = self.as_of()  # read first and sent last: never newer than what it stands over
         return {"tiles": self.tiles(), "rows": self.rows(chosen), "as_of": as_of}
 
-    def rows(self, chosen: listing.Listing) -> str:
+    def rows(self, chosen: Listing) -> str:
         """The part of the list that is live."""
         index, wanted = self.sources.index(), chosen.wanted
         if index is None:
@@ -261,17 +278,17 @@ class Explorer:
             unknown=unknown,
         )
 
-    def letters(self, status: str = "") -> Response:
+    def dead_letters(self, status: str = "") -> Response:
         """Deliveries that were given up, those that wait for a decision first."""
         try:
             chosen = LetterStatus(status) if status else None
         except ValueError:
-            raise listing.BadLinkError(f"status {status[:40]!r} is no state of a dead letter") from None
-        log = self.sources.letters()
+            raise BadLinkError(f"status {status[:40]!r} is no state of a dead letter") from None
+        log = self.sources.dead_letters()
         found, without = listed(self.sources, chosen, _ROWS)
         return self.page(
             "letters.html",
-            letters=found,
+            dead_letters=found,
             without=without,
             has_relayer=log is not None or self.sources.store() is not None,
             chosen=chosen,
@@ -323,17 +340,17 @@ class Explorer:
 
 
 def create_app(
-    sources: Sources, settings: ExplorerSettings | None = None, open_desk: OpenDesk | None = None
+    sources: Sources, settings: ExplorerSettings | None = None, open_review: OpenReview | None = None
 ) -> FastAPI:
     """The explorer as an ASGI application, to be served alone or mounted beside an API.
 
     Args:
         sources: what pages are made of.
         settings: how it serves.
-        open_desk: where operators' signed decisions about dead letters are handed in; None takes none.
+        open_review: where operators' signed decisions about dead letters are handed in; None takes none.
     """
     explorer = Explorer(sources, settings or ExplorerSettings())
-    explorer.can_decide = open_desk is not None and not explorer.settings.read_only
+    explorer.can_decide = open_review is not None and not explorer.settings.read_only
     # A redirect to add a slash would lead to where the Host header says.
     app = FastAPI(title="Waybill explorer", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     limits = Limits(requests_per_minute=explorer.settings.requests_per_minute, streams="/live/")
@@ -347,11 +364,11 @@ def create_app(
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
     _add_streams(app, explorer)
-    if open_desk is not None and explorer.can_decide:
-        add_decisions(app, sources, open_desk)
+    if open_review is not None and explorer.can_decide:
+        add_decisions(app, sources, open_review)
 
-    @app.exception_handler(listing.BadLinkError)
-    def bad_link(_request: Request, error: listing.BadLinkError) -> Response:
+    @app.exception_handler(BadLinkError)
+    def bad_link(_request: Request, error: BadLinkError) -> Response:
         return explorer.problem(400, str(error))
 
     @app.exception_handler(StoreError)
@@ -399,8 +416,8 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         return explorer.found(q) if q.strip() else RedirectResponse("/", 303)
 
     @app.get("/dead-letters")
-    def letters(status: str = "") -> Response:
-        return explorer.letters(status)
+    def dead_letters(status: str = "") -> Response:
+        return explorer.dead_letters(status)
 
     @app.get("/dead-letters/{event_id:path}")
     def letter(event_id: str) -> Response:
@@ -417,7 +434,7 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
 
 def _add_streams(app: FastAPI, explorer: Explorer) -> None:
     settings = explorer.settings
-    live = Live(poll=settings.poll, most=settings.streams, most_of_one=settings.streams_per_client)
+    live = Live(poll_interval=settings.poll_interval, most=settings.streams, most_of_one=settings.streams_per_client)
 
     def stream(request: Request, topic: Hashable, parts: Callable[[], dict[str, str]]) -> Response:
         client = client_of(request)
@@ -428,7 +445,7 @@ def _add_streams(app: FastAPI, explorer: Explorer) -> None:
     @app.get("/live/messages")
     async def live_messages(request: Request) -> Response:
         given = {name: text for name, text in request.query_params.items() if name not in _LIVE_PARTS}
-        chosen = listing.read_listing(explorer.sources, given)
+        chosen = read_listing(explorer.sources, given)
         return stream(request, ("messages", chosen.query, chosen.after), lambda: explorer.live_messages(chosen))
 
     @app.get("/live/message/{message_id}")

@@ -1,7 +1,7 @@
 """Decisions about dead letters, signed by an operator's own wallet: the explorer holds no key, and writes nothing unsigned.
 
 The page asks three times, with the same form and more of it each time: what is to be sent and signed, what the record's place in
-the log is, and to record it. Each answer is made anew from the form, so that nothing is remembered between them.
+the log is, and to record it. Each answer is rebuilt from the form, so that nothing is remembered between them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from bridge.client import RouteRequest
-from bridge.desk import Desk, Notice, Prepared
-from bridge.dlq.decisions import DecisionError
-from bridge.dlq.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
-from bridge.ports import TransientError
-from bridge.records.dead_letters import Decision
+from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.review import DeadLetterReview, Notice, Prepared
+from bridge.dead_letters.signing import UnsealedError, WalletSealer, decision_typed_data, record_typed_data
+from bridge.domain.dead_letters import Decision
+from bridge.domain.ports import TransientError
 from bridge.web.rendering import harmless
 from bridge.web.sources import Sources
 
 _log = structlog.get_logger(__name__)
 
-OpenDesk = Callable[[], AbstractAsyncContextManager[Desk]]
-"""A desk without an operator's key."""
+OpenReview = Callable[[], AbstractAsyncContextManager[DeadLetterReview]]
+"""A review without an operator's key."""
 
 OFFERED: Final = (Decision.REQUEUE, Decision.ABANDON, Decision.GOVERNANCE_ESCALATION)
 """A re-issue is signed by the message's sender too, and is left to the command."""
@@ -63,7 +63,7 @@ class DecisionForm(BaseModel):
     seal: _Signature | None = None  # over what the second answer said
 
 
-def add_decisions(app: FastAPI, sources: Sources, open_desk: OpenDesk) -> None:
+def add_decisions(app: FastAPI, sources: Sources, open_review: OpenReview) -> None:
     """Adds the one place where the explorer takes something in."""
     deciding = asyncio.Semaphore(_AT_ONCE)
 
@@ -71,7 +71,7 @@ def add_decisions(app: FastAPI, sources: Sources, open_desk: OpenDesk) -> None:
     async def decide(form: DecisionForm) -> Response | dict[str, Any]:
         try:
             async with deciding:
-                return await _decided(form, sources.clock(), open_desk)
+                return await _decided(form, sources.clock(), open_review)
         except DecisionError as error:
             return _problem(422, str(error))
         except KeyError as error:
@@ -92,13 +92,13 @@ def _problem(code: int, text: str) -> Response:
     return JSONResponse({"problem": harmless(text[:_LONGEST_PROBLEM])}, code)
 
 
-async def _decided(form: DecisionForm, now: float, open_desk: OpenDesk) -> dict[str, Any]:
+async def _decided(form: DecisionForm, now: float, open_review: OpenReview) -> dict[str, Any]:
     """What is to be signed next, or the record's place once all is."""
     if form.decision not in OFFERED:
         raise DecisionError(f"{form.decision} is taken with `waybill dlq`, not here")
     maker = to_checksum_address(form.maker)
-    async with open_desk() as desk:
-        prepared = await desk.prepare(form.event_id, form.decision, form.rationale, maker)
+    async with open_review() as review:
+        prepared = await review.prepare(form.event_id, form.decision, form.rationale, maker)
         if form.signature is None:
             return _to_sign(prepared, round(now, 3))
         if form.at is None or abs(now - form.at) > _FRESH:
@@ -106,7 +106,7 @@ async def _decided(form: DecisionForm, now: float, open_desk: OpenDesk) -> dict[
         document = prepared.document(form.at, notice=form.notice) | {"signature": form.signature.lower()}
         sealer = WalletSealer(maker, bytes.fromhex(form.seal.removeprefix("0x")) if form.seal else b"")
         try:
-            record = await desk.record(document, sealer, form.at)
+            record = await review.record(document, sealer, form.at)
         except UnsealedError as error:
             return {"seal": record_typed_data(error.record)}
         return {"recorded": record.sequence}

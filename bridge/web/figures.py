@@ -1,4 +1,4 @@
-"""Lanes and GMPs in figures, from the newest messages."""
+"""Lanes and GMPs in figures: latency and throughput of the newest messages, and what redundancy cost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,20 @@ from typing import Final
 
 from markupsafe import Markup
 
+from bridge.domain.outbox import QueueCount
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import Carriage, ChainRecord, Index, Journey, LaneCheckRecord
-from bridge.records.outbox import QueueCount
-from bridge.web.plots import NARROW, Bar, bars, spread
+from bridge.protocol.indexed import (
+    ChainRecord,
+    FeePaid,
+    GmpCost,
+    GmpDelivery,
+    Index,
+    LaneCheckRecord,
+    MessageLatency,
+    Spending,
+)
+from bridge.web.plots import NARROW, Bar, Row, bars, rows, spread
+from bridge.web.rendering import amount
 from bridge.web.sources import Sources
 from bridge.web.timeline import gmp_name
 
@@ -31,13 +41,12 @@ LATE_BLOCKS: Final = 100
 LATE_SECONDS: Final = 300
 """More blocks or seconds than these behind a chain, and pages say so in their heads. A chain that has no blocks looks the same."""
 
-
 Ends = tuple[int, int]
 """Source and destination chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class LaneFigures:
     """One lane in figures."""
 
     name: str
@@ -88,7 +97,7 @@ def lane_sizes(sources: Sources) -> dict[Ends, int]:
     return {ends: index.lane_size(*ends) for ends in _lanes_of(sources)} if index else {}
 
 
-def lanes(sources: Sources, index: Index, sizes: Mapping[Ends, int] | None) -> list[Lane]:
+def lanes(sources: Sources, index: Index, sizes: Mapping[Ends, int] | None) -> list[LaneFigures]:
     """Every lane that has had a message.
 
     Args:
@@ -101,9 +110,9 @@ def lanes(sources: Sources, index: Index, sizes: Mapping[Ends, int] | None) -> l
     every = list(_lanes_of(sources))
     sample = min(SAMPLE, _LANES_TOGETHER // max(1, len(every)))
     for ends in every:
-        journeys = index.journeys(*ends, sample)
-        if journeys:
-            found.append(_lane(sources, journeys, ends, index.carriages(sample, ends), checks))
+        message_latencies = index.message_latencies(*ends, sample)
+        if message_latencies:
+            found.append(_lane(sources, message_latencies, ends, index.gmp_deliveries(sample, ends), checks))
     waiting = Counter[Ends]()
     for count in queue:
         if count.state in ("PENDING", "CLAIMED"):
@@ -120,24 +129,26 @@ def _lanes_of(sources: Sources) -> Iterator[Ends]:
 
 def _lane(
     sources: Sources,
-    journeys: Sequence[Journey],
+    message_latencies: Sequence[MessageLatency],
     ends: Ends,
-    carried: Sequence[Carriage],
+    carried: Sequence[GmpDelivery],
     checks: Sequence[LaneCheckRecord],
-) -> Lane:
+) -> LaneFigures:
     source, destination = ends
     name = f"{sources.chain_name(source)} → {sources.chain_name(destination)}"
     totals = {(source, "sent", destination), (destination, "executed", source)}
-    seconds = sorted(item.executed_time - item.source_time for item in journeys if item.executed_time is not None)
+    seconds = sorted(
+        item.executed_time - item.source_time for item in message_latencies if item.executed_time is not None
+    )
     marks = percentiles(seconds)
-    return Lane(
+    return LaneFigures(
         name=name,
         source_chain=source,
         destination_chain=destination,
-        sample=len(journeys),
+        sample=len(message_latencies),
         executed=len(seconds),
         percentiles=marks,
-        throughput=_throughput(name, journeys),
+        throughput=_throughput(name, message_latencies),
         latency=spread(f"Seconds from creation to execution, {name}", seconds, marks),
         deliveries=sum(item.seconds is not None for item in carried),
         late=sum(item.was_late for item in carried),
@@ -146,15 +157,15 @@ def _lane(
     )
 
 
-def _throughput(name: str, journeys: Sequence[Journey]) -> Markup:
+def _throughput(name: str, message_latencies: Sequence[MessageLatency]) -> Markup:
     """Messages over time, those executed in another colour than those that are not."""
-    if not journeys:
+    if not message_latencies:
         return Markup("")
-    first = min(item.source_time for item in journeys)
-    last = max(item.source_time for item in journeys)
+    first = min(item.source_time for item in message_latencies)
+    last = max(item.source_time for item in message_latencies)
     step = max(1, math.ceil((last - first + 1) / _BARS))
     done, open_ = Counter[int](), Counter[int]()
-    for item in journeys:
+    for item in message_latencies:
         (done if item.executed_time is not None else open_)[(item.source_time - first) // step] += 1
     values = [
         Bar(
@@ -168,17 +179,17 @@ def _throughput(name: str, journeys: Sequence[Journey]) -> Markup:
 
 def gmps(sources: Sources, index: Index) -> list[Health]:
     """Every GMP that has carried one of the newest messages."""
-    carriages = index.carriages(SAMPLE)
+    gmp_deliveries = index.gmp_deliveries(SAMPLE)
     queue = _queue(sources)
-    numbers = sorted({item.gmp for item in carriages} | {int(gmp) for gmp in _deployed(sources)})
-    return [_health(number, [item for item in carriages if item.gmp == number], queue) for number in numbers]
+    numbers = sorted({item.gmp for item in gmp_deliveries} | {int(gmp) for gmp in _deployed(sources)})
+    return [_health(number, [item for item in gmp_deliveries if item.gmp == number], queue) for number in numbers]
 
 
 def _deployed(sources: Sources) -> frozenset[Gmp]:
     return frozenset[Gmp]().union(*(chain.gmp_numbers for chain in sources.deployment.chains))
 
 
-def _health(number: int, carried: Sequence[Carriage], queue: Sequence[QueueCount]) -> Health:
+def _health(number: int, carried: Sequence[GmpDelivery], queue: Sequence[QueueCount]) -> Health:
     seconds = sorted(item.seconds for item in carried if item.seconds is not None)
     marks = percentiles(seconds)
     name = gmp_name(number)
@@ -219,3 +230,62 @@ def behind(chain: ChainRecord) -> int:
 def is_late(chain: ChainRecord) -> bool:
     """Whether the index is so far behind a chain that its pages may mislead."""
     return chain.halted is not None or behind(chain) > LATE_BLOCKS or chain.lag_seconds > LATE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid:
+    """What deliveries were paid for; amounts in wei."""
+
+    deliveries: int  # whose cost is known
+    gas_paid: int
+    late_gas_paid: int  # of it, for deliveries that came when the message had been executed already
+    gas: Markup | None = None  # drawn, by GMP
+    fees: Markup | None = None  # drawn, by set of GMPs
+
+    @property
+    def late_share(self) -> float:
+        """Of what was paid for gas, the share that redundancy took."""
+        return self.late_gas_paid / self.gas_paid if self.gas_paid else 0.0
+
+
+def paid_on_lane(spending: Spending, lane: tuple[int, int], name: str) -> Paid | None:
+    """What was paid on one lane, drawn; None if nothing is known of it.
+
+    Args:
+        spending: of all lanes.
+        lane: source and destination chain.
+        name: of the lane, for those who can't see the plots.
+    """
+    costs = [cost for cost in spending.gmps if cost.lane == lane]
+    if not costs:
+        return None
+    fees = [fee for fee in spending.fees if fee.lane == lane]
+    return Paid(
+        deliveries=sum(cost.deliveries for cost in costs),
+        gas_paid=sum(cost.gas_paid for cost in costs),
+        late_gas_paid=sum(cost.late_gas_paid for cost in costs),
+        gas=rows(f"Paid for the gas of deliveries on {name}", [_gas_row(cost) for cost in costs]),
+        fees=rows(f"Paid to GMPs per message on {name}", [_fee_row(fee) for fee in fees]) if fees else None,
+    )
+
+
+def paid_for_gmp(spending: Spending, gmp: int) -> Paid | None:
+    """What was paid for one GMP's deliveries on all lanes; None if nothing is known of it."""
+    costs = [cost for cost in spending.gmps if cost.gmp == gmp]
+    if not costs:
+        return None
+    return Paid(
+        deliveries=sum(cost.deliveries for cost in costs),
+        gas_paid=sum(cost.gas_paid for cost in costs),
+        late_gas_paid=sum(cost.late_gas_paid for cost in costs),
+    )
+
+
+def _gas_row(cost: GmpCost) -> Row:
+    counted = cost.gas_paid - cost.late_gas_paid
+    return Row(gmp_name(cost.gmp), (("bar-a", counted), ("bar-b", cost.late_gas_paid)), amount(cost.gas_paid))
+
+
+def _fee_row(fee: FeePaid) -> Row:
+    names = " + ".join(gmp_name(gmp) for gmp in fee.gmps)
+    return Row(names, (("bar-a", fee.fees_p50),), amount(fee.fees_p50))

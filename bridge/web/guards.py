@@ -1,4 +1,4 @@
-"""What protects the explorer's visitors: headers, and where requests may come from. `bridge.http_server` has the limits."""
+"""What protects the explorer's visitors: headers, and where requests may come from. `bridge.http` has the limits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 
-from bridge.http_server import Refusal
-from bridge.http_server.gate import SAFE_METHODS
+from bridge.http.gate import SAFE_METHODS, Refusal
 
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 """For files whose address names their content."""

@@ -50,15 +50,15 @@ class _Topic:
 class Live:
     """All streams of an explorer."""
 
-    def __init__(self, *, poll: float, most: int, most_of_one: int) -> None:
+    def __init__(self, *, poll_interval: float, most: int, most_of_one: int) -> None:
         """Nothing is rendered while nobody looks.
 
         Args:
-            poll: seconds between two looks, at least.
+            poll_interval: seconds between two looks, at least.
             most: streams open at once.
             most_of_one: the same of one client.
         """
-        self._poll = poll
+        self._poll = poll_interval
         self._most = most
         self._most_of_one = most_of_one
         self._topics: dict[Hashable, _Topic] = {}

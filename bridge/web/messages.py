@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bridge.explanation import Explanation, IndexView, explain
+from bridge.domain.executions import AwaitedExecution
+from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.domain.retries import RetryJob
+from bridge.domain.spending import Held
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord, EventRecord, MessageRecord, PausedThing, ReceiptRecord
 from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action
-from bridge.records.executions import AwaitedExecution
-from bridge.records.outbox import OutboxEntry, OutboxState
-from bridge.records.retries import RetryJob
-from bridge.records.spending import Held
+from bridge.queries.explain import Explanation, IndexView, explain
 from bridge.web.payload import Decoded, decode_payload
 from bridge.web.rendering import account, tone, words
 from bridge.web.sources import Sources
@@ -96,7 +96,7 @@ class _Facts:
     jobs: Sequence[RetryJob]
     execution: AwaitedExecution | None
     held: Sequence[Held]
-    letters: frozenset[str]  # ids of its dead letters
+    dead_letters: frozenset[str]  # ids of its dead letters
     divergences: Sequence[DivergenceRecord]
     message: Message | None
     circumstances: Circumstances
@@ -134,7 +134,9 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         gmps=_gmp_rows(facts, is_proven=is_proven),
         steps=steps,
         transactions=transactions(steps),
-        attempts=(record.attempts or 0) if record else max((entry.attempt for entry in facts.entries), default=0),
+        attempts=(record.attempts or 0)
+        if record
+        else max((entry.attempt_number for entry in facts.entries), default=0),
         quorum=(record.quorum if record else None) or (message.quorum if message else None),
         receipts=record.receipts if record else len(_delivered(facts.entries)),
         expiry=facts.circumstances.expiry,
@@ -169,13 +171,15 @@ def _next_action(
 
 
 def _gather(sources: Sources, message_id: bytes) -> _Facts:
-    index, store, log = sources.index(), sources.store(), sources.letters()
+    index, store, log = sources.index(), sources.store(), sources.dead_letters()
     events = index.events(message_id) if index else []
     observed = store.observations.message(message_id) if store else None
     envelope = observed.envelope if observed else next((event.envelope for event in events if event.envelope), None)
     message = _message(envelope)
     record = index.message(message_id) if index else None
-    letters = frozenset(one.event_id for one in log.letters(message_id=message_id)) if log else frozenset[str]()
+    dead_letters = (
+        frozenset(one.event_id for one in log.dead_letters(message_id=message_id)) if log else frozenset[str]()
+    )
     return _Facts(
         message_id=message_id,
         record=record,
@@ -185,10 +189,10 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         jobs=store.retries.jobs(message_id) if store else [],
         execution=store.executions.of_message(message_id) if store else None,
         held=store.spending.held(message_id) if store else [],
-        letters=letters,
+        dead_letters=dead_letters,
         divergences=index.divergences_of(message_id) if index else [],
         message=message,
-        circumstances=_circumstances(sources, message, record, has_letter=bool(letters))
+        circumstances=_circumstances(sources, message, record, has_letter=bool(dead_letters))
         if message
         else Circumstances(),
     )
@@ -273,10 +277,10 @@ def _gmp_rows(facts: _Facts, *, is_proven: bool) -> tuple[GmpRow, ...]:
 
 def _gmp_row(number: int, receipt: ReceiptRecord | None, facts: _Facts) -> GmpRow:
     entries = [entry for entry in facts.entries if entry.dispatch.gmp == number]
-    newest = max(entries, key=lambda entry: entry.attempt, default=None)
+    newest = max(entries, key=lambda entry: entry.attempt_number, default=None)
     bit = 1 << (number - 1)
     taken = [event.attempt or 0 for event in facts.events if (event.gmps or 0) & bit]
-    attempts = taken or [entry.attempt for entry in entries]
+    attempts = taken or [entry.attempt_number for entry in entries]
     state, tone = _stage(receipt, newest, taken=bool(attempts))
     started = facts.record.source_time if facts.record else None
     received = receipt.received_time if receipt else None
@@ -289,8 +293,8 @@ def _gmp_row(number: int, receipt: ReceiptRecord | None, facts: _Facts) -> GmpRo
         seconds=received - started if received is not None and started is not None else None,
         transaction_hash=receipt.received_transaction if receipt else None,
         chain_id=receipt.received_chain if receipt else None,
-        tries=sum(entry.attempts for entry in entries),
-        letter=newest.event_id if newest and newest.event_id in facts.letters else "",
+        tries=sum(entry.failed_tries for entry in entries),
+        letter=newest.event_id if newest and newest.event_id in facts.dead_letters else "",
         last_error=(newest.last_error or "") if newest and state != "received" else "",
         duplicates=receipt.duplicates if receipt else 0,
     )
@@ -309,14 +313,14 @@ def _stage(receipt: ReceiptRecord | None, newest: OutboxEntry | None, *, taken: 
         case OutboxState.DELIVERED:
             return "delivered, not yet indexed", "good"
         case _:
-            return ("failing", "warn") if newest.attempts else ("attesting", "plain")
+            return ("failing", "warn") if newest.failed_tries else ("attesting", "plain")
 
 
 _ACTS: Final[Mapping[Act, tuple[str, str]]] = {
     Act.RETRY: ("Retry over other GMPs", "Sends the same message again. Receipts it already has still count."),
     Act.CANCEL: ("Cancel", "Asks the destination never to execute it. The cancellation may arrive too late."),
     Act.EXECUTE: ("Execute", "Calls the recipient again."),
-    Act.DISPATCH: ("Pay for its dispatch", "Hands it to the GMPs that its sender chose."),
+    Act.FUND: ("Fund it", "Hands it to the GMPs that its sender chose."),
     Act.EXPIRE: ("Mark as expired", "Makes its end final on the destination, so that it can be reported."),
 }
 """By act, its title and what it does."""

@@ -8,10 +8,10 @@ from typing import Any, Final, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible
-from bridge.records.dead_letters import LetterStatus
 from bridge.web.sources import Sources
 
 _TONES: Final = {

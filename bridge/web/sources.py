@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog
 from bridge.web.payload import PayloadAbi
 
 _COMMAND = re.compile(r"`waybill ([^`]*)`")
@@ -23,9 +23,9 @@ class Sources:
     deployment: Deployment
     index: Callable[[], Index | None]
     store: Callable[[], Store | None]
-    letters: Callable[[], DeadLetterLog | None] = lambda: None
+    dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
     spending: Callable[[], Spending | None] = lambda: None
-    """What the newest deliveries cost; asks the chains. Raises `bridge.ports.TransientError` if they give no answer."""
+    """What the newest deliveries cost; asks the chains. Raises `bridge.domain.ports.TransientError` if they give no answer."""
 
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time

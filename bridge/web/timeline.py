@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bridge.domain.retries import RetryJob
 from bridge.protocol.contracts import explain_refusal, explain_revert
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import EventRecord
-from bridge.records.retries import RetryJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "MessageExpired": ("Marked as expired", "bad"),
     "CancellationRequested": ("Its sender asked to cancel it", "warn"),
     "MessageCancelled": ("Cancelled", "bad"),
-    "CancellationCameTooLate": ("The cancellation came too late", "warn"),
-    "ArrivedAfterEnd": ("{gmp} delivered it after its end: nothing changed", "plain"),
+    "CancellationRejected": ("The cancellation came too late", "warn"),
+    "LateReceipt": ("{gmp} delivered it after its end: nothing changed", "plain"),
     "OutcomeReported": ("The destination reported the outcome: {outcome}", "good"),
     "OutcomeContradicted": ("A later report contradicts the first: {second}", "bad"),
 }

@@ -9,16 +9,16 @@ from typing import Final
 import structlog
 from pyspark.sql import SparkSession
 
-from indexer.errors import FinalityViolatedError
 from indexer.jobs.backfill_task import read_into_files
-from indexer.jobs.ended import let_go_of_ended
+from indexer.jobs.maintain import let_go_of_ended
 from indexer.jobs.repair import misfit_of_lake
-from indexer.settings import EndpointLimits, IndexSettings, SourceLimits
-from indexer.sinks.blocks import BlockRange
-from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.store import Store
+from indexer.lake.lake import FinalBlocks, Lake
+from indexer.model.errors import FinalityViolatedError
+from indexer.model.settings import EndpointLimits, IndexSettings, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
+from indexer.store.blocks import BlockRange
+from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 

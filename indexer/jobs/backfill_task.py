@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from indexer.place import Place
-from indexer.settings import SourceLimits
-from indexer.sinks.parquet import write_files
+from indexer.lake.files import write_files
+from indexer.model.place import StorageLocation
+from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 
 
 def read_into_files(
-    chain: ChainConfig, limits: SourceLimits, folder: Place, final: tuple[int, bytes], blocks: tuple[int, int]
+    chain: ChainConfig, limits: SourceLimits, folder: StorageLocation, final: tuple[int, bytes], blocks: tuple[int, int]
 ) -> Iterator[dict[str, Any]]:
     """Reads final blocks into Parquet files.
 

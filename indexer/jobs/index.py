@@ -14,15 +14,16 @@ from bridge.protocol.deployment import Deployment
 from indexer.jobs.backfill import backfill, fill_store
 from indexer.jobs.restore import restore
 from indexer.jobs.stream import Stream
-from indexer.session import spark_session
-from indexer.settings import IndexSettings
-from indexer.sinks.lake import Lake
-from indexer.sinks.promotion import lost, promote
-from indexer.sinks.retries import request_retries
-from indexer.sinks.store import Store, adapters_of
+from indexer.lake.files import mend_last_commit
+from indexer.lake.lake import Lake
+from indexer.lake.promotion import lost, promote
+from indexer.model.settings import IndexSettings
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.options import chain_config
-from indexer.spark_outage import SPARK_ERRORS, SparkOutage
+from indexer.spark.outage import SPARK_ERRORS, SparkOutage
+from indexer.spark.session import spark_session
+from indexer.store.retries import request_retries
+from indexer.store.store import Store, adapters_of
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +58,7 @@ class Index:
         self._spark = spark
         self._clock = clock
         self._outage = outage or SparkOutage()
+        mend_last_commit(settings.folder.lake / "events")
         self._lake = Lake(settings.folder.lake)
         self._store = Store(settings.folder.store_url, archive=self._lake.events_of)
         self._store.save_policy(settings.stall)

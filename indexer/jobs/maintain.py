@@ -1,16 +1,22 @@
-"""Keeps store and lake small: retention, compaction, vacuum."""
+"""Keeps store and lake small: prunes ended messages that the lake's tables have, compacts and vacuums the lake."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+import duckdb
 import structlog
 
-from indexer.jobs.ended import let_go_of_ended
-from indexer.settings import IndexSettings
-from indexer.sinks.lake import Lake
-from indexer.sinks.store import Store
+from indexer.jobs.pruning import TABLES
+from indexer.jobs.tables import write_tables
+from indexer.lake.derived import reach_of_table
+from indexer.lake.lake import Lake
+from indexer.lake.retention import any_ended, prune
+from indexer.model.errors import IndexerError
+from indexer.model.settings import IndexSettings
+from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -22,7 +28,7 @@ class Maintained:
     """What a round of maintenance did.
 
     Attributes:
-        pruned: messages that the store let go of.
+        pruned: messages that the store pruned.
         compacted: files of the lake that were replaced by bucketed ones.
         vacuumed: files of the lake that were deleted.
     """
@@ -59,3 +65,60 @@ def maintain(
     )
     log.info("maintained", pruned=done.pruned, compacted=done.compacted, vacuumed=done.vacuumed)
     return done
+
+
+def let_go_of_ended(store: Store, lake: Lake, before: int, make_tables: Callable[[], object] | None = None) -> int:
+    """Lets the store go of messages that ended, and to which nothing has happened since.
+
+    The tables are rebuilt only if they lack one of these messages: those of today have what will be pruned for as long
+    as the store keeps what has ended.
+
+    Args:
+        store: open for writing.
+        lake: the lake.
+        before: Unix seconds of block time.
+        make_tables: makes the lake's tables, or sees to it that somebody does; by default it is done here, and waited for.
+
+    Returns:
+        How many messages went. Without tables that have them none do.
+    """
+    final = _final(store)
+    gone = prune(store.engine, before, covered(lake, final))
+    if _lacking(store, lake, final, before):
+        try:
+            (make_tables or partial(write_tables, store.engine, lake))()
+        except (IndexerError, duckdb.Error) as error:
+            log.warning("the lake's tables can't be made now; the store keeps what they lack", reason=str(error))
+        gone += prune(store.engine, before, covered(lake, final))
+    return gone
+
+
+def _final(store: Store) -> dict[int, int]:
+    """By chain, the last block that the store has read as final: what it holds behind it, the lake need not have."""
+    return {chain: position.final_block for chain, position in store.positions().items()}
+
+
+def covered(lake: Lake, final: Mapping[int, int]) -> dict[int, int]:
+    """By chain, the block up to which the report's tables, and the lake itself, have its events as they are now.
+
+    Args:
+        lake: the lake.
+        final: by chain, the last block that the store has read as final. Lake and store may differ behind it.
+    """
+    lasting = lake.reach(final)
+    reaches = [reach_of_table(lake.place / name, lasting.blocks) for name in TABLES]
+    if any(reach.corrections != lasting.corrections for reach in reaches):
+        return {}
+    return {
+        chain: min(block, final[chain], *(reach.blocks[chain] for reach in reaches))
+        for chain, block in lasting.blocks.items()
+        if all(chain in reach.blocks for reach in reaches)
+    }
+
+
+def _lacking(store: Store, lake: Lake, final: Mapping[int, int], before: int) -> bool:
+    """Whether the tables lack what the store could prune now, or has pruned."""
+    if store.has_pruned() and not covered(lake, final):
+        return True
+    in_lake = lake.reach(final).blocks
+    return any_ended(store.engine, before, {chain: min(block, final[chain]) for chain, block in in_lake.items()})

@@ -9,9 +9,9 @@ from typing import Final
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import FeePaid, GmpCost
-from indexer.analytics import Alternative, GmpShare, Stage
-from indexer.health import GmpHealth
-from indexer.records import Report
+from indexer.store.analytics import Alternative, GmpShare, Stage
+from indexer.store.ranking import GmpHealth
+from indexer.store.records import Report
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1b2330;--soft:#5b6675;--line:#d9dee6;--a:#2563eb;--b:#f59e0b;--c:#94a3b8}
@@ -55,7 +55,7 @@ def report_page(report: Report, chain: Named, now: float) -> str:
         f"<h1>Waybill</h1><p>{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC · all times are block times</p>",
         _facts(report),
         *(
-            [f"<p>{report.not_counted} messages, let go of by the store, are in no figure: {_MAKE_TABLES}.</p>"]
+            [f"<p>{report.not_counted} messages, pruned by the store, are in no figure: {_MAKE_TABLES}.</p>"]
             * bool(report.not_counted)
         ),
         _section(

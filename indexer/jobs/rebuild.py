@@ -1,4 +1,4 @@
-"""Makes messages and receipts anew, from the lake alone or from the chains alone, and compares them with what is served."""
+"""Makes messages and receipts again, from the lake alone or from the chains alone, and compares them with what is served."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any, Final
 import pyarrow as pa
 from sqlalchemy import Connection, Engine, exists, select
 
-from indexer import schemas
-from indexer.sinks import tables
-from indexer.sinks.blocks import BlockRange
-from indexer.sinks.history import History, places
-from indexer.sinks.lake import Lake
-from indexer.sinks.store import Store
+from indexer.lake.bucketed_tables import made_of, made_of_events
+from indexer.lake.history import History, places
+from indexer.lake.lake import Lake
+from indexer.model import schemas
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
-from indexer.transforms.bucketed import made_of, made_of_events
+from indexer.store import tables
+from indexer.store.blocks import BlockRange
+from indexer.store.store import Store
 
 _COMPARED: Final = {"messages": schemas.MESSAGES, "receipts": schemas.RECEIPTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """How what was made anew compares with what is served.
+    """How what was rebuilt compares with what is served.
 
     Attributes:
         events: that were read for it.
         messages: that were compared, field by field.
         receipts: of those messages, compared in the same way.
-        let_go: messages that the store has let go of, all of which have ended.
+        pruned: messages that the store has pruned, all of which have ended.
         too_new: served messages to which something has happened behind the blocks that were read.
         different: ids of messages that differ, themselves or in their receipts, or that only one of the two has.
         reasons: where each of those differs.
@@ -42,7 +42,7 @@ class Rebuilt:
     events: int
     messages: int
     receipts: int
-    let_go: int
+    pruned: int
     too_new: int
     different: tuple[bytes, ...]
     reasons: tuple[str, ...] = ()
@@ -178,14 +178,14 @@ def _compared(
         served = _by_message(_rows(connection))
         new |= set(connection.scalars(select(tables.messages.c.message_id).where(marked)))
     made = _by_message(rebuilt)
-    let_go = (pruned & made.keys()) - served.keys() - new
-    judged = (served.keys() | made.keys()) - new - let_go
+    gone = (pruned & made.keys()) - served.keys() - new
+    judged = (served.keys() | made.keys()) - new - gone
     different = sorted(one for one in judged if served.get(one) != made.get(one))
     return Rebuilt(
         events=events,
         messages=len(judged),
         receipts=sum(len(served[one][1]) for one in judged & served.keys()),
-        let_go=len(let_go),
+        pruned=len(gone),
         too_new=len(new & served.keys()),
         different=tuple(different),
         reasons=tuple(_reason(one, served.get(one), made.get(one)) for one in different),

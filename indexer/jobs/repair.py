@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import structlog
 
-from indexer.sinks.blocks import BlockRange
-from indexer.sinks.history import History
-from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.store import FINALITY_VIOLATED, Store
+from indexer.lake.history import History
+from indexer.lake.lake import FinalBlocks, Lake
 from indexer.sources.answers import UnknownBlockError
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
+from indexer.store.blocks import BlockRange
+from indexer.store.store import FINALITY_VIOLATED, Store
 
 log = structlog.get_logger(__name__)
 

@@ -9,13 +9,13 @@ from typing import Final
 
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
-from indexer.analytics import Delivery, alternatives, gmp_shares, gmps_in_sets, percentile, stages
-from indexer.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
-from indexer.errors import AttestationsUnknownError
-from indexer.health import gmp_health
-from indexer.jobs.let_go import NOTHING, LetGo
-from indexer.reading import IndexReader
-from indexer.records import GmpCounts, Report, RetryCounts
+from indexer.jobs.pruning import NOTHING, Pruned
+from indexer.model.errors import AttestationsUnknownError
+from indexer.store.analytics import Delivery, alternatives, gmp_shares, gmps_in_sets, percentile, stages
+from indexer.store.costs import Costs, fees_paid, gmp_costs, paid_for, transactions_of
+from indexer.store.ranking import gmp_health
+from indexer.store.reader import IndexReader
+from indexer.store.records import GmpCounts, Report, RetryCounts
 
 _MOST_DELIVERIES: Final = 50_000  # the newest, from which stages, shares and alternatives follow
 _MOST_ASKED_FOR: Final = 2_000  # the newest, whose transactions the chains are asked for
@@ -23,14 +23,14 @@ _LOST: Final = (Status.STALLED, Status.UNKNOWN, Status.DEAD)
 
 
 AskCosts = Callable[[Mapping[int, Sequence[bytes]]], Costs]
-"""Tells what transactions cost, by chain; see `indexer.jobs.costs`."""
+"""Tells what transactions cost, by chain; see `indexer.sources.chain`."""
 
 
 Attested = Mapping[tuple[bytes, int], float]
 """When the proof of a delivery was there (Unix seconds), by message and GMP."""
 
 AskAttested = Callable[[Collection[bytes]], Attested]
-"""Tells it of some messages, or raises `AttestationsUnknownError`; see `bridge.cli.attested`."""
+"""Tells it of some messages, or raises `AttestationsUnknownError`; see `bridge.cli.report`."""
 
 
 def _nobody_knows(_: Collection[bytes]) -> Attested:
@@ -40,7 +40,7 @@ def _nobody_knows(_: Collection[bytes]) -> Attested:
 def make_report(
     reader: IndexReader,
     ask_costs: AskCosts | None = None,
-    gone: LetGo = NOTHING,
+    gone: Pruned = NOTHING,
     ask_attested: AskAttested = _nobody_knows,
 ) -> Report:
     """Counts what the index knows.
@@ -48,7 +48,7 @@ def make_report(
     Args:
         reader: of the index.
         ask_costs: asks the chains what the newest messages' transactions cost, which the index does not know.
-        gone: what the store has let go of.
+        gone: what the store has pruned.
         ask_attested: asks the relayer when GMPs attested, which no event says.
     """
     totals = Counter(reader.totals()) + Counter(gone.totals)
@@ -98,7 +98,7 @@ def _attested(ask: AskAttested, deliveries: Sequence[Delivery]) -> tuple[Atteste
         return None, str(error)
 
 
-def _per_gmp(kept: Mapping[Gmp, Mapping[str, int]], gone: LetGo) -> dict[Gmp, GmpCounts]:
+def _per_gmp(kept: Mapping[Gmp, Mapping[str, int]], gone: Pruned) -> dict[Gmp, GmpCounts]:
     names = [one.name for one in fields(GmpCounts)]
     known = {gmp for gmp in Gmp if gmp in kept or gmp.value in gone.per_gmp}
     return {

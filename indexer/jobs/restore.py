@@ -1,4 +1,4 @@
-"""Gives the lake back what it has lost and the store has let go of: the chains still have it."""
+"""Gives the lake back what it has lost and the store has pruned: the chains still have it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from indexer import schemas
 from indexer.jobs.repair import misfit_of_lake
-from indexer.sinks.lake import FinalBlocks, Lake
-from indexer.sinks.promotion import lost
-from indexer.sinks.store import Store
+from indexer.lake.lake import FinalBlocks, Lake
+from indexer.lake.promotion import lost
+from indexer.model import schemas
 from indexer.sources.chain import ChainReader
+from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyarrow.dataset import dataset
 from sqlalchemy import Engine
 
-from indexer.errors import LakeDamagedError
 from indexer.jobs.rebuild import from_history
-from indexer.sinks.derived import events_version_of_table, files_of_table
-from indexer.sinks.files import explained, files_of
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
-from indexer.transforms.bucketed import TABLES, made_of
+from indexer.lake.bucketed_tables import TABLES, made_of
+from indexer.lake.derived import events_version_of_table, files_of_table
+from indexer.lake.files import explained, files_of
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.model.errors import LakeDamagedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

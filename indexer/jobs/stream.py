@@ -20,24 +20,30 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
-from indexer.errors import FinalityViolatedError, IndexerError, LakeDamagedError, LakeUnreachableError, RangeGapError
-from indexer.jobs.aside import TablesAside
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
+from indexer.jobs.table_builder import TablesAside
 from indexer.jobs.watch import Watch
-from indexer.settings import IndexSettings
-from indexer.sinks.blocks import Batch
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
-from indexer.sinks.limits import set_limits
-from indexer.sinks.promotion import promote
-from indexer.sinks.retries import request_retries
-from indexer.sinks.store import Store
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.lake.promotion import promote
+from indexer.model.errors import (
+    FinalityViolatedError,
+    IndexerError,
+    LakeDamagedError,
+    LakeUnreachableError,
+    RangeGapError,
+)
+from indexer.model.settings import IndexSettings
 from indexer.sources import evm, options
 from indexer.sources.answers import RpcError
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition
-from indexer.spark_outage import SPARK_ERRORS, SparkOutage
+from indexer.spark.outage import SPARK_ERRORS, SparkOutage
+from indexer.store.blocks import Batch
+from indexer.store.limits import set_limits
+from indexer.store.retries import request_retries
+from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 

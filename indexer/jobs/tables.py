@@ -9,13 +9,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from sqlalchemy import Engine, select, text
 
-from indexer import schemas
-from indexer.sinks import tables
-from indexer.sinks.derived import DerivedTable
-from indexer.sinks.lake import Lake
-from indexer.sinks.limits import saved_policy
-from indexer.sinks.shown import NOTED
-from indexer.transforms import bucketed, whole
+from indexer.lake import bucketed_tables as bucketed
+from indexer.lake import lake_tables as whole
+from indexer.lake.derived import DerivedTable
+from indexer.lake.lake import Lake
+from indexer.model import schemas
+from indexer.store import tables
+from indexer.store.effective_status import NOTED
+from indexer.store.limits import saved_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ def write_tables(
     spark: SparkSession | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Written]:
-    """Makes the tables anew, all of them from the same version of the events, and replaces each by one commit.
+    """Makes the tables again, all of them from the same version of the events, and replaces each by one commit.
 
     May be cut off anywhere, and repeated: what was not committed does not count, and is deleted after a week.
 

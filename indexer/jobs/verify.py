@@ -13,13 +13,13 @@ import structlog
 from sqlalchemy import Engine, delete, insert, select
 
 from bridge.protocol.contracts import ROUTER
-from indexer import schemas
-from indexer.sinks import tables
-from indexer.sinks.history import PLACE, History, places
-from indexer.sinks.lake import Lake
-from indexer.sinks.store import Store
+from indexer.lake.history import PLACE, History, places
+from indexer.lake.lake import Lake
+from indexer.model import schemas
 from indexer.sources.answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainReader
+from indexer.store import tables
+from indexer.store.store import Store
 from indexer.transforms.lanes import COLUMNS, NOTHING, Direction, Lane, LaneIds, LaneTotal, lanes_of
 
 log = structlog.get_logger(__name__)

@@ -13,16 +13,16 @@ import pyarrow as pa
 import structlog
 from sqlalchemy import delete, insert, select
 
-from indexer import schemas
-from indexer.errors import IndexerError, LakeDamagedError
 from indexer.jobs.restore import restore
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
-from indexer.settings import IndexSettings
-from indexer.sinks import tables
-from indexer.sinks.history import ID_DIFFERS, History, RowCheck
-from indexer.sinks.lake import Lake
-from indexer.sinks.store import Store
+from indexer.lake.history import ID_DIFFERS, History, RowCheck
+from indexer.lake.lake import Lake
+from indexer.model import schemas
+from indexer.model.errors import IndexerError, LakeDamagedError
+from indexer.model.settings import IndexSettings
 from indexer.sources.chain import ChainConfig, ChainReader
+from indexer.store import tables
+from indexer.store.store import Store
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from bridge.protocol.node_errors import Meaning, meaning_of
-from indexer.errors import IndexerError
+from indexer.model.errors import IndexerError
 
 
 class RpcError(IndexerError):

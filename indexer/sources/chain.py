@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -11,20 +14,29 @@ import httpx
 import pyarrow as pa
 
 from bridge.protocol.events import MessageReceived, topic_of
-from indexer import schemas
-from indexer.costs import TransactionCost
 from indexer.decode.events import Emitters
 from indexer.decode.hexadecimal import HexError, quantity
-from indexer.errors import FinalityViolatedError
-from indexer.settings import EndpointLimits, SourceLimits
+from indexer.model import schemas
+from indexer.model.errors import FinalityViolatedError
+from indexer.model.settings import EndpointLimits, SourceLimits
 from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.headers import Headers
 from indexer.sources.logs import EventReader
-from indexer.sources.poll_schedule import PollSchedule
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.sources.rpc import Block, ChainRpc
+from indexer.store.costs import Costs, TransactionCost
 
 _RECEIVED: Final = "0x" + topic_of(MessageReceived).hex()
+
+_WINDOW: Final = 32  # heads that the block time is taken from
+_EARLIER: Final = 1 / 1024  # of a block time, by which each look that found a block comes before the last one's place
+_LATER: Final = 1 / 16  # of a block time, by which a look that found none moves those after it
+_ENOUGH: Final = 3  # times from block to block that tell a chain's block time
+_SLOWEST: Final = 30.0  # seconds from block to block that are waited for in one piece
+_SLOWER: Final = 1.05  # times as long, each wait for a block that may come at any time
+_RAREST: Final = 12  # times the shortest wait, at most
+
+_USUAL: Final = SourceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +309,7 @@ class ChainReader:
         text = (
             f"chain {self.config.chain_id} no longer has block {number} with hash 0x{position.final_hash.hex()}, which it "
             "had called final: it was rewritten, or the endpoint now serves another chain with the same id. See `waybill index "
-            "divergence`, then `waybill index repair`. If this is a devnet that was started anew, delete the index's folder"
+            "divergence`, then `waybill index repair`. If this is a devnet that was started again, delete the index's folder"
         )
         forked = TransientRpcError(f"{text}. Another endpoint has it")
         if self._rpc.gives_way((number, position.final_hash), forked):
@@ -363,3 +375,81 @@ def _ours(position: ChainPosition) -> tuple[Block | None, Block | None]:
     last = position.hash_at(position.block)
     final = (position.final_block, position.final_hash) if position.final_hash else None
     return (position.block, last) if last else final, final
+
+
+class PollSchedule:
+    """Times the looks at one chain.
+
+    A chain with regular blocks gets one look for each: the looks come a little earlier each time until one finds no block, and
+    then a little later. So a look follows its block closely, and the chain's clock and this machine's need not agree.
+    """
+
+    def __init__(self, shortest: float) -> None:
+        """`shortest`: seconds between two looks at least."""
+        self._shortest = shortest
+        self._heads: deque[Header] = deque(maxlen=_WINDOW)
+        self._unchanged = 0  # looks in a row that found no new block
+
+    @property
+    def block_time(self) -> float | None:
+        """Seconds from block to block, by the blocks' own times; None until two heads are known."""
+        gaps = self._gaps()
+        if not gaps:
+            return None
+        median = statistics.median(gaps)
+        if median >= 1:
+            return median  # one that was missed leaves the others where they are
+        first, last = self._heads[0], self._heads[-1]
+        return (last.time - first.time) / (last.number - first.number)  # a block's time is a whole second
+
+    def _gaps(self) -> list[float]:
+        return [
+            (after.time - before.time) / (after.number - before.number)
+            for before, after in itertools.pairwise(self._heads)
+        ]
+
+    def _is_regular(self, block_time: float) -> bool:
+        """Whether blocks come by the clock: those of a chain that makes one for each transaction do not."""
+        gaps = self._gaps()
+        return len(gaps) >= _ENOUGH and block_time <= _SLOWEST and max(gaps) <= 2 * block_time + 1
+
+    def wait_after(self, head: Header) -> float:
+        """Seconds until the next look, after one that found this head."""
+        last = self._heads[-1] if self._heads else None
+        if last is not None and head.hash == last.hash:
+            self._unchanged += 1
+        else:
+            if last is not None and (head.number <= last.number or head.time < last.time):
+                self._heads.clear()  # a reorg: what follows is timed by the new blocks
+            self._heads.append(head)
+            self._unchanged = 0
+        block_time = self.block_time
+        if block_time is None:
+            return self._shortest * min(_RAREST, 1.5**self._unchanged)
+        if not self._is_regular(block_time):
+            return self._shortest * min(_RAREST, _SLOWER**self._unchanged)
+        if not self._unchanged:
+            return max(self._shortest, block_time * (1 - _EARLIER))
+        wait = block_time * (1 + _LATER) * 1.25 ** (self._unchanged - 1)
+        return max(self._shortest, min(wait, 2 * block_time))
+
+
+def costs_of(
+    chains: Sequence[ChainConfig], transactions: Mapping[int, Sequence[bytes]], *, limits: SourceLimits = _USUAL
+) -> Costs:
+    """What transactions cost.
+
+    Args:
+        chains: where they are.
+        transactions: by chain; of chains that are not in `chains` nothing is known.
+        limits: how to read the chains.
+
+    Raises:
+        RpcError: a chain gives no usable answer.
+    """
+    found: dict[tuple[int, bytes], TransactionCost] = {}
+    for chain in chains:
+        with ChainReader(chain, limits) as reader:
+            costs = reader.costs(transactions.get(chain.chain_id, ()))
+            found |= {(chain.chain_id, transaction): cost for transaction, cost in costs.items()}
+    return found

@@ -1,13 +1,21 @@
-"""One JSON-RPC endpoint of a chain."""
+"""One JSON-RPC endpoint of a chain: its requests, its pace, and how many may be under way at once."""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import itertools
+import os
 import re
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import httpx
@@ -15,7 +23,8 @@ import orjson
 import structlog
 
 from indexer.decode.hexadecimal import HexError, quantity
-from indexer.settings import EndpointLimits
+from indexer.model.errors import SettingsError
+from indexer.model.settings import EndpointLimits
 from indexer.sources.answers import (
     NoAccessError,
     RangeTooLargeError,
@@ -29,8 +38,6 @@ from indexer.sources.answers import (
     parsed_result,
     result_of,
 )
-from indexer.sources.pace import pace_of
-from indexer.sources.places import Places
 
 log = structlog.get_logger(__name__)
 
@@ -46,9 +53,10 @@ Result = TypeVar("Result")
 Read = Callable[[bytes, int, str], Result]
 """Makes something of the body of an answer, as `answers.parsed_result` does: body, the request's id, what to call it in errors."""
 
-
 Call = tuple[str, Sequence[Any]]
 """Method and parameters of a request."""
+
+_LOOK_AGAIN: Final = 0.01  # seconds between two looks for a place that has become free
 
 
 class _BatchRefusedError(Exception):
@@ -74,7 +82,7 @@ class Endpoint:
         self._chain_id = chain_id
         self._batch = limits.batch
         self._pace = pace_of(url, limits.requests_per_second)
-        self._places = Places(url, limits.concurrency)
+        self._places = ConcurrencyLimiter(url, limits.concurrency)
         self._http = http
         self._verified = False
 
@@ -255,3 +263,89 @@ def shown(url: str) -> str:
 def in_order(endpoints: Iterable[Endpoint], current: Endpoint) -> list[Endpoint]:
     """Who is asked in which order: the current one, then by preference; those that failed a moment ago last."""
     return sorted(endpoints, key=lambda endpoint: (endpoint.rests, endpoint is not current))
+
+
+class Pace:
+    """Spaces requests out evenly over all threads of a process, and remembers until when the endpoint must rest."""
+
+    def __init__(self, requests_per_second: float | None) -> None:
+        """Spaces nothing if the number is None."""
+        self._interval = 0.0 if requests_per_second is None else 1 / requests_per_second
+        self._next = 0.0
+        self._lock = threading.Lock()
+        self.closed_until = 0.0  # on the monotonic clock
+
+    def wait(self, requests: int) -> None:
+        """Waits for the next place in line, and takes as many places as there are requests."""
+        if not self._interval:
+            return
+        with self._lock:
+            now = time.monotonic()
+            place = max(now, self._next)
+            self._next = place + self._interval * requests
+        time.sleep(place - now)
+
+    def close_for(self, seconds: float) -> None:
+        """The endpoint said that it wants to be left alone for so long."""
+        self.closed_until = max(self.closed_until, time.monotonic() + seconds)
+
+
+@cache
+def pace_of(url: str, requests_per_second: float | None) -> Pace:  # noqa: ARG001  what the cache goes by
+    """The one pace at which this process asks that URL, whoever asks."""
+    return Pace(requests_per_second)
+
+
+class ConcurrencyLimiter:
+    """Limits requests under way at one endpoint, over all processes of one user on one machine.
+
+    Spark reads the chains in processes of its own, and commands ask beside the running index. A place is a lock on a file,
+    which the system takes back from a process that ends, however it does.
+    """
+
+    def __init__(self, url: str, number: int | None) -> None:
+        """Makes nothing yet; without a number, there is always room."""
+        self._url = url
+        self._number = number
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Holds a place, once there is one.
+
+        Raises:
+            SettingsError: somebody else owns the folder of the places.
+        """
+        if self._number is None:
+            yield
+            return
+        files = [
+            os.open(_folder() / f"{self._name()}-{place}", os.O_RDWR | os.O_CREAT, 0o600)
+            for place in range(self._number)
+        ]
+        try:
+            while not any(map(_locked, files)):
+                time.sleep(_LOOK_AGAIN)
+            yield
+        finally:
+            for file in files:
+                os.close(file)
+
+    def _name(self) -> str:
+        return hashlib.sha256(self._url.encode()).hexdigest()[:32]  # URLs hold keys
+
+
+def _locked(file: int) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"waybill-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise SettingsError(
+            f"{folder} belongs to somebody else; set TMPDIR to a folder of yours, or leave concurrency out"
+        )
+    return folder

@@ -17,12 +17,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition,
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from indexer import schemas
-from indexer.errors import RangeGapError
+from indexer.model import schemas
+from indexer.model.errors import RangeGapError
+from indexer.model.spark_types import spark_schema
 from indexer.sources import options
 from indexer.sources.chain import ChainReader
 from indexer.sources.tail import ChainTail
-from indexer.spark_types import spark_schema
 
 FORMAT: Final = "evm"
 

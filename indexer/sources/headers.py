@@ -1,4 +1,8 @@
-"""Block headers of one chain, and the last block that it calls final."""
+"""Block headers of one chain, and the last block that it calls final.
+
+The relayer's rule (`bridge.domain.finality`) is another one: it acts on blocks after the confirmations of the deployments file.
+The lake can't take anything back, so here the chain's tag `finalized` decides, and a depth only where a node does not know that tag.
+"""
 
 from __future__ import annotations
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from eth_utils.crypto import keccak
 
-from indexer import schemas
 from indexer.decode.events import REGISTRATIONS, Emitters, events_table, registered_adapters
-from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs
-from indexer.decode.scan import scan
-from indexer.sources.answers import TransientRpcError, UnknownBlockError, parsed_result
-from indexer.sources.bloom import Blooms
+from indexer.decode.logs import MalformedLogsError, RawLogs, raw_logs, scan
+from indexer.model import schemas
+from indexer.sources.answers import RangeTooLargeError, TransientRpcError, UnknownBlockError, parsed_result
 from indexer.sources.endpoint import Call
 from indexer.sources.headers import Headers, header_of
 from indexer.sources.position import Header
-from indexer.sources.ranges import AdaptiveRanges
 from indexer.sources.rpc import ChainRpc
 
 _TAIL: Final = 8
 """Newest blocks of a range whose logs are asked for by block hash, one by one: there a node lags behind most often."""
+
+Logs = TypeVar("Logs", bound=Sized)
+
+_FIRST_STEP: Final = 100  # blocks
+_TARGET: Final = 5_000  # logs in one answer
+
+_BITS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,3 +240,89 @@ def _scanned_or_parsed(body: bytes, request_id: int, where: str) -> Any:
     if scanned is not None and parsed_result(scanned.rest, request_id, where) == []:
         return scanned.logs
     return parsed_result(body, request_id, where)
+
+
+class AdaptiveRanges:
+    """Reads the logs of a long range of blocks in pieces, and remembers the size that worked last."""
+
+    def __init__(self, first_step: int = _FIRST_STEP) -> None:
+        """Begins with ranges of `first_step` blocks."""
+        self._step = first_step
+
+    @property
+    def step(self) -> int:
+        """Blocks in the next range."""
+        return self._step
+
+    def read(self, first: int, last: int, read: Callable[[int, int], Logs]) -> Iterator[tuple[int, Logs]]:
+        """The logs of blocks `first`…`last`.
+
+        Args:
+            first: the first block.
+            last: the last block, included.
+            read: asks the endpoint for the logs of a range, both ends included.
+
+        Yields:
+            Up to which block the range has been read, and the logs since the last pair.
+
+        Raises:
+            RangeTooLargeError: the endpoint does not even take a single block.
+        """
+        while first <= last:
+            end = min(first + self._step - 1, last)
+            try:
+                logs = read(first, end)
+            except RangeTooLargeError as error:
+                self._shrink(end - first + 1, error)
+                continue
+            yield end, logs
+            self._grow(len(logs), end - first + 1)
+            first = end + 1
+
+    def _shrink(self, failed: int, error: RangeTooLargeError) -> None:
+        if failed == 1:
+            raise error
+        half = failed // 2
+        # Some providers suggest the very range that they have just refused.
+        useful = error.hint is not None and 0 < error.hint < failed
+        self._step = max(1, min(half, error.hint) if useful and error.hint else half)
+
+    def _grow(self, logs: int, blocks: int) -> None:
+        if logs > 2 * _TARGET:
+            self._step = max(1, blocks * _TARGET // logs)
+        elif logs < _TARGET and blocks == self._step:
+            self._step *= 2
+
+
+class Blooms:
+    """The bloom filters of one chain's headers: a block without our logs costs no request for logs.
+
+    See the Ethereum yellow paper, section 4.4.1. Some chains leave the filters empty. So they count only once one of them
+    has named logs that were read, and never again after one has left such logs out.
+    """
+
+    def __init__(self) -> None:
+        """Relies on none yet."""
+        self._hold: bool | None = None
+
+    def rule_out(self, header: Header, addresses: Iterable[bytes]) -> bool:
+        """Whether a block has no log of any of these contracts, 20 bytes each."""
+        return bool(self._hold) and bool(header.bloom) and not any(_has(header.bloom, one) for one in addresses)
+
+    def compare(self, header: Header, emitted: Iterable[bytes]) -> None:
+        """Take note of a block whose logs were read: `emitted` are the addresses that they are of."""
+        found = [bool(header.bloom) and _has(header.bloom, address) for address in emitted]
+        if found:
+            self._hold = all(found) and self._hold is not False
+
+
+def _has(bloom: bytes, address: bytes) -> bool:
+    return all(bloom[place] & bit for place, bit in _bits(address))
+
+
+@functools.lru_cache(maxsize=1024)
+def _bits(address: bytes) -> tuple[tuple[int, int], ...]:
+    """The three bits that stand for an address: where in the filter, and which of that byte's."""
+    digest = keccak(address)
+    numbers = [int.from_bytes(digest[start : start + 2]) % _BITS for start in (0, 2, 4)]
+    return tuple(((_BITS - 1 - number) // 8, 1 << number % 8) for number in numbers)

@@ -10,7 +10,7 @@ import orjson
 
 from bridge.protocol.deployment import ChainDeployment
 from indexer.decode.events import Emitters
-from indexer.settings import EndpointLimits, SourceLimits
+from indexer.model.settings import EndpointLimits, SourceLimits
 from indexer.sources.chain import ChainConfig
 from indexer.sources.position import ChainPosition
 

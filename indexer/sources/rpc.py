@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from urllib.request import getproxies
 
 import httpx
 import stamina
+import urllib3
 
 from indexer.decode.hexadecimal import HexError, quantity
-from indexer.settings import EndpointLimits
+from indexer.model.settings import EndpointLimits
 from indexer.sources.answers import (
     RangeTooLargeError,
     RateLimitedError,
@@ -21,8 +24,9 @@ from indexer.sources.answers import (
     UnknownBlockError,
     parsed_result,
 )
-from indexer.sources.connections import PooledTransport
 from indexer.sources.endpoint import Call, Endpoint, Read, in_order
+
+_CONNECTIONS: Final = 4  # to one endpoint, kept open
 
 # stamina would log every repetition of every request. That an endpoint fails, and that it is back, is logged once.
 stamina.instrumentation.set_on_retry_hooks([])
@@ -279,3 +283,51 @@ def _nobody(errors: Sequence[RpcError]) -> RpcError:
     if len(waits) == len(passing) and None not in waits:
         return RateLimitedError(text, min(wait for wait in waits if wait is not None))
     return TransientRpcError(text)
+
+
+class PooledTransport(httpx.BaseTransport):
+    """httpx's requests over urllib3's connections.
+
+    Those of httpx give an answer in pieces of 64 KB, each of which it parses and copies more than once: for the logs of a
+    long range of blocks that takes longer than to decode them takes (docs/decisions/0023).
+    """
+
+    def __init__(self) -> None:
+        """Connects lazily."""
+        self._pool = urllib3.PoolManager(maxsize=_CONNECTIONS, ssl_context=_whom_httpx_trusts())
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Sends one request, and reads its answer whole.
+
+        Raises:
+            httpx.TransportError: no answer, or half of one.
+        """
+        timeout = request.extensions["timeout"]
+        try:
+            response = self._pool.request(
+                request.method,
+                str(request.url),
+                headers=dict(request.headers),
+                body=request.read(),
+                timeout=urllib3.Timeout(connect=timeout["connect"], read=timeout["read"]),
+                retries=False,
+                redirect=False,
+                decode_content=False,
+            )
+        except urllib3.exceptions.NewConnectionError as error:  # to urllib3 a kind of timeout
+            raise httpx.ConnectError(str(error)) from error
+        except urllib3.exceptions.TimeoutError as error:
+            raise httpx.ReadTimeout(str(error)) from error
+        except urllib3.exceptions.HTTPError as error:
+            raise httpx.NetworkError(str(error)) from error
+        return httpx.Response(response.status, headers=list(response.headers.items()), content=response.data)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._pool.clear()
+
+
+@cache
+def _whom_httpx_trusts() -> ssl.SSLContext:
+    """Reading all certificates takes 30 ms of each task of a backfill, in processes that are used again."""
+    return httpx.create_ssl_context()

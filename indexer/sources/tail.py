@@ -11,9 +11,9 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
-from indexer import schemas
-from indexer.errors import FinalityViolatedError
-from indexer.settings import SourceLimits
+from indexer.model import schemas
+from indexer.model.errors import FinalityViolatedError
+from indexer.model.settings import SourceLimits
 from indexer.sources.answers import RpcError
 from indexer.sources.chain import Advance, ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition

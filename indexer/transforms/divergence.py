@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from indexer import schemas
-from indexer.settings import StallPolicy
-from indexer.spark_types import spark_schema
+from indexer.model import schemas
+from indexer.model.settings import StallPolicy
+from indexer.model.spark_types import spark_schema
 from indexer.transforms.queries import RULES, query
 from indexer.transforms.stalled import or_none, with_pauses
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from indexer import schemas
-from indexer.spark_types import spark_schema
+from indexer.model import schemas
+from indexer.model.spark_types import spark_schema
 from indexer.transforms.queries import query
 
 

@@ -1,4 +1,4 @@
-"""What an index of a lane adds up to: the same count and sum that its routers keep (`contracts/types/LaneTotal.sol`)."""
+"""What an index of a lane adds up to: the same count and sum that its routers keep (`contracts/types/MessageRecords.sol`)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain as chained
 from typing import Any, Final
 
-from indexer import schemas
+from indexer.model import schemas
 
 PAUSE_EVENTS: Final = ("LanePauseSet", "GmpPauseSet")
 

@@ -7,9 +7,9 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from indexer import schemas
-from indexer.settings import StallPolicy
-from indexer.spark_types import spark_schema
+from indexer.model import schemas
+from indexer.model.settings import StallPolicy
+from indexer.model.spark_types import spark_schema
 from indexer.transforms.queries import RULES, query
 
 _WITH_PAUSES: Final = """
@@ -37,7 +37,7 @@ def with_pauses(messages: DataFrame, chains: DataFrame, pauses: DataFrame | None
     return spark.sql(_WITH_PAUSES, messages=messages, chains=chains, pauses=pauses)
 
 
-def with_shown_status(
+def with_effective_status(
     messages: DataFrame,
     chains: DataFrame,
     policy: StallPolicy,
@@ -48,7 +48,7 @@ def with_shown_status(
     receipts: DataFrame | None = None,
     events: DataFrame | None = None,
 ) -> DataFrame:
-    """Messages with `deadline`, `counted`, `needed` and `shown_status`, which adds what time tells: STALLED, EXPIRED, UNKNOWN.
+    """Messages with `deadline`, `counted`, `needed` and `effective_status`, which adds what time tells: STALLED, EXPIRED, UNKNOWN.
 
     Args:
         messages: `schemas.MESSAGES`.
@@ -63,7 +63,7 @@ def with_shown_status(
     spark = messages.sparkSession
     arguments = {"stall_after": policy.stall_after, "max_lag": policy.max_lag, "now": now}
     text = query(
-        "shown_status",
+        "effective_status",
         messages="{messages}",
         chains="{chains}",
         limits="{limits}",
@@ -103,5 +103,5 @@ def _with_counts(
 
 
 def stalled(messages: DataFrame, chains: DataFrame, policy: StallPolicy, now: int, **facts: DataFrame) -> DataFrame:
-    """The messages that are overdue for certain; arguments as for `with_shown_status`."""
-    return with_shown_status(messages, chains, policy, now, **facts).where("shown_status = 'STALLED'")
+    """The messages that are overdue for certain; arguments as for `with_effective_status`."""
+    return with_effective_status(messages, chains, policy, now, **facts).where("effective_status = 'STALLED'")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from bridge import devnet as devnets
-from bridge.chains.evm import EvmChain
-from bridge.chains.network import open_chains
 from bridge.devnet import Devnet
+from bridge.evm.chain import EvmChain, open_chains
 from tests.anvil.rpc import free_ports, rpc
 
 

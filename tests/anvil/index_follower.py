@@ -11,20 +11,20 @@ from typing import Final, Self
 import httpx
 import pyarrow as pa
 
-from indexer import schemas
-from indexer.reading import IndexReader
-from indexer.settings import SourceLimits, StallPolicy
-from indexer.sinks import tables
-from indexer.sinks.blocks import Batch
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
-from indexer.sinks.promotion import promote
-from indexer.sinks.retries import request_retries
-from indexer.sinks.store import Store
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.lake.promotion import promote
+from indexer.model import schemas
+from indexer.model.settings import SourceLimits, StallPolicy
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
 from indexer.sources.position import ChainPosition
 from indexer.sources.tail import ChainTail
+from indexer.store import tables
+from indexer.store.blocks import Batch
+from indexer.store.reader import IndexReader
+from indexer.store.retries import request_retries
+from indexer.store.store import Store
 from tests.spark.chain import AnvilChain
 from tests.spark.story import World
 

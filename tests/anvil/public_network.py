@@ -11,15 +11,15 @@ from typing import Any
 from aiohttp import web
 from eth_account.signers.local import LocalAccount
 
-from bridge.adapters.axelar import axelar_contracts
-from bridge.adapters.hyperlane import hyperlane_contracts
-from bridge.attestations import AttestationSettings
 from bridge.devnet.accounts import ANVIL_KEYS, account, sign_digest
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.attesters import devnet_attesters
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.hyperlane import VALIDATORS, HyperlaneValidators
-from bridge.ports import Call, Dispatch
+from bridge.domain.ports import Call, Dispatch
+from bridge.gmps.axelar.adapter import axelar_contracts
+from bridge.gmps.hyperlane.adapter import hyperlane_contracts
+from bridge.gmps.hyperlane.devnet import VALIDATORS, HyperlaneValidators
+from bridge.gmps.public_attesters import AttestationSettings
 from bridge.protocol.gmps import Gmp
 from tests.anvil.traffic import World, transact
 

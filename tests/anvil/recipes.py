@@ -6,9 +6,9 @@ from eth_account import Account
 from eth_account.signers.base import BaseAccount
 from web3 import HTTPProvider, Web3
 
-from bridge.chains import open_chains
-from bridge.chains.own_web3 import own_web3
 from bridge.client import BlockingClient, Client, RouteRequest, Sent
+from bridge.evm.chain import open_chains
+from bridge.evm.own_web3 import own_web3
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
@@ -29,7 +29,7 @@ def follow(client: BlockingClient, message: Message) -> bool:
     return client.progress(message).executed
 
 
-async def insist(client: Client, message: Message, patience: float) -> bool:
+async def retry_over_others(client: Client, message: Message, patience: float) -> bool:
     for gmp in (Gmp.WORMHOLE, Gmp.LAYERZERO):
         if (await client.wait(message, timeout=patience)).executed:
             return True

@@ -8,14 +8,14 @@ import pytest
 from eth_abi.abi import decode
 from eth_utils.address import to_checksum_address
 
-from bridge.adapters.ccip import OFF_RAMP, CcipMessage, ccip_contracts
-from bridge.adapters.layerzero import Packet, layerzero_contracts
-from bridge.adapters.signatures import contract, topic
-from bridge.chains.evm import EvmChain
 from bridge.client import RefusedError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
-from bridge.ports import Call, CallRevertedError, Dispatch, TransientError
+from bridge.domain.ports import Call, CallRevertedError, Dispatch, TransientError
+from bridge.evm.chain import EvmChain
+from bridge.gmps.ccip.adapter import OFF_RAMP, CcipMessage, ccip_contracts
+from bridge.gmps.layerzero.adapter import Packet, layerzero_contracts
+from bridge.gmps.signatures import contract, topic
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.gmps import Gmp
 from tests.anvil.traffic import DAPP, RELAYER, World, transact

@@ -9,17 +9,22 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.address import to_checksum_address
 
-from bridge.adapters.axelar import axelar_contracts
-from bridge.adapters.ccip import ccip_contracts
-from bridge.adapters.hyperlane import hyperlane_contracts
-from bridge.adapters.layerzero import layerzero_contracts
-from bridge.adapters.signatures import contract, topic
-from bridge.adapters.wormhole import wormhole_contracts
-from bridge.chains.evm import EvmChain
 from bridge.client import Client
-from bridge.devnet import Devnet, axelar, ccip, hyperlane, layerzero, wormhole
+from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
-from bridge.ports import Attester, Call, CallRevertedError, Log, TerminalError, TransientError
+from bridge.domain.ports import Attester, Call, CallRevertedError, Log, TerminalError, TransientError
+from bridge.evm.chain import EvmChain
+from bridge.gmps.axelar import devnet as axelar
+from bridge.gmps.axelar.adapter import axelar_contracts
+from bridge.gmps.ccip import devnet as ccip
+from bridge.gmps.ccip.adapter import ccip_contracts
+from bridge.gmps.hyperlane import devnet as hyperlane
+from bridge.gmps.hyperlane.adapter import hyperlane_contracts
+from bridge.gmps.layerzero import devnet as layerzero
+from bridge.gmps.layerzero.adapter import layerzero_contracts
+from bridge.gmps.signatures import contract, topic
+from bridge.gmps.wormhole import devnet as wormhole
+from bridge.gmps.wormhole.adapter import wormhole_contracts
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import INBOX, explain_revert
 from bridge.protocol.deployment import Deployment

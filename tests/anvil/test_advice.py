@@ -16,14 +16,13 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.chains.evm import EvmChain
-from bridge.chains.network import open_chains
 from bridge.cli.lookup import look_up
 from bridge.cli.workspace import Workspace
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
-from bridge.ports import Call, CallRevertedError, Receipt
+from bridge.domain.ports import Call, CallRevertedError, Receipt
+from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import ADAPTER, INBOX, ROUTER, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment
@@ -34,14 +33,14 @@ from bridge.protocol.status import Status
 from bridge.queries import Act, Role
 from bridge.web import Sources
 from bridge.web.messages import read_message
-from indexer import schemas
-from indexer.browsing import IndexBrowser
-from indexer.settings import SourceLimits, StallPolicy
-from indexer.sinks.blocks import Batch
-from indexer.sinks.store import Store
+from indexer.model import schemas
+from indexer.model.settings import SourceLimits, StallPolicy
 from indexer.sources.options import chain_config
 from indexer.sources.position import ChainPosition
 from indexer.sources.tail import ChainTail
+from indexer.store.blocks import Batch
+from indexer.store.browser import IndexBrowser
+from indexer.store.store import Store
 from tests.anvil.command import new_home
 from tests.anvil.conftest import new_devnet
 from tests.anvil.rpc import rpc
@@ -264,7 +263,7 @@ class Ground:
             Act.EXPIRE: lambda: ROUTER.encode("expire", header),
             Act.CANCEL: lambda: ROUTER.encode("cancel", header, 1, fees, caller),
             Act.RETRY: lambda: ROUTER.encode("retryRoute", (message.id, header, 1, fees, caller)),
-            Act.DISPATCH: lambda: ROUTER.encode("dispatch", header, caller),
+            Act.FUND: lambda: ROUTER.encode("fund", header, caller),
         }[act]()
         call = Call(to=at.router, data=data, value=sum(fee for _, fee in fees), gas=10_000_000)
         try:
@@ -309,7 +308,7 @@ async def every_state_is_advised_on(devnet: Devnet, home: Path, kinds: Sequence[
                 until = (await chains[chain.chain_id].head()).timestamp + 3_600
                 await ground.call(chain, ROUTER.encode("pauseLane", other.chain_id, until), by=OWNER)
                 paused = await ground.check()
-                sends = {act for _, _, acts in paused for act in acts.split()} & {"retry", "cancel", "dispatch"}
+                sends = {act for _, _, acts in paused for act in acts.split()} & {"retry", "cancel", "fund"}
                 assert sends <= {"retry"}, "the report's source is the other chain"
             assert {acts for _, _, acts in paused} == {""}, "no router takes anything now"
         finally:
@@ -332,8 +331,8 @@ EXPECTED = {
     (Status.EXECUTION_FAILED, False, "execute cancel"),
     (Status.EXECUTION_DEFERRED, True, "execute cancel"),
     (Status.EXECUTION_DEFERRED, False, "execute cancel"),
-    (Status.UNFUNDED, True, "dispatch cancel"),
-    (Status.UNFUNDED, False, "dispatch cancel"),
+    (Status.UNFUNDED, True, "fund cancel"),
+    (Status.UNFUNDED, False, "fund cancel"),
     (Status.CANCELLED, True, ""),
     (Status.CANCELLED, False, ""),
     (Status.EXPIRED, True, "expire"),

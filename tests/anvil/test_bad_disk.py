@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
+from bridge.domain.outbox import OutboxState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxState
 from bridge.store import SqlStore
 from tests.anvil.command import new_home
 from tests.anvil.relayers import process, until

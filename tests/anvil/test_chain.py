@@ -8,10 +8,11 @@ import pytest
 from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 
-from bridge.chains import EvmChain, WrongChainIdError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import signer
-from bridge.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
+from bridge.domain.ports import Call, CallRevertedError, InsufficientFundsError, TerminalError, TransientError
+from bridge.evm.chain import EvmChain
+from bridge.evm.endpoints import WrongChainIdError
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.deployment import ChainDeployment
 from tests.anvil.rpc import mine, rpc

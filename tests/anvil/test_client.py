@@ -8,9 +8,6 @@ from dataclasses import replace
 import pytest
 from web3 import HTTPProvider, Web3
 
-from bridge.chains import open_chains
-from bridge.chains.evm import EvmChain
-from bridge.chains.own_web3 import own_web3
 from bridge.client import (
     BlockingClient,
     Client,
@@ -24,7 +21,9 @@ from bridge.client import (
 )
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
-from bridge.ports import TransientError
+from bridge.domain.ports import TransientError
+from bridge.evm.chain import EvmChain, open_chains
+from bridge.evm.own_web3 import own_web3
 from bridge.protocol.gmps import Gmp
 from tests.anvil import recipes
 from tests.anvil.traffic import DAPP, RELAYER, World
@@ -165,6 +164,6 @@ async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(
     said, _ = await asyncio.gather(recipes.hello(devnet.deployment, DAPP_KEY), bring(Gmp.WORMHOLE, 1))
     assert said
     sent = await world.send(Gmp.AXELAR)
-    insisting = recipes.insist(Client(devnet.deployment, chains, DAPP), sent.message, 5)
+    insisting = recipes.retry_over_others(Client(devnet.deployment, chains, DAPP), sent.message, 5)
     executed, _ = await asyncio.gather(insisting, bring(Gmp.WORMHOLE, 2))
     assert executed

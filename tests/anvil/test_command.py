@@ -9,10 +9,10 @@ import pytest
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS
-from indexer import schemas
-from indexer.sinks.blocks import BlockRange
-from indexer.sinks.store import Store
+from indexer.model import schemas
 from indexer.sources.position import ChainPosition
+from indexer.store.blocks import BlockRange
+from indexer.store.store import Store
 from tests.anvil.command import Waybill, new_home
 
 FAILED, UNKNOWN_ID, PENDING = 1, 3, 4

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from eth_abi.abi import decode
 
-from bridge.chains import EvmChain
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
+from bridge.evm.chain import EvmChain
 from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
@@ -23,7 +23,7 @@ from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
 from tests.anvil.traffic import DAPP
-from tests.unit.dlq.servers import webhook_server
+from tests.unit.dead_letters.servers import webhook_server
 
 pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
 
@@ -79,7 +79,7 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
         return ended.out + ended.err
 
     with webhook_server() as hook:
-        alerts = {"WAYBILL_DLQ": json.dumps({"poll": 0.2, "alerts": {"webhook": hook.url}})}
+        alerts = {"WAYBILL_DLQ": json.dumps({"poll_interval": 0.2, "alerts": {"webhook": hook.url}})}
         async with blocks(devnet):
             with process(home, home / "relayer.log", **FEW_TRIES, **alerts) as relayer:
                 with broken_axelar(devnet):
@@ -90,7 +90,7 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
                 await _nobody_else_decides(command, ids, f"0x{sent[0].id.hex()}")
 
                 first, second, third, fourth = ids
-                await command("retry", third, "--rationale", "a new message, over another GMP", "--gmp", "wormhole")
+                await command("reissue", third, "--rationale", "a new message, over another GMP", "--gmp", "wormhole")
                 _becomes_a_smart_account(devnet)
                 await command("abandon", first, "--rationale", "the recipient is retired")
                 assert "ABANDONED" in await command("requeue", first, "--rationale", "no, wait", code=FAILED)
@@ -124,7 +124,7 @@ async def _nobody_else_decides(command: object, ids: list[str], message_id: str)
     assert "is no operator on chain" in await command("abandon", ids[0], *why, "--key", STRANGER_KEY, code=FAILED)
     assert "needs a rationale" in await command("abandon", ids[0], "--rationale", " ", code=FAILED)
     assert "no dead letter" in await command("show", "0x" + "00" * 32, code=UNKNOWN_ID)
-    assert "may re-issue it" in await command("retry", ids[2], *why, "--sender-key", STRANGER_KEY, code=FAILED)
+    assert "may re-issue it" in await command("reissue", ids[2], *why, "--sender-key", STRANGER_KEY, code=FAILED)
     assert "4 records verified" in await command("verify")
 
 

@@ -13,13 +13,15 @@ from eth_account.signers.local import LocalAccount
 from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
-from bridge.chains import EvmChain, WrongChainIdError
-from bridge.deploying import Deployed, DeployError, NetworkPlan, PlannedChain, deploy
-from bridge.deploying.forge import CHECKOUT
+from bridge.dead_letters.parameters import OnChainParameters, Thresholds
+from bridge.deploy.deploy import Deployed, DeployError, deploy
+from bridge.deploy.forge import CHECKOUT
+from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
-from bridge.dlq.parameters import OnChainParameters, Thresholds
-from bridge.ports import Call
+from bridge.domain.ports import Call
+from bridge.evm.chain import EvmChain
+from bridge.evm.endpoints import WrongChainIdError
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment

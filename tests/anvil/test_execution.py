@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
+from bridge.domain.executions import AwaitedExecution, ExecutionState
+from bridge.domain.outbox import OutboxState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records.executions import AwaitedExecution, ExecutionState
-from bridge.records.outbox import OutboxState
-from bridge.service import Bridge
+from bridge.service.relayer_service import RelayerService
 from tests.anvil.relayers import until
 from tests.anvil.test_adapter_failures import end_pause, pause
 from tests.anvil.test_relayer import blocks, relaying
@@ -18,7 +18,7 @@ from tests.anvil.traffic import RELAYER, World
 from tests.builders import BETA
 
 
-def awaited(bridge: Bridge, message_id: bytes) -> AwaitedExecution:
+def awaited(bridge: RelayerService, message_id: bytes) -> AwaitedExecution:
     found = bridge.store.executions.of_message(message_id)
     assert found is not None
     return found
@@ -31,7 +31,7 @@ async def test_what_was_delivered_while_a_gmp_was_paused_is_executed_by_the_rela
     sent = await world.send(Gmp.HYPERLANE, Gmp.WORMHOLE, quorum=2)
     (dispatch,) = await world.dispatches(Gmp.HYPERLANE)
 
-    def are_delivered(bridge: Bridge, number: int) -> bool:
+    def are_delivered(bridge: RelayerService, number: int) -> bool:
         return len(bridge.store.outbox.listed(state=OutboxState.DELIVERED)) == number
 
     async with blocks(devnet):
@@ -47,7 +47,7 @@ async def test_what_was_delivered_while_a_gmp_was_paused_is_executed_by_the_rela
             assert await world.executed(dispatch)
             await asyncio.sleep(3)
             one = awaited(bridge, sent.message.id)
-            (slot,) = bridge.store.transactions.slots_for(one.purpose)
+            (slot,) = bridge.store.transactions.slots_for(one.transaction_key)
             assert slot.included is not None
             assert slot.included.succeeded
             used = bridge.store.transactions.slots(BETA, RELAYER.address)

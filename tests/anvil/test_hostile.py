@@ -12,18 +12,18 @@ from random import Random
 import pytest
 from eth_utils.crypto import keccak
 
-from bridge.chains import EvmChain
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, account
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.ports import Call
+from bridge.domain.ports import Call
+from bridge.evm.chain import EvmChain
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import Contract
 from bridge.protocol.gmps import Gmp
-from bridge.recovery import RetryFailedError
-from bridge.service import Bridge
+from bridge.relayer.recovery import RetryFailedError
+from bridge.service.relayer_service import RelayerService
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import blocks, relaying
 from tests.anvil.traffic import RELAYER, World, transact
@@ -103,11 +103,13 @@ class Storm:
     async def executed(self, sent: Sent) -> bool:
         return (await Client(self.world.deployment, self.world.chains).progress(sent.message)).executed
 
-    def failures(self, bridge: Bridge, sent: Sent) -> int:
+    def failures(self, bridge: RelayerService, sent: Sent) -> int:
         """Executions of a message that failed in a block."""
         prefix = f"execute/0x{sent.message.id.hex()}/"
         slots = [
-            one for one in bridge.store.transactions.slots(BETA, RELAYER.address) if one.purpose.startswith(prefix)
+            one
+            for one in bridge.store.transactions.slots(BETA, RELAYER.address)
+            if one.transaction_key.startswith(prefix)
         ]
         return sum(slot.included is not None and not slot.included.succeeded for slot in slots)
 

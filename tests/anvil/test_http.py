@@ -12,10 +12,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
+from bridge.domain.outbox import OutboxState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxState
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import PATIENCE, process
 from tests.anvil.test_dead_letters import FEW_TRIES, broken_axelar
@@ -125,8 +125,8 @@ async def _is_seen(http: httpx.AsyncClient, delivered: str, silent: str, dead: s
 
     async def are_told_apart() -> bool:
         numbers = await scraped(http)
-        letters = (await http.get("/v1/dead-letters")).json()
-        return (numbers.get("deliveries_total"), len(letters)) == (1, 1)
+        dead_letters = (await http.get("/v1/dead-letters")).json()
+        return (numbers.get("deliveries_total"), len(dead_letters)) == (1, 1)
 
     await until(are_told_apart, "one delivery and one dead letter")
     explained = (await http.get(f"/v1/messages/{delivered}")).json()

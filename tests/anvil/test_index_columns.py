@@ -12,12 +12,12 @@ from web3 import HTTPProvider, Web3
 
 from bridge.protocol.events import load_abi
 from bridge.protocol.message import Kind, decode_envelope
-from indexer import schemas
-from indexer.settings import SourceLimits
+from indexer.model import schemas
+from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
 from tests.spark.chain import AnvilChain, Log, anvil_chain
-from tests.unit.index_logs import ALPHA, BETA, SIGNATURE_OF, message, topics_and_data
+from tests.unit.indexer.logs import ALPHA, BETA, SIGNATURE_OF, message, topics_and_data
 
 OF_EACH: Final = 5
 RENAMED: Final = {"state": "outcome", "first": "outcome", "second": "second_outcome", "floor": "quorum"}

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from indexer.decode.events import Emitters
-from indexer.jobs.costs import costs_of
-from indexer.sources.chain import ChainConfig
+from indexer.sources.chain import ChainConfig, costs_of
 from tests.anvil.rpc import free_ports, rpc
 from tests.spark.chain import TOOLS
 

@@ -15,7 +15,7 @@ from tests.anvil.index_follower import Follower
 from tests.commit import seeded_by_commit
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import FACTS, World
-from tests.unit.index_world import contents
+from tests.unit.indexer.world import contents
 
 ROOT = Path(__file__).resolve().parents[2]
 DEEPEST = 64  # blocks: anvil calls final what has 64 above it

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
-from bridge.chains.evm import EvmChain
 from bridge.devnet import Devnet
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from indexer.jobs.verify import LaneCheck, Verdict, correct, verify
-from indexer.reading import IndexReader
-from indexer.settings import SourceLimits
-from indexer.sinks import tables
-from indexer.sinks.blocks import BlockRange
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
-from indexer.sinks.promotion import promote
-from indexer.sinks.store import Store
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.lake.promotion import promote
+from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
 from indexer.sources.position import ChainPosition
+from indexer.store import tables
+from indexer.store.blocks import BlockRange
+from indexer.store.reader import IndexReader
+from indexer.store.store import Store
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import World
 

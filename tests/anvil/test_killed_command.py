@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
+from bridge.domain.outbox import OutboxState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.records.outbox import OutboxState
 from bridge.store import SqlStore, open_dead_letters
 from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import Process, process, until
@@ -147,10 +147,10 @@ class Story:
             made = [slot for slot in store.transactions.slots_for(one.event_id) if not slot.ended_as_noop]
             at_most = 2 if one.dispatch.gmp is Gmp.AXELAR else 1
             assert len(made) <= at_most, f"{one.event_id} was sent {len(made)} times after kills at {self._killed}"
-        letters = open_dead_letters(self._url)
-        buried = sorted(letter.event_id for letter in letters.letters(limit=None))
-        letters.close()
-        assert buried == sorted(one.event_id for one in store.outbox.listed(state=OutboxState.DEAD, limit=10_000))
+        dead_letters = open_dead_letters(self._url)
+        marked_dead = sorted(letter.event_id for letter in dead_letters.dead_letters(limit=None))
+        dead_letters.close()
+        assert marked_dead == sorted(one.event_id for one in store.outbox.listed(state=OutboxState.DEAD, limit=10_000))
         for sent in self._dying:
             first, again = store.observations.attempts(
                 sent.message.id

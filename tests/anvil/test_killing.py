@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.deploying.forge import compile_script
+from bridge.deploy.forge import compile_script
 from bridge.devnet import anvil
 from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kill_at
 from tests.anvil.rpc import free_ports
@@ -58,7 +58,7 @@ def test_a_life_killed_at_every_point_is_made_good_by_the_next(rpc_url: str) -> 
     counts: Counter[str] = Counter()
     wrong: dict[str, list[str]] = {}
     for point, complaints in all_points(rpc_url):
-        counts[f"{point.strategy} {point.share} {point.system_call}"] += 1
+        counts[f"{point.strategy} {point.max_calls_per_tx} {point.system_call}"] += 1
         if complaints:
             wrong[str(point)] = complaints
         if counts.total() % 25 == 0:

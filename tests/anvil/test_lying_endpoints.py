@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
+from bridge.devnet.attesters import devnet_attesters
+from bridge.domain.outbox import OutboxState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxState
-from bridge.service import Bridge, open_bridge
+from bridge.service.relayer_service import RelayerService, open_relayer
 from tests.anvil.fault_proxy import Fault, FaultProxy
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.rpc import rpc
@@ -28,7 +29,7 @@ SECONDS = 4  # that a fault lasts
 @asynccontextmanager
 async def behind_proxies(
     devnet: Devnet, folder: Path, **changes: object
-) -> AsyncIterator[tuple[Bridge, list[FaultProxy]]]:
+) -> AsyncIterator[tuple[RelayerService, list[FaultProxy]]]:
     """A relayer at work whose only endpoint of each chain is a proxy."""
     proxies = [FaultProxy(chain.rpc_urls[0], 1, 0.0) for chain in devnet.deployment.chains]
     async with AsyncExitStack() as stack:
@@ -38,7 +39,9 @@ async def behind_proxies(
             for chain, url in zip(devnet.deployment.chains, urls, strict=True)
         )
         deployment = devnet.deployment.model_copy(update={"chains": moved})
-        bridge = await stack.enter_async_context(open_bridge(deployment, settings(folder, **changes)))
+        bridge = await stack.enter_async_context(
+            open_relayer(deployment, settings(folder, **changes), devnet_attesters)
+        )
         running = asyncio.create_task(bridge.run())
         stack.push_async_callback(ended, running)
         await stack.enter_async_context(blocks(devnet))
@@ -64,7 +67,7 @@ async def all_is_delivered(
         await traffic.all_executed()
         listed = bridge.store.outbox.listed
         await until(lambda: len(listed(state=OutboxState.DELIVERED)) == 1 + len(Gmp), "all deliveries are noted")
-        return {entry.event_id: entry.last_error for entry in listed() if entry.attempts}
+        return {entry.event_id: entry.last_error for entry in listed() if entry.failed_tries}
 
 
 @pytest.mark.finding("R1")
@@ -140,9 +143,9 @@ async def test_a_message_in_the_place_of_one_that_a_reorg_took_ends_with_a_lette
         )
         for message in placed:
             (entry,) = bridge.store.outbox.entries(message.id)
-            assert entry.attempts == 4
+            assert entry.failed_tries == 4
             assert "the router has no receipt" in str(entry.last_error)
-            (letter,) = bridge.undertaking.letters.letters(message_id=message.id)
+            (letter,) = bridge.dead_letter_service.dead_letters.dead_letters(message_id=message.id)
             assert letter.error_code == "TransportUsedError"
             await bridge.retry(message.id, (Gmp.WORMHOLE,))
         await traffic.all_executed()

@@ -11,8 +11,9 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from bridge.chains import EvmChain, NewHeads
 from bridge.devnet import Devnet
+from bridge.evm.chain import EvmChain
+from bridge.evm.new_heads import NewHeads
 from bridge.protocol.gmps import Gmp
 from tests.anvil.relayers import until
 from tests.anvil.rpc import free_ports, mine
@@ -31,7 +32,7 @@ async def test_a_block_that_is_announced_is_read_long_before_the_next_poll(
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
     traffic, url = Traffic(devnet, chains), devnet.deployment.chain("alpha").rpc_urls[0]
-    rare = {"poll": NEVER, "lease": 2 * NEVER, **announced_at(url.replace("http", "ws"))}
+    rare = {"poll_interval": NEVER, "lease": 2 * NEVER, **announced_at(url.replace("http", "ws"))}
     async with relaying(devnet, tmp_path, **rare) as bridge:
         await until(
             lambda: bridge.store.observations.cursor(devnet.deployment.chains[0].chain_id) is not None, "it has begun"
@@ -75,7 +76,7 @@ async def useless(how: str) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("how", ["refuses the handshake", "hangs up", "talks nonsense", "does not subscribe"])
 async def test_a_useless_websocket_is_said_once_and_tried_again(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.chains.new_heads._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("bridge.evm.new_heads._FIRST_PAUSE", 0.01)
     async with useless(how) as url:
         with capture_logs() as logged:
             task = asyncio.create_task(NewHeads(url, lambda: None).run())

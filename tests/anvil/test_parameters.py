@@ -8,12 +8,12 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import keccak
 
-from bridge.chains import EvmChain
+from bridge.dead_letters.parameters import ALERT_THRESHOLD, Thresholds, operator_parameter
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account
-from bridge.dlq.parameters import ALERT_THRESHOLD, Thresholds, operator_parameter
-from bridge.ports import Call
-from bridge.undertaking import on_chain_parameters
+from bridge.domain.ports import Call
+from bridge.evm.chain import EvmChain
+from bridge.service.dead_letter_service import on_chain_parameters
 from tests.anvil.test_relayer import settings
 from tests.anvil.traffic import DAPP, transact
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bridge.adapters.hyperlane import hyperlane_contracts
-from bridge.attestations import AttestationError, AttestationSettings, public_attesters
-from bridge.attestations.hyperlane import public_url
-from bridge.chains import EvmChain
 from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
-from bridge.devnet.hyperlane import THRESHOLD, VALIDATORS
-from bridge.ports import Attester, Call, Dispatch, ProofPendingError, TransientError
+from bridge.domain.ports import Attester, Call, Dispatch, ProofPendingError, TransientError
+from bridge.evm.chain import EvmChain
+from bridge.gmps.hyperlane.adapter import hyperlane_contracts
+from bridge.gmps.hyperlane.attester import public_url
+from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
+from bridge.gmps.public_attesters import AttestationError, AttestationSettings, public_attesters
 from bridge.protocol.gmps import Gmp
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.relayers import PATIENCE, process
@@ -155,7 +155,7 @@ async def test_a_relayer_on_a_public_network_delivers_with_what_it_fetches(
     (tmp_path / "deployments" / "testnet.json").write_text(deployment.to_json())
     environment = {
         "WAYBILL_RELAYER_KEY": RELAYER_KEY,
-        "WAYBILL_POLL": "0.2",
+        "WAYBILL_POLL_INTERVAL": "0.2",
         "WAYBILL_GMPS": "hyperlane,wormhole",
         "WAYBILL_ATTESTATIONS": json.dumps({"wormhole": [public.url], "hyperlane": public.announce}),
     }

@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.client import Client, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, RELAYER_KEY, account
+from bridge.devnet.attesters import devnet_attesters
+from bridge.domain.errors import StoreMismatchError
+from bridge.domain.outbox import OutboxState
+from bridge.domain.store import Store
+from bridge.domain.transactions import SlotState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
-from bridge.records import Store
-from bridge.records.errors import StoreMismatchError
-from bridge.records.outbox import OutboxState
-from bridge.records.transactions import SlotState
-from bridge.service import Bridge, open_bridge
+from bridge.service.relayer_service import RelayerService, open_relayer
 from bridge.settings import Settings
 from bridge.store import SqlStore
 from tests.anvil.relayers import PATIENCE, process, until
@@ -39,7 +40,7 @@ def settings(folder: Path, **changes: object) -> Settings:
     values = {
         "relayer_key": RELAYER_KEY,
         "store": f"sqlite:///{folder}/bridge.db",
-        "poll": 0.1,
+        "poll_interval": 0.1,
         "rebroadcast": 1,
         "policies": {"plain": {"base": 0.3, "cap": 3}},
         "retry_for": ["any"],
@@ -66,8 +67,8 @@ async def blocks(devnet: Devnet) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def relaying(devnet: Devnet, folder: Path, **changes: object) -> AsyncIterator[Bridge]:
-    async with open_bridge(devnet.deployment, settings(folder, **changes)) as bridge:
+async def relaying(devnet: Devnet, folder: Path, **changes: object) -> AsyncIterator[RelayerService]:
+    async with open_relayer(devnet.deployment, settings(folder, **changes), devnet_attesters) as bridge:
         task = asyncio.create_task(bridge.run())
         try:
             yield bridge
@@ -131,7 +132,7 @@ async def test_messages_both_ways_over_all_gmps_are_executed_and_confirmed_witho
         entries = bridge.store.outbox.listed
         await until(lambda: all(one.confirmed_at is not None for one in entries()), "every delivery is final")
         assert {one.state for one in entries()} == {OutboxState.DELIVERED}
-        assert {one.attempts for one in entries()} == {0}
+        assert {one.failed_tries for one in entries()} == {0}
         for one in entries():
             slots = bridge.store.transactions.slots_for(one.event_id)
             assert len(slots) == (2 if one.dispatch.gmp is Gmp.AXELAR else 1)
@@ -264,6 +265,6 @@ async def test_a_store_of_a_devnet_that_is_gone_is_refused(devnet: Devnet, tmp_p
     store = SqlStore(f"sqlite:///{tmp_path}/bridge.db")
     store.observations.identify(devnet.deployment.chains[0].chain_id, bytes(32))
     store.close()
-    async with open_bridge(devnet.deployment, settings(tmp_path)) as bridge:
+    async with open_relayer(devnet.deployment, settings(tmp_path), devnet_attesters) as bridge:
         with pytest.raises(StoreMismatchError, match="use the store of that chain"):
             await asyncio.wait_for(bridge.run(), timeout=20)

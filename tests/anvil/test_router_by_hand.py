@@ -142,16 +142,16 @@ def test_a_message_sent_without_its_fee_is_found_and_paid_for_over_the_gmps_its_
     assert shown["message"]["payload"] == f"0x{b'hello'.hex()}"
     assert (shown["status"], shown["next"]) == (
         "UNFUNDED",
-        f"pay for its dispatch: `waybill message dispatch {message_id}`",
+        f"fund it: `waybill message fund {message_id}`",
     )
     explained = waybill("message", "explain", message_id)
-    assert (explained.code, "nobody has paid for its dispatch yet" in " ".join(explained.out.split())) == (
+    assert (explained.code, "nobody has funded it yet" in " ".join(explained.out.split())) == (
         PENDING,
         True,
     )
-    assert waybill.json("message", "dispatch", message_id)["gmps"] == ["hyperlane", "wormhole"]
+    assert waybill.json("message", "fund", message_id)["gmps"] == ["hyperlane", "wormhole"]
     assert waybill.json("message", "show", message_id)["status"] == "ROUTED"
-    again = waybill("message", "dispatch", message_id)
+    again = waybill("message", "fund", message_id)
     assert (again.code, "NotUnfunded" in again.err) == (1, True)
-    paid = waybill("message", "dispatch", f"0x{cast.route(b'hello').id.hex()}")
+    paid = waybill("message", "fund", f"0x{cast.route(b'hello').id.hex()}")
     assert (paid.code, "was paid for when it was created" in paid.err) == (1, True)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.client import Client, Sent
 from bridge.devnet import Devnet
+from bridge.domain.outbox import OutboxState
+from bridge.domain.transactions import SlotState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import OutboxState
-from bridge.records.transactions import SlotState
 from bridge.store import SqlStore
 from tests.anvil.command import Waybill
 from tests.anvil.relayers import PATIENCE, process, until

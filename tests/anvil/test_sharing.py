@@ -11,17 +11,19 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
-from bridge.ports import Adapter, Call, Dispatch
+from bridge.domain.finality import ObservedFinality
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Adapter, Call, Dispatch
+from bridge.domain.supervision import run_forever
+from bridge.evm.account import SendingSettings
+from bridge.evm.chain import EvmChain
+from bridge.evm.sender import Sender
+from bridge.evm.signing import LocalSigner
 from bridge.protocol.gmps import Gmp
-from bridge.records.finality import ObservedFinality
-from bridge.records.outbox import OutboxState
-from bridge.sending import LocalSigner, Sender, SendingSettings
-from bridge.service import SystemClock
+from bridge.service.relayer_service import SystemClock
 from bridge.store import SqlStore
-from bridge.supervision import keep_doing
-from indexer.jobs.costs import costs_of
+from indexer.sources.chain import costs_of
 from indexer.sources.options import chain_config
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import Traffic, blocks, relaying
@@ -41,15 +43,15 @@ async def sending(chain: EvmChain, multicall: str | None, store: SqlStore) -> As
         store.transactions,
         SystemClock(),
         finality=ObservedFinality(store.observations, chain.chain_id),
-        settings=SendingSettings(poll=0.1, share=SHARE),
+        settings=SendingSettings(poll_interval=0.1, max_calls_per_tx=SHARE),
         multicall=multicall,
     )
-    upkeep = asyncio.create_task(keep_doing("send", sender.tick, every=0.1))
+    monitors = asyncio.create_task(run_forever("send", sender.tick, every=0.1))
     try:
         yield sender
     finally:
-        upkeep.cancel()
-        await asyncio.gather(upkeep, return_exceptions=True)
+        monitors.cancel()
+        await asyncio.gather(monitors, return_exceptions=True)
         await sender.close()
 
 
@@ -117,10 +119,10 @@ async def test_one_of_several_that_reverts_is_delivered_alone_and_the_others_are
     traffic, beta = Traffic(devnet, chains), devnet.deployment.chain("beta")
     sent = [await traffic.send(Gmp.HYPERLANE) for _ in range(5)]
     async with blocks(devnet):
-        async with relaying(devnet, tmp_path, share=SHARE, paused_gmps=["hyperlane"]) as bridge:
+        async with relaying(devnet, tmp_path, max_calls_per_tx=SHARE, paused_gmps=["hyperlane"]) as bridge:
             await until(lambda: len(bridge.store.outbox.listed()) == 5, "all are observed")
-        async with relaying(devnet, tmp_path, share=SHARE) as bridge:
-            deliveries = bridge.relay.deliveries[beta.chain_id]
+        async with relaying(devnet, tmp_path, max_calls_per_tx=SHARE) as bridge:
+            deliveries = bridge.relayer.deliveries[beta.chain_id]
             spoiling = Spoiling(deliveries._adapters[Gmp.HYPERLANE], sent[2].id)
             deliveries._adapters = {**deliveries._adapters, Gmp.HYPERLANE: cast(Adapter, spoiling)}
             await traffic.all_executed()
@@ -128,11 +130,11 @@ async def test_one_of_several_that_reverts_is_delivered_alone_and_the_others_are
             await until(
                 lambda: {one.state for one in store.outbox.listed()} == {OutboxState.DELIVERED}, "all is delivered"
             )
-            (failed,) = [one for one in store.outbox.listed() if one.attempts]
+            (failed,) = [one for one in store.outbox.listed() if one.failed_tries]
             (failure,) = store.outbox.failures(failed.event_id)
             first, second = store.transactions.slots_for(failed.event_id)
             slots = store.transactions.slots(beta.chain_id, RELAYER.address)
     assert (failed.dispatch.message_id, failure.failure.code) == (sent[2].id, "DeliveryRevertedError")
     assert (len(first.parts) > 1, second.parts) == (True, ())
-    assert sum(len(slot.purposes) for slot in slots) == 5 + 1
+    assert sum(len(slot.transaction_keys) for slot in slots) == 5 + 1
     assert all(slot.included is not None and slot.included.succeeded for slot in slots)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
+from bridge.domain.outbox import OutboxState
+from bridge.domain.store import Store
+from bridge.domain.transactions import SlotState
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.outbox import OutboxState
-from bridge.records.transactions import SlotState
 from bridge.store import SqlStore
 from tests.anvil.command import new_home
 from tests.anvil.fault_proxy import FaultProxy

@@ -14,26 +14,28 @@ from eth_account import Account
 from eth_typing import Hash32
 
 from bridge import devnet as devnets
-from bridge.chains import EvmChain, open_chains
 from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
-from bridge.ports import Call, Receipt
+from bridge.devnet.attesters import devnet_attesters
+from bridge.domain.lanes import Lane
+from bridge.domain.merkle import verifies
+from bridge.domain.pending_sync import Heartbeat, PendingSync, SyncProgress, SyncState
+from bridge.domain.ports import Call, Receipt
+from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import MessageRouted, decode_event
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
-from bridge.records.lanes import Lane
-from bridge.records.merkle import verifies
-from bridge.records.pending_sync import Heartbeat, PendingSync, SyncProgress, SyncState
-from bridge.service import Bridge, SystemClock, open_bridge
+from bridge.service.relayer_service import RelayerService, SystemClock, open_relayer
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.rpc import free_ports, rpc
 from tests.anvil.test_dead_letters import DELEGATES_TO, broken_axelar
 from tests.anvil.test_relayer import blocks, settings
 from tests.anvil.traffic import DAPP, transact
+from tests.support.state_changes import of_change
 
 DAY = 86_400
 OWNER = account(DEPLOYER_KEY)
@@ -75,7 +77,7 @@ class SetClock(SystemClock):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     made = SetClock()
-    monkeypatch.setattr("bridge.service.SystemClock", lambda: made)
+    monkeypatch.setattr("bridge.service.relayer_service.SystemClock", lambda: made)
     return made
 
 
@@ -162,7 +164,7 @@ def _packed(call: Call) -> bytes:
 class Relaying:
     """A relayer that reaches gamma through a proxy, which may be down."""
 
-    bridge: Bridge
+    bridge: RelayerService
     changes: StateChanges
     gamma: FaultProxy
 
@@ -185,7 +187,7 @@ class Relaying:
         lane = Lane(message.source_chain, message.destination_chain)
         (found,) = [one for one in self.bridge.store.pending_sync.heartbeats() if one.lane == lane]
         signer = Account._recover_hash(Hash32(found.digest), signature=found.signature)
-        assert signer == found.signer == self.bridge.undertaking.sealer.address
+        assert signer == found.signer == self.bridge.dead_letter_service.sealer.address
         return found
 
 
@@ -199,7 +201,7 @@ async def opened(devnet: Devnet, folder: Path) -> AsyncIterator[Relaying]:
             for one in devnet.deployment.chains
         )
         deployment = devnet.deployment.model_copy(update={"chains": through})
-        async with open_bridge(deployment, settings(folder, **HASTY)) as bridge:
+        async with open_relayer(deployment, settings(folder, **HASTY), devnet_attesters) as bridge:
             yield Relaying(bridge, StateChanges(devnet, chains), gamma)
 
 
@@ -253,7 +255,7 @@ async def test_a_change_whose_one_destination_is_down_is_brought_forward_after_3
         assert [work.followed(one).propagations for one in (*refused, *late)] == [0, 1, 0, 1]
         assert await changes.received(refused[1]) == {Gmp.HYPERLANE}, "it was executed, not sent again"
         change = work.followed(on_beta).record.change_id
-        traced = work.bridge.store.pending_sync.of_change(change)
+        traced = of_change(work.bridge.store, change)
         assert {one.record.message_id for one in traced} == {one.id for one in late}
         await until(lambda: work.heartbeat_of(on_gamma).progress == IN_STEP, "nothing lags any more")
     await _what_its_destination_has_lost_is_applied_again(three_chains, tmp_path, clock, on_gamma)
@@ -308,4 +310,4 @@ async def _what_its_destination_has_lost_is_applied_again(
         assert archived.leaf == record.leaf
         assert verifies(archived.leaf, archived.proof, archived.segment.root)
         signer = Account._recover_hash(Hash32(archived.segment.root), signature=archived.segment.signature)
-        assert signer == work.bridge.undertaking.sealer.address
+        assert signer == work.bridge.dead_letter_service.sealer.address

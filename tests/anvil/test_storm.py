@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.chains import EvmChain
 from bridge.client import Client, NothingToRetryError, RefusedError
-from bridge.demo.audit import Audit, audit
 from bridge.devnet import Devnet
+from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.demo.audit import Audit, audit
+from bridge.domain.outbox import OutboxState
+from bridge.domain.store import Store
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.outbox import OutboxState
-from bridge.service import open_bridge
+from bridge.service.relayer_service import open_relayer
 from tests.anvil.conftest import new_devnet
 from tests.anvil.fault_proxy import FaultProxy
 from tests.anvil.rpc import mine, rpc
@@ -132,7 +133,7 @@ class Storm:
 def _unfinished(store: Store) -> list[str]:
     """The deliveries that are not yet final."""
     return [
-        f"{one.event_id} is {one.state} after {one.attempts} tries: {one.last_error}"
+        f"{one.event_id} is {one.state} after {one.failed_tries} tries: {one.last_error}"
         for one in store.outbox.listed(limit=10_000)
         if one.orphaned_at is None and (one.state is not OutboxState.DELIVERED or one.confirmed_at is None)
     ]
@@ -156,7 +157,11 @@ async def weather(
         FaultProxy(chain.rpc_urls[0], seed + number, SHARE_OF_FAULTS)
         for number, chain in enumerate(devnet.deployment.chains)
     ]
-    patient = {"policies": {"plain": {"base": 0.3, "cap": 3, "max_retries": 100}}, "compare": 2, "share": 8}
+    patient = {
+        "policies": {"plain": {"base": 0.3, "cap": 3, "max_retries": 100}},
+        "completeness_interval": 2,
+        "max_calls_per_tx": 8,
+    }
     with capture_logs() as logged:
         async with AsyncExitStack() as stack:
             urls = [await stack.enter_async_context(proxy.serving()) for proxy in proxies]
@@ -165,7 +170,9 @@ async def weather(
                 chain.model_copy(update={"rpc_urls": (url,), "confirmations": max(1, deepest)}) for chain, url in pairs
             )
             through_proxies = devnet.deployment.model_copy(update={"chains": chains_through_proxies})
-            bridge = await stack.enter_async_context(open_bridge(through_proxies, settings(folder, **patient)))
+            bridge = await stack.enter_async_context(
+                open_relayer(through_proxies, settings(folder, **patient), devnet_attesters)
+            )
             running = asyncio.create_task(bridge.run())
             stack.push_async_callback(ended, running)
             await stack.enter_async_context(blocks(devnet))

@@ -13,9 +13,9 @@ import httpx
 import psutil
 import pytest
 
-from bridge.chains import EvmChain
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY
+from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
 from tests.anvil.command import new_home
 from tests.anvil.relayers import PATIENCE, process

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_canonical_address
 
-from bridge.adapters import ADAPTERS, BaseAdapter
-from bridge.chains.evm import EvmChain
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY, account
 from bridge.devnet.attesters import devnet_attesters
-from bridge.ports import Attester, Call, Dispatch, Log, Receipt
+from bridge.domain.ports import Attester, Call, Dispatch, Log, Receipt
+from bridge.evm.chain import EvmChain
+from bridge.gmps.base_adapter import BaseAdapter
+from bridge.gmps.registry import ADAPTERS
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp

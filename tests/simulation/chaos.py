@@ -19,17 +19,17 @@ from multiprocessing import get_context
 
 import structlog
 
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.store import Store
 from bridge.protocol.message import Kind
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog
-from bridge.recovery import RecoverySettings
-from bridge.recovery.propagation import PropagationSettings
-from bridge.simulation import Faults, Power, SimulatedBridge, World, run_in_virtual_time
-from bridge.simulation.chain import SimulatedChain
-from bridge.simulation.contracts import GMPS, refuse
-from bridge.store import MemoryStore
-from bridge.store.memory.dead_letters import MemoryDeadLetterLog
+from bridge.relayer.propagation import PropagationSettings
+from bridge.relayer.recovery import RecoverySettings
 from tests.simulation.invariants import POLICIES, History, complaints, standing
+from tests.support.memory_store import MemoryStore
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.simulation import Faults, Power, SimulatedRelayer, World, run_in_virtual_time
+from tests.support.simulation.chain import SimulatedChain
+from tests.support.simulation.contracts import GMPS, refuse
 
 STORM_SECONDS = 40
 SQUALL_SECONDS = 8
@@ -40,7 +40,7 @@ MOST_AHEAD = 30.0  # seconds that a machine's clock is ahead or behind
 KINDS = (Kind.PLAIN, Kind.PLAIN, Kind.STATE_SYNC, Kind.GOVERNANCE_VOTE, Kind.QUERY)
 CHANGES = (Kind.STATE_SYNC, Kind.LOCK_MANAGEMENT, Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION_CRITICAL)
 FOLLOWING = PropagationSettings(
-    poll=1, heartbeat=1, threshold=10, look=1, longest_look=4, pause=4, most=3, longest_pause=16, lock_ttl=12
+    poll_interval=1, heartbeat=1, threshold=10, look=1, longest_look=4, pause=4, most=3, longest_pause=16, lock_ttl=12
 )
 EVENTS = {"send": 12, "retry": 2, "reorg": 3, "rollback": 1, "evict": 1, "fees": 2}
 """What happens in a storm, and how often."""
@@ -61,7 +61,7 @@ class WorldKind(StrEnum):
 class Shape:
     """What a world is like for all of its time."""
 
-    share: int  # deliveries to a transaction at most
+    max_calls_per_tx: int  # deliveries to a transaction at most
     lies: float | None  # how often one of three endpoints lies; None: chains are asked directly
     follows: bool  # whether state changes go to several chains, and are followed
 
@@ -71,7 +71,7 @@ class Shape:
         kind = kind or {3: WorldKind.LYING, 5: WorldKind.FOLLOWING, 7: WorldKind.BOTH}.get(seed % 32, WorldKind.PLAIN)
         dice = random.Random(f"shape {seed}")
         return cls(
-            share=random.Random(f"share {seed}").choice([1, 2, 8]),
+            max_calls_per_tx=random.Random(f"share {seed}").choice([1, 2, 8]),
             lies=dice.choice([0.05, 0.3, 1.0]) if kind in (WorldKind.LYING, WorldKind.BOTH) else None,
             follows=kind in (WorldKind.FOLLOWING, WorldKind.BOTH),
         )
@@ -80,7 +80,7 @@ class Shape:
 async def play(
     seed: int,
     store: Store | None = None,
-    letters: DeadLetterLog | None = None,
+    dead_letters: DeadLetterLog | None = None,
     *,
     storm: float = STORM_SECONDS,
     kind: WorldKind | None = None,
@@ -88,7 +88,7 @@ async def play(
     """Plays the history of a seed to its end; the storm lasts for so many simulated seconds, more or less."""
     dice, shape = random.Random(f"chaos {seed}"), Shape.of(seed, kind)
     world = World(seed, chains=3 if shape.follows else 2, lies=shape.lies)
-    history = History(seed, world, store or MemoryStore(), letters or MemoryDeadLetterLog(), shape.follows)
+    history = History(seed, world, store or MemoryStore(), dead_letters or MemoryDeadLetterLog(), shape.follows)
     history.note(f"{shape}")
     world.start()
     weather = asyncio.create_task(_weather(history, dice, shape))
@@ -134,17 +134,19 @@ async def _live(history: History, dice: random.Random, name: str, shape: Shape, 
     history.note(f"crash of life {name} after {power.used} calls")
 
 
-def _bridge(history: History, name: str, shape: Shape, power: Power | None = None, ahead: float = 0) -> SimulatedBridge:
-    return SimulatedBridge(
+def _bridge(
+    history: History, name: str, shape: Shape, power: Power | None = None, ahead: float = 0
+) -> SimulatedRelayer:
+    return SimulatedRelayer(
         history.world,
         history.store,
         name=name,
         power=power,
         policies=POLICIES,
-        letters=history.letters,
+        dead_letters=history.dead_letters,
         recovering=RecoverySettings(max_retries=None),
         propagating=FOLLOWING if shape.follows else None,
-        share=shape.share,
+        max_calls_per_tx=shape.max_calls_per_tx,
         ahead=ahead,
     )
 

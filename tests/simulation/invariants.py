@@ -7,16 +7,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bridge.policies import DEFAULT_POLICIES, RetryPolicy
+from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
+from bridge.domain.outbox import OutboxState, event_id_of
+from bridge.domain.pending_sync import FOLLOWED, SyncState, change_id_of
+from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
+from bridge.domain.store import Store
+from bridge.domain.transactions import SlotState
 from bridge.protocol.message import Kind
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog, LetterStatus, RecordKind
-from bridge.records.outbox import OutboxState, event_id_of
-from bridge.records.pending_sync import FOLLOWED, SyncState, change_id_of
-from bridge.records.transactions import SlotState
-from bridge.simulation import DAPP, RELAYER, World
-from bridge.simulation.world import Sent
-from bridge.store.memory.dead_letters import MemoryDeadLetterLog
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.simulation import DAPP, RELAYER, World
+from tests.support.simulation.world import Sent
+from tests.support.state_changes import of_change
 
 POLICIES: Mapping[Kind, RetryPolicy] = {
     **DEFAULT_POLICIES,
@@ -37,7 +38,7 @@ class History:
     seed: int
     world: World
     store: Store
-    letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
+    dead_letters: DeadLetterLog = field(default_factory=MemoryDeadLetterLog)
     follows: bool = False  # whether state changes are followed
     events: list[str] = field(default_factory=list)
 
@@ -81,7 +82,9 @@ def _message_complaints(history: History, sent: Sent) -> list[str]:
         for entry in entries
         if entry not in dead and (entry.state is not OutboxState.DELIVERED or entry.confirmed_at is None)
     )
-    found += (f"{one.event_id} died after {one.attempts} tries: {one.last_error}" for one in dead if one.attempts < 2)
+    found += (
+        f"{one.event_id} died after {one.failed_tries} tries: {one.last_error}" for one in dead if one.failed_tries < 2
+    )
     alive = {one.dispatch.gmp for one in entries if one not in dead}
     ever = {one.dispatch.gmp for one in store.outbox.entries(message.id)}  # a retry may fall after its delivery
     receipts = world.receipts(message)
@@ -117,7 +120,7 @@ def _change_complaints(history: History, name: str, sent: Sent) -> list[str]:
         for other in standing(history.world)
         if other.transaction_hash == sent.transaction_hash
     }
-    named = {other.record.destination_chain for other in history.store.pending_sync.of_change(record.change_id)}
+    named = {other.record.destination_chain for other in of_change(history.store, record.change_id)}
     if record.change_id != change_id_of(message, sent.transaction_hash) or together != named:
         found.append(f"{name} went to {together}, and its change is recorded for {named}")
     return found
@@ -140,15 +143,15 @@ def _letter_complaints(history: History) -> list[str]:
         for entry in store.outbox.listed(state=OutboxState.DEAD, limit=10_000)
         if POLICIES[entry.kind].dead_letter
     }
-    letters = history.letters.letters(limit=None)
-    records = [record.event_id for record in history.letters.records() if record.kind is RecordKind.ENTERED]
-    found = [f"{event_id} is dead without a letter" for event_id in dead - {letter.event_id for letter in letters}]
+    dead_letters = history.dead_letters.dead_letters(limit=None)
+    records = [record.event_id for record in history.dead_letters.records() if record.kind is RecordKind.ENTERED]
+    found = [f"{event_id} is dead without a letter" for event_id in dead - {letter.event_id for letter in dead_letters}]
     found += (f"{event_id} has {times} letters" for event_id, times in Counter(records).items() if times > 1)
-    pending = {one.event_id for one in letters if one.status is LetterStatus.PENDING_REVIEW}
+    pending = {one.event_id for one in dead_letters if one.status is LetterStatus.PENDING_REVIEW}
     standing_ids = {sent.message.id for sent in standing(history.world)}
     found += (
         f"{one.event_id} has a letter to decide about, and is not dead"
-        for one in letters
+        for one in dead_letters
         if one.event_id in pending - dead and one.message_id in standing_ids
     )
     return found
@@ -157,7 +160,10 @@ def _letter_complaints(history: History) -> list[str]:
 def _nonce_complaints(history: History, chain_id: int, account: str) -> list[str]:
     ledger = history.store.transactions
     open_slots = ledger.open_slots(chain_id, account)
-    found = [f"nonce {slot.nonce} of {account} on {chain_id} is {slot.state} for {slot.purpose}" for slot in open_slots]
+    found = [
+        f"nonce {slot.nonce} of {account} on {chain_id} is {slot.state} for {slot.transaction_key}"
+        for slot in open_slots
+    ]
     included = [ledger.slot(slot_id) for ids in ledger.included_slots(chain_id, account).values() for slot_id in ids]
     found += (f"nonce {slot.nonce} of {account} on {chain_id} is not final" for slot in included)
     used = history.world.chains[chain_id].state.nonces.get(account, 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from indexer.java import java_home
+from indexer.spark.java import java_home
 from tests.anvil.rpc import free_ports
 
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from indexer.session import spark_session
+from indexer.spark.session import spark_session
 from tests.spark.chain import AnvilChain, anvil_chain
 from tests.spark.story import World
 

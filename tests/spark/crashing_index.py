@@ -14,9 +14,9 @@ from typing import Any
 from bridge.protocol.deployment import Deployment
 from indexer.jobs import stream
 from indexer.jobs.index import run_index
-from indexer.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
-from indexer.sinks import store
-from indexer.sinks.lake import Lake
+from indexer.lake.lake import Lake
+from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.store import store
 
 POINTS = (
     "in the middle of a transaction",

@@ -16,13 +16,13 @@ from sqlalchemy import Table, create_engine, select
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from indexer.jobs.index import Index
-from indexer.reading import IndexReader
-from indexer.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
-from indexer.sinks import tables
-from indexer.sinks.engine import may_exist
+from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.store import tables
+from indexer.store.engine import may_exist
+from indexer.store.reader import IndexReader
 from tests.spark.chain import AnvilChain, Log, network
-from tests.unit.index_logs import message, topics_and_data
-from tests.unit.index_world import absorbed, executed, failed, received, retried, routed
+from tests.unit.indexer.logs import message, topics_and_data
+from tests.unit.indexer.world import absorbed, executed, failed, received, retried, routed
 
 FACTS = (tables.events, tables.messages, tables.receipts)
 """The tables that follow from the chains alone."""

@@ -13,16 +13,16 @@ import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
-from indexer.jobs.reconcile import messages_of_lake
-from indexer.place import Place
-from indexer.settings import IndexFolder
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.model.place import StorageLocation
+from indexer.model.settings import IndexFolder
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.chain import AnvilChain
 from tests.spark.cluster import standalone_cluster
 from tests.spark.story import World
+from tests.support.spark_lake import messages_of_lake
 
 pytestmark = [pytest.mark.sweep, pytest.mark.timeout(900)]
 
@@ -107,7 +107,7 @@ def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_s
     alone = World(alpha, beta, tmp_path / "alone" / ".waybill" / "cluster")
     run_once(tmp_path / "alone", deployment, {})
     assert clustered.contents() == alone.contents()
-    lakes = [Lake(Place.of(lake)), Lake(alone.settings().folder.lake)]
+    lakes = [Lake(StorageLocation.of(lake)), Lake(alone.settings().folder.lake)]
     for chain in (alpha, beta):
         events = [lake.events(chain.chain_id, 0, 10 * BLOCKS) for lake in lakes]
         assert events[0] == events[1]
@@ -119,7 +119,7 @@ def test_a_cluster_with_postgresql_and_a_shared_lake_has_what_one_machine_with_s
 def test_a_stream_outlives_a_time_in_which_its_bucket_refuses_it(
     spark: SparkSession, alpha: AnvilChain, beta: AnvilChain, s3: S3, tmp_path: Path
 ) -> None:
-    place = Place.of(s3.new_lake())
+    place = StorageLocation.of(s3.new_lake())
     world = World(alpha, beta, tmp_path / "index")
     folder = IndexFolder(path=world.folder, shared_lake=place)
 

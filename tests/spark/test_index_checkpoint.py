@@ -1,6 +1,6 @@
 """Spark's checkpoint, the last of the sink's steps, deleted, rewound and advanced: nothing is lost or doubled.
 
-The steps before it are in `tests/unit/test_index_steps.py`.
+The steps before it are in `tests/unit/indexer/test_steps.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
 from tests.spark.chain import anvil_chain
 from tests.spark.story import World
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from indexer.settings import IndexFolder
-from indexer.sinks.lake import Lake
+from indexer.lake.lake import Lake
+from indexer.model.settings import IndexFolder
 from tests.commit import seeded_by_commit
 from tests.spark.crashing_index import POINTS
 from tests.spark.story import World

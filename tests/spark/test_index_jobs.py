@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,28 +13,29 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from bridge.protocol.status import Status
-from indexer import schemas
-from indexer.errors import FinalityViolatedError, IndexerError
 from indexer.jobs.index import check_chains
-from indexer.jobs.let_go import let_go
-from indexer.jobs.reconcile import messages_of_lake
+from indexer.jobs.pruning import pruned
 from indexer.jobs.repair import find_violation, repair
 from indexer.jobs.report import make_report
 from indexer.jobs.tables import write_tables
-from indexer.settings import SourceLimits, StallPolicy
-from indexer.sinks import tables
-from indexer.sinks.compaction import BUCKETS
-from indexer.sinks.history import History
-from indexer.sinks.lake import Lake
-from indexer.sinks.store import Store
+from indexer.lake.compaction import BUCKETS
+from indexer.lake.files import damages
+from indexer.lake.history import History
+from indexer.lake.lake import Lake
+from indexer.model import schemas
+from indexer.model.errors import FinalityViolatedError, IndexerError, LakeDamagedError
+from indexer.model.settings import SourceLimits, StallPolicy
 from indexer.sources import evm, options
 from indexer.sources.answers import WrongChainError
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
+from indexer.store import tables
+from indexer.store.store import Store
 from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
-from tests.unit.index_world import executed, lane_pause_set, policy_set, received, retried, routed, unfunded
+from tests.support.spark_lake import messages_of_lake
+from tests.unit.indexer.world import executed, lane_pause_set, policy_set, received, retried, routed, unfunded
 
 ENDED = 3
 """Of the six messages of a story."""
@@ -71,6 +73,24 @@ def test_once_reads_to_the_heads_and_stops_and_again_changes_nothing(spark: Spar
     before = world.contents(*tables.metadata.sorted_tables)
     world.index_once(spark)
     assert world.contents(*tables.metadata.sorted_tables) == before
+
+
+@pytest.mark.finding("I5")
+def test_a_run_fills_a_lake_again_whose_last_commit_a_power_cut_emptied(spark: SparkSession, world: World) -> None:
+    world.tell_a_story()
+    for chain in (world.alpha, world.beta):
+        chain.mine(100)
+    world.index_once(spark)
+    place = world.settings().folder.lake
+    whole = [Lake(place).events(chain.chain_id, 0, 10**6) for chain in (world.alpha, world.beta)]
+    assert all(whole)
+    newest = max((Path(place.root) / "events" / "_delta_log").glob("*.json"))
+    newest.write_bytes(b"")
+    with pytest.raises(LakeDamagedError, match=f"{newest.name} is empty"):
+        Lake(place)
+    world.index_once(spark)
+    assert [Lake(place).events(chain.chain_id, 0, 10**6) for chain in (world.alpha, world.beta)] == whole
+    assert list(damages(place / "events")) == []
 
 
 def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, world: World) -> None:
@@ -257,8 +277,8 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
             lambda: all((lake.last_block(chain.chain_id) or 0) > 20 for chain in (world.alpha, world.beta)),
             "final blocks are in the lake",
         )
-        world.until(lambda: reader.let_go() == ENDED, "the store has let go of what ended", seconds=60)
-        assert make_report(reader, gone=let_go(reader, lake.place)).messages == len(sent)
+        world.until(lambda: reader.pruned() == ENDED, "the store has pruned what ended", seconds=60)
+        assert make_report(reader, gone=pruned(reader, lake.place)).messages == len(sent)
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
 

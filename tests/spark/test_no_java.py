@@ -18,8 +18,8 @@ UV = Path(sys.executable).with_name("uv")
 _COUNT = """
 import subprocess, sys
 from pathlib import Path
-from indexer import java
-from indexer.session import spark_session
+from indexer.spark import java
+from indexer.spark.session import spark_session
 java.BUNDLED_HOME = Path(sys.argv[1])
 with spark_session() as spark:
     print(spark.range(7).count(), flush=True)

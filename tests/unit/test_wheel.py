@@ -109,7 +109,7 @@ def test_the_client_brings_neither_spark_nor_a_server(wheel: Path) -> None:
 @pytest.mark.finding("N6")
 def test_the_client_and_its_commands_work_with_what_the_wheel_requires_alone(wheel: Path, tmp_path: Path) -> None:
     code = """
-import bridge.chains, bridge.client, bridge.protocol.deployment
+import bridge.evm, bridge.client, bridge.protocol.deployment
 assert bridge.client.__file__.startswith(sys.argv[2]), bridge.client.__file__
 print(bridge.client.Client.__name__)
 """
@@ -121,6 +121,12 @@ print(bridge.client.Client.__name__)
     done = run(wheel, tmp_path, typed("send --payload hello --network nowhere"))
     assert done.returncode != 0
     assert "network 'nowhere' is not deployed" in done.stderr or "no key to sign with" in done.stderr, done.stderr
+
+
+@pytest.mark.finding("N6")
+def test_a_small_installation_tells_an_error_as_a_whole_one_does(wheel: Path, tmp_path: Path) -> None:
+    done = run(wheel, tmp_path, typed("message show nonsense"))
+    assert (done.returncode, "'nonsense' is not a message id" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.finding("N6")

@@ -1,5 +1,5 @@
 -- How many receipts the destination's router would count now, and how many it would ask for, of messages that are yet to be
--- executed: as `_record` and `_demand` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter
+-- executed: as `_record` and `_requiredQuorum` of contracts/MessageReceiver.sol. A receipt counts unless its GMP's adapter
 -- was revoked since (`voided`: the set of those), the GMP is paused, or the recipient does not allow it.
 select
   message_id, counted, voided,

@@ -1,5 +1,5 @@
 -- Facts that contradict one another on the chains. None is to be expected. The columns are those of schemas.DIVERGENCES; what
--- each kind means, and what to do about it, stands in indexer/divergences.py.
+-- each kind means, and what to do about it, stands in indexer/model/divergences.py.
 select 'EXECUTED_TWICE' as kind, m.message_id, m.source_chain, m.destination_chain,
   'executions on the destination: ' || cast(m.executions as $text) as evidence
 from $messages m where m.executions > 1

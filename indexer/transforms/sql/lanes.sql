@@ -1,5 +1,5 @@
 -- One row per lane and day (UTC) on which messages were created. The columns are those of schemas.LANES. For DuckDB, which has
--- percentiles: `quantile_disc` takes the nearest rank, as `indexer.analytics.percentile` does.
+-- percentiles: `quantile_disc` takes the nearest rank, as `indexer.store.analytics.percentile` does.
 with arrived as (
   select
     r.message_id,

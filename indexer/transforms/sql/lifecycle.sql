@@ -14,7 +14,7 @@ with staged as (
       when 'MessageExpired' then 'expired'
       when 'MessageCancelled' then 'cancelled'
       when 'DuplicateAbsorbed' then 'duplicate'
-      when 'ArrivedAfterEnd' then 'late'
+      when 'LateReceipt' then 'late'
       when 'CancellationRequested' then 'cancelling'
       when 'OutcomeReported' then 'outcome'
       when 'OutcomeContradicted' then 'contradicted'
@@ -167,7 +167,7 @@ select
   case
     when executions > 1 or contradictions > 0 or lowest_payload_hash <> highest_payload_hash or conflicts <> 0 then 'DIVERGED'
     -- An end without a creation: the source has not been read that far, or it never sent the message. What the destination
-    -- reported to the source is not looked at here: how far the destination was read decides (`shown_status.sql`).
+    -- reported to the source is not looked at here: how far the destination was read decides (`effective_status.sql`).
     when created_chain is null then 'UNKNOWN'
     when executions = 1 then 'EXECUTED'
     when expirations > 0 then 'EXPIRED'

@@ -18,22 +18,25 @@ from typing import Final
 from eth_account import Account
 from eth_utils import keccak
 
-from bridge.chains import EvmChain
-from bridge.dlq import DeadLetterOffice
-from bridge.dlq.signing import KeySealer
-from bridge.policies import DEFAULT_POLICIES
-from bridge.ports import Call, Dispatch, Log, Watch
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.errors import CursorMovedError
+from bridge.domain.finality import ObservedFinality
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Call, Dispatch, Log, Watch
+from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.domain.supervision import run_forever
+from bridge.evm.account import SendingSettings
+from bridge.evm.chain import EvmChain
+from bridge.evm.sender import Sender
+from bridge.evm.signing import LocalSigner
 from bridge.protocol.gmps import Gmp
-from bridge.records.errors import CursorMovedError
-from bridge.records.finality import ObservedFinality
-from bridge.records.outbox import OutboxState
-from bridge.relay import CommitSettings, CommitStrategy, RelaySettings
-from bridge.relay.delivery import Deliveries
-from bridge.relay.health import GmpHealth
-from bridge.relay.spending import SpendGate
-from bridge.sending import LocalSigner, Sender, SendingSettings
+from bridge.relayer.breaker import GmpHealth
+from bridge.relayer.commits import CommitSettings, CommitStrategy
+from bridge.relayer.delivery import Deliveries
+from bridge.relayer.settings import RelaySettings
+from bridge.relayer.spending import SpendGate
 from bridge.store import SqlStore, open_dead_letters
-from bridge.supervision import keep_doing
 from tests.builders import BETA, block, message, observed_range
 
 MESSAGES = 3
@@ -60,7 +63,7 @@ class History:
     folder: Path
     rpc_url: str
     strategy: CommitStrategy
-    share: int  # deliveries to a transaction at most
+    max_calls_per_tx: int  # deliveries to a transaction at most
 
     @property
     def key(self) -> str:
@@ -152,14 +155,19 @@ async def _live(history: History, number: int) -> None:
             clock,
             finality=ObservedFinality(store.observations, BETA),
             settings=SendingSettings(
-                poll=0.02, rebroadcast=0.3, reservation=0.1, foreign=0.5, inclusion=30, share=history.share
+                poll_interval=0.02,
+                rebroadcast=0.3,
+                reservation=0.1,
+                foreign=0.5,
+                inclusion_timeout=30,
+                max_calls_per_tx=history.max_calls_per_tx,
             ),
             multicall=MULTICALL,
         )
         deliveries = _deliveries(history, store, sender, OneMore(history, chain), clock)
         tasks = [
-            asyncio.create_task(keep_doing("send", sender.tick, every=0.02)),
-            asyncio.create_task(keep_doing("deliver", deliveries.step, every=0.02, wakeup=deliveries.wakeup)),
+            asyncio.create_task(run_forever("send", sender.tick, every=0.02)),
+            asyncio.create_task(run_forever("deliver", deliveries.step, every=0.02, wakeup=deliveries.wakeup)),
         ]
         try:
             _observe(store, clock)
@@ -176,15 +184,17 @@ async def _live(history: History, number: int) -> None:
 
 
 def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneMore, clock: Clock) -> Deliveries:
-    settings = RelaySettings(poll=0.02, lease=30, commits=CommitSettings(strategy=history.strategy, seconds=0.2))
-    letters = open_dead_letters(history.url)
+    settings = RelaySettings(
+        poll_interval=0.02, lease=30, commits=CommitSettings(strategy=history.strategy, seconds=0.2)
+    )
+    dead_letters = open_dead_letters(history.url)
     return Deliveries(
         worker=f"life at {clock.now()}",
         chain=adapter.chain,
         router=history.account,
         adapters={adapter.gmp: adapter},
         outbox=store.outbox,
-        dead_letters=DeadLetterOffice(letters, store, KeySealer(Account.from_key(history.key)), clock),
+        dead_letters=DeadLetterQueue(dead_letters, store, KeySealer(Account.from_key(history.key)), clock),
         sender=sender,
         gate=SpendGate(store.spending, clock),
         health=GmpHealth(BETA, store.figures, clock, settings.breaker),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import count, product
 from pathlib import Path
 
-from bridge.records.transactions import SlotState
-from bridge.relay import CommitStrategy
+from bridge.domain.transactions import SlotState
+from bridge.relayer.commits import CommitStrategy
 from bridge.store import SqlStore
 from tests.anvil.killing.life import COUNTER, COUNTER_CODE, MESSAGES, MULTICALL, History, live, multicall_code
 from tests.anvil.rpc import rpc
@@ -31,12 +31,12 @@ class Point:
     """The moment of a kill."""
 
     strategy: CommitStrategy
-    share: int
+    max_calls_per_tx: int
     system_call: str
     number: int  # 1 is the first such call of a life
 
     def __str__(self) -> str:
-        return f"{self.strategy}:{'shared' if self.share > 1 else 'alone'}:{self.system_call}:{self.number}"
+        return f"{self.strategy}:{'shared' if self.max_calls_per_tx > 1 else 'alone'}:{self.system_call}:{self.number}"
 
     @property
     def injection(self) -> str:
@@ -59,7 +59,7 @@ def kill_at(point: Point, rpc_url: str) -> tuple[bool, list[str]]:
     """Whether a life was killed there (it may end before), and what is wrong after the next life."""
     with tempfile.TemporaryDirectory(prefix="waybill-kill-") as folder:
         name = f"{point} {time.time_ns()}"
-        history = History(name, Path(folder), rpc_url, point.strategy, point.share)
+        history = History(name, Path(folder), rpc_url, point.strategy, point.max_calls_per_tx)
         rpc(rpc_url, "anvil_setBalance", history.account, _NEW_ACCOUNT)
         rpc(rpc_url, "anvil_setCode", COUNTER, COUNTER_CODE)
         rpc(rpc_url, "anvil_setCode", MULTICALL, multicall_code())
@@ -87,10 +87,10 @@ def _complaints(history: History) -> list[str]:
     store.close()
     if [slot.nonce for slot in slots] != list(range(used)):
         found.append(f"the chain has used {used} nonces, the ledger knows {[slot.nonce for slot in slots]}")
-    taken = [slot.nonce for slot in slots if slot.state is SlotState.TAKEN]
+    taken = [slot.nonce for slot in slots if slot.state is SlotState.USED_EXTERNALLY]
     if taken:
         found.append(f"nonces {taken} were used by transactions that were sent before the ledger knew them")
-    made = [purpose for slot in slots if not slot.ended_as_noop for purpose in slot.purposes]
+    made = [transaction_key for slot in slots if not slot.ended_as_noop for transaction_key in slot.transaction_keys]
     if len(made) != MESSAGES:
         found.append(f"{len(made)} deliveries of {MESSAGES} messages were sent: {made}")
     return found

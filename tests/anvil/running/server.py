@@ -43,10 +43,10 @@ def serve(path: str) -> None:
             with connection:
                 if os.fork() == 0:
                     listener.close()
-                    _attend(connection)
+                    _process(connection)
 
 
-def _attend(connection: socket.socket) -> None:
+def _process(connection: socket.socket) -> None:
     """Serves one client, in a process for it. Never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     line, files, _, _ = socket.recv_fds(connection, LONGEST_REQUEST, 2)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.unit.rpc_server import Answer, Behaviour, RpcServer
+from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer
 
 
 def node(*, balance: int = 10**18, code: str = "0x60", ahead: int = 0, nonce: int = 0) -> Behaviour:

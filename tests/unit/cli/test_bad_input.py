@@ -12,9 +12,9 @@ import structlog
 from sqlalchemy import update
 
 from bridge.cli.workspace import Workspace
-from bridge.store.sql.database import MIGRATIONS, Database
-from indexer.sinks import tables
-from indexer.sinks.store import Store
+from bridge.store.database import MIGRATIONS, Database
+from indexer.store import tables
+from indexer.store.store import Store
 from tests.unit.cli.command import Command
 
 ADDRESS = "0x00000000000000000000000000000000000000a1"

@@ -30,11 +30,13 @@ def test_it_shows_each_setting_with_its_origin_and_no_secret(
 ) -> None:
     monkeypatch.setenv("WAYBILL_RELAYER_KEY", KEY)
     monkeypatch.setenv("WAYBILL_STORE", "postgresql://waybill:hidden@db/waybill")
-    (tmp_path / "waybill.toml").write_text('poll = 2\n[chains.alpha]\nrpc_urls = ["https://rpc.example/v1/hidden"]\n')
+    (tmp_path / "waybill.toml").write_text(
+        'poll_interval = 2\n[chains.alpha]\nrpc_urls = ["https://rpc.example/v1/hidden"]\n'
+    )
     ended = waybill("config", "show", "--json")
     assert ended.code == 0
     shown = {row["setting"]: row for row in json.loads(ended.out)}
-    assert (shown["poll"]["value"], shown["poll"]["origin"]) == (2, str(tmp_path / "waybill.toml"))
+    assert (shown["poll_interval"]["value"], shown["poll_interval"]["origin"]) == (2, str(tmp_path / "waybill.toml"))
     assert shown["relayer_key"]["value"] == "set, not shown"
     assert shown["chains"]["value"] == {"alpha": {"rpc_urls": ["https://rpc.example/…"]}}
     assert "hidden" not in ended.out
@@ -43,10 +45,10 @@ def test_it_shows_each_setting_with_its_origin_and_no_secret(
 
 
 def test_check_ends_with_a_usage_error_that_lists_everything(waybill: Command, tmp_path: Path) -> None:
-    (tmp_path / "waybill.toml").write_text("poll = 0\nspeed = 1\n")
+    (tmp_path / "waybill.toml").write_text("poll_interval = 0\nspeed = 1\n")
     ended = waybill("config", "check", "--json")
     assert ended.code == 2
-    assert all(word in ended.error["message"] for word in ("poll", "speed", "waybill.toml"))
+    assert all(word in ended.error["message"] for word in ("poll_interval", "speed", "waybill.toml"))
 
 
 def test_check_warns_of_variables_that_nothing_reads(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.cli.command import Command
 from tests.unit.cli.test_index_commands import SENT, Network, network, waybill
-from tests.unit.index_world import executed
+from tests.unit.indexer.world import executed
 
 __all__ = ["network", "waybill"]  # fixtures
 
@@ -33,6 +33,13 @@ def cut_commit(lake: Path) -> Path:
     return file
 
 
+def emptied_commit(lake: Path) -> Path:
+    """As a power cut leaves a file whose content was not written yet. Its readers take it for a commit of no rows."""
+    file = newest(lake, "events/_delta_log/*.json")
+    file.write_bytes(b"")
+    return file
+
+
 def lost_file(lake: Path) -> Path:
     file = newest(lake, "events/*.parquet")
     file.unlink()
@@ -51,7 +58,7 @@ def overwritten_file(lake: Path) -> Path:
     return file
 
 
-DAMAGES = [cut_commit, lost_file, cut_file, overwritten_file]
+DAMAGES = [cut_commit, emptied_commit, lost_file, cut_file, overwritten_file]
 
 
 @pytest.mark.finding("I5")

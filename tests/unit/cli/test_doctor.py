@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
-from tests.unit.rpc_server import Behaviour
+from tests.unit.evm.rpc_server import Behaviour
 
 ALPHA, BETA = 31337, 31338
 
@@ -94,9 +94,9 @@ def test_settings_that_can_not_be_used_are_a_finding(
     waybill: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_network(tmp_path)
-    monkeypatch.setenv("WAYBILL_POLL", "-1")
+    monkeypatch.setenv("WAYBILL_POLL_INTERVAL", "-1")
     ended = waybill("doctor", "--json")
-    assert (ended.code, "WAYBILL_POLL" in failed(ended.out)["settings"]) == (1, True)
+    assert (ended.code, "WAYBILL_POLL_INTERVAL" in failed(ended.out)["settings"]) == (1, True)
 
 
 def test_dead_letters_in_a_database_that_is_away_are_a_finding_by_themselves(

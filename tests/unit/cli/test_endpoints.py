@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge.ports import Call
-from bridge.records.transactions import SlotRequest
+from bridge.domain.ports import Call
+from bridge.domain.transactions import SlotRequest
 from bridge.store import back_up, open_store
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network

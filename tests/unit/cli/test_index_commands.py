@@ -21,23 +21,23 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from bridge.cli.workspace import Workspace
-from bridge.ports import Call
+from bridge.domain.outbox import event_id_of
+from bridge.domain.ports import Call
+from bridge.domain.transactions import SlotRequest
 from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
 from bridge.protocol.gmps import Gmp
-from bridge.records.outbox import event_id_of
-from bridge.records.transactions import SlotRequest
 from bridge.store import open_store
-from indexer.sinks.engine import reading_engine
-from indexer.sinks.lake import Lake
-from indexer.sinks.promotion import promote
-from indexer.sinks.store import Store
+from indexer.lake.lake import Lake
+from indexer.lake.promotion import promote
+from indexer.store.engine import reading_engine
+from indexer.store.store import Store
 from tests.builders import observed_range
 from tests.postgresql import Server
 from tests.s3 import S3
 from tests.unit.cli.command import Command
-from tests.unit.index_endpoint import WithRouter
-from tests.unit.index_logs import ALPHA, BETA, ROUTERS
-from tests.unit.index_world import START, SimulatedChain, created, executed, new_world, received, routed, sent_message
+from tests.unit.indexer.endpoint import WithRouter
+from tests.unit.indexer.logs import ALPHA, BETA, ROUTERS
+from tests.unit.indexer.world import START, SimulatedChain, created, executed, new_world, received, routed, sent_message
 
 SENT = sent_message(quorum=1)
 

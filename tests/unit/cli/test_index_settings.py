@@ -9,12 +9,12 @@ import pytest
 
 from bridge.cli.index_settings import chains_to_ask, index_settings, indexed_deployment
 from bridge.cli.workspace import Workspace
-from bridge.policies import DEFAULT_POLICIES
+from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.settings import Settings, SettingsError
-from bridge.settings.index import IndexTable
-from indexer.settings import EndpointLimits, IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from bridge.settings.sections import IndexTable
+from indexer.model.settings import EndpointLimits, IndexFolder, IndexSettings, SourceLimits, StallPolicy
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from indexer.dictionary import TABLES
+from indexer.model.dictionary import TABLES
 from tests.unit.cli.command import Command
 from tests.unit.cli.test_index_commands import SENT, Network, network, waybill
-from tests.unit.index_logs import ALPHA
-from tests.unit.index_world import SimulatedChain, routed, sent_message
+from tests.unit.indexer.logs import ALPHA
+from tests.unit.indexer.world import SimulatedChain, routed, sent_message
 
 __all__ = ["network", "waybill"]  # fixtures
 

@@ -99,7 +99,7 @@ def test_a_home_that_is_a_file_is_named(
 @pytest.mark.finding("O5")
 @pytest.mark.usefixtures("deployed")
 def test_with_json_an_error_that_nobody_foresaw_is_json_too(waybill: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.cli.lane.open_bridge_store", lambda _: 1 / 0)
+    monkeypatch.setattr("bridge.cli.lane.open_relayer_store", lambda _: 1 / 0)
     error = waybill("lane", "list", "--json").error
     assert (error["code"], "ZeroDivisionError" in error["message"]) == ("UNEXPECTED", True)
     assert any("test_wrong_paths" in line for line in error["traceback"])
@@ -152,5 +152,5 @@ def test_every_variable_that_the_code_reads_is_in_the_settings_page() -> None:
     sources = [path for folder in ("bridge", "indexer") for path in (ROOT / folder).rglob("*.py")]
     read = {name for path in sources for name in re.findall(r"\bWAYBILL_[A-Z]+(?:_[A-Z]+)*\b", path.read_text())}
     page = (ROOT / "docs" / "operate" / "settings.md").read_text()
-    told_to_forge = {"WAYBILL_PLAN", "WAYBILL_RESULT", "WAYBILL_DEPLOYER_KEY"}  # by bridge/deploying/forge.py
+    told_to_forge = {"WAYBILL_PLAN", "WAYBILL_RESULT", "WAYBILL_DEPLOYER_KEY"}  # by bridge/deploy/forge.py
     assert {name for name in read if f"`{name}`" not in page} == told_to_forge

@@ -11,8 +11,8 @@ from bridge.client.arrival import USUAL_GMP_SECONDS, refuse_short_ttl
 from bridge.protocol.deployment import FinalityTag
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.simulation import World
-from bridge.simulation.chain import SimulatedChain
+from tests.support.simulation import World
+from tests.support.simulation.chain import SimulatedChain
 from tests.virtual_time import in_virtual_time
 
 ALPHA = 31337

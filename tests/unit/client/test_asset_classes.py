@@ -7,13 +7,13 @@ from typing import cast
 import pytest
 
 from bridge.client import Client, RouteRequest
-from bridge.policies.asset_classes import AssetClass
-from bridge.ports import Chain
+from bridge.domain.guarantee import AssetClass
+from bridge.domain.ports import Chain
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA
-from tests.unit.dlq.test_desk import SENDER, RoutingChain, deployed
+from tests.unit.dead_letters.test_review import SENDER, RoutingChain, deployed
 
 RECIPIENT = "0x" + "0a" * 20
 

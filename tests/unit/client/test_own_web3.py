@@ -14,10 +14,10 @@ from web3 import AsyncWeb3, Web3
 from web3.providers import AsyncHTTPProvider, BaseProvider, HTTPProvider
 from web3.types import RPCEndpoint, RPCResponse
 
-from bridge.chains.own_web3 import Web3Exchange, own_web3
-from bridge.chains.transport import NoAnswerError
 from bridge.client import BlockingClient
-from bridge.ports import TransientError
+from bridge.domain.ports import TransientError
+from bridge.evm.own_web3 import Web3Exchange, own_web3
+from bridge.evm.transport import NoAnswerError
 from bridge.protocol.deployment import DeploymentError
 from tests.unit.web.explorer import deployment
 

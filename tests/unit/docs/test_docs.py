@@ -17,9 +17,8 @@ from scripts import build_docs
 from tests.unit.cli.examples import read_line
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = sorted(
-    [ROOT / "README.md", ROOT / "dapp" / "README.md", ROOT / "contracts" / "README.md", *(ROOT / "docs").rglob("*.md")]
-)
+FRONT = [ROOT / page for page in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+PAGES = sorted([*FRONT, ROOT / "dapp" / "README.md", ROOT / "contracts" / "README.md", *(ROOT / "docs").rglob("*.md")])
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^( *)```([\w{}-]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 

@@ -11,12 +11,13 @@ import pytest
 from pydantic import SecretStr
 
 from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
-from bridge.http_server import ListeningError, listening_at, serving
+from bridge.domain.dead_letters import LetterStatus
+from bridge.domain.lanes import LaneState
+from bridge.domain.outbox import OutboxState
+from bridge.http.listening import ListeningError, listening_at
+from bridge.http.server import serving
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
-from bridge.records.dead_letters import LetterStatus
-from bridge.records.lanes import LaneState
-from bridge.records.outbox import OutboxState
 
 TOKEN = "a token of sixteen characters or more"
 ID = "0x" + "ab" * 32
@@ -91,7 +92,7 @@ class Recorder:
         self.changes.append((event_id, reason))
         return DELIVERY
 
-    async def letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
+    async def dead_letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
         return [LETTER] if (status, limit) == (LetterStatus.PENDING_REVIEW, 5) else []
 
     async def letter(self, event_id: str) -> dict[str, Any]:
@@ -143,8 +144,8 @@ async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
         found = await http.get(f"/v1/deliveries?state=DEAD&messageId={ID}&since=1.5&until=7&limit=5")
         assert [row["eventId"] for row in found.json()] == [f"{ID}/axelar/0"]
         assert (await http.get(f"/v1/deliveries/{ID}/axelar/0")).json()["eventId"] == f"{ID}/axelar/0"
-        letters = await http.get("/v1/dead-letters?status=PENDING_REVIEW&limit=5")
-        assert letters.json() == [LETTER]
+        dead_letters = await http.get("/v1/dead-letters?status=PENDING_REVIEW&limit=5")
+        assert dead_letters.json() == [LETTER]
         assert (await http.get(f"/v1/dead-letters/{ID}/axelar/0")).json() == {**LETTER, "history": []}
 
 

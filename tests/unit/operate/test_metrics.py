@@ -11,32 +11,33 @@ from typing import Self
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.chains import EvmChain
-from bridge.dlq.signing import KeySealer
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxState, Retry
+from bridge.domain.pending_sync import FOLLOWED, Heartbeat, SyncState
+from bridge.domain.ports import Call, Clock, Fees, TransientError
+from bridge.domain.retries import RetryBudget, RetryState
+from bridge.domain.spending import GWEI, Bound, Held, SpentFor
+from bridge.domain.store import Store
+from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
+from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor, RelayerFigures, Samples
 from bridge.metrics.monitor import COUNTED
-from bridge.ports import Call, Clock, Fees, TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
-from bridge.records import Store
-from bridge.records.dead_letters import DeadLetterLog, Decision, RecordKind
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.lanes import Lane, LaneChange, LaneState
-from bridge.records.outbox import Dead, Delivered, Delivery, OutboxState, Retry
-from bridge.records.pending_sync import FOLLOWED, Heartbeat, SyncState
-from bridge.records.retries import RetryBudget, RetryState
-from bridge.records.spending import GWEI, Bound, Held, SpentFor
-from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest
-from bridge.service import SystemClock
+from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
-from bridge.store.memory.dead_letters import MemoryDeadLetterLog
 from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
+from tests.support.memory_store import MemoryStore
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.unit.cli.network import write_network
-from tests.unit.dlq_world import SEALER, StillClock, entered, happened
-from tests.unit.rpc_server import Answer, RpcServer
+from tests.unit.dead_letters.world import SEALER, StillClock, entered, happened
+from tests.unit.evm.rpc_server import Answer, RpcServer
 
 SEAL = KeySealer(SEALER)
 ACCOUNT = "0x" + "aa" * 20
@@ -139,10 +140,14 @@ def fill(store: Store) -> None:
     )
     for slot in slots:
         assert slot is not None
-        version = SignedVersion(hash=word(slot.purpose), raw=b"", fees=Fees(20 * GWEI, 2), signed_at=now, is_noop=False)
+        version = SignedVersion(
+            hash=word(slot.transaction_key), raw=b"", fees=Fees(20 * GWEI, 2), signed_at=now, is_noop=False
+        )
         store.transactions.sign(slot.slot_id, version, replaces=None)
     assert slots[0] is not None
-    store.transactions.include([(slots[0].slot_id, Inclusion(word(slots[0].purpose), block(9), succeeded=False))])
+    store.transactions.include(
+        [(slots[0].slot_id, Inclusion(word(slots[0].transaction_key), block(9), succeeded=False))]
+    )
     store.observations.record(
         observed_range(
             message(5, kind=Kind.STATE_SYNC),
@@ -162,7 +167,7 @@ def fill(store: Store) -> None:
     store.retries.copy([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
     _, spent, postponed = store.retries.due(now, 3)
     store.retries.save(spent.ended(RetryState.DEAD, "spent", now), expected=RetryState.OPEN)
-    store.retries.save(postponed.put_off("tomorrow", now, RetryBudget.LANE), expected=RetryState.OPEN)
+    store.retries.save(postponed.reschedule("tomorrow", now, RetryBudget.LANE), expected=RetryState.OPEN)
 
 
 def exposed(text: bytes) -> Exposed:
@@ -187,20 +192,20 @@ def letters_of(store: Store) -> MemoryDeadLetterLog:
 
 async def figures() -> RelayerFigures:
     """What the relayer's process says."""
-    return RelayerFigures(commits={BETA: {"success": 3}}, undercuts={"regulatory": 4})
+    return RelayerFigures(commits={BETA: {"success": 3}}, ttl_violations={"regulatory": 4})
 
 
 def monitor(
     store: Store,
     chains: dict[int, EvmChain],
     home: Path,
-    letters: DeadLetterLog | None = None,
+    dead_letters: DeadLetterLog | None = None,
     *,
     clock: Clock | None = None,
     relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
 ) -> Monitor:
     settings = Settings.load(
-        paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="memory"
+        paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="sqlite:///bridge.db"
     )
     return Monitor(
         write_network(home),
@@ -208,7 +213,7 @@ def monitor(
         store,
         clock or SystemClock(),
         settings,
-        letters=letters or letters_of(store),
+        dead_letters=dead_letters or letters_of(store),
         accounts=[ACCOUNT],
         relayer=relayer or figures,
         index=Index,
@@ -216,15 +221,14 @@ def monitor(
 
 
 @pytest.mark.requirement("OBXS-13", "SF-102", "SF-103", "SF-104", "SF-105", "SF-106", "SF-107", "SF-108")
-@pytest.mark.parametrize("url", ["memory", "sqlite:///{}/bridge.db"])
 async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_restart(
-    chains: dict[int, EvmChain], tmp_path: Path, url: str
+    chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    store = open_store(url.format(tmp_path))
+    url = f"sqlite:///{tmp_path}/bridge.db"
+    store = open_store(url)
     fill(store)
-    if url != "memory":
-        store.close()
-        store = open_store(url.format(tmp_path))
+    store.close()
+    store = open_store(url)
     found = exposed(await monitor(store, chains, tmp_path).exposition())
     store.close()
     axelar = {**LANE, "gmp": "axelar"}
@@ -266,7 +270,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
 async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(
     chains: dict[int, EvmChain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, clock, counts = open_store("memory"), StillClock(time.time()), list[float]()
+    store, clock, counts = MemoryStore(), StillClock(time.time()), list[float]()
     fill(store)
     seen = store.outbox.seen
 
@@ -285,7 +289,7 @@ async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often
 async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
     chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
 ) -> None:
-    store = open_store("memory")
+    store = MemoryStore()
     fill(store)
     watching = monitor(store, chains, tmp_path)
     samples = await watching.samples()
@@ -299,7 +303,7 @@ async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
 async def test_a_chain_that_is_down_hides_no_other_number(
     chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
 ) -> None:
-    store = open_store("memory")
+    store = MemoryStore()
     fill(store)
     await servers[1].stop()
     watching = monitor(store, chains, tmp_path)
@@ -316,7 +320,7 @@ async def test_a_chain_that_is_down_hides_no_other_number(
 async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    store = open_store("memory")
+    store = MemoryStore()
     fill(store)
 
     async def gone() -> RelayerFigures:
@@ -332,21 +336,21 @@ async def test_a_relayer_that_does_not_answer_is_not_ready_and_hides_no_number(
 async def test_a_letter_counts_until_it_is_decided_and_not_because_its_delivery_is_dead(
     chains: dict[int, EvmChain], tmp_path: Path
 ) -> None:
-    store = open_store("memory")
+    store = MemoryStore()
     fill(store)
-    letters = letters_of(store)
+    dead_letters = letters_of(store)
     axelar = {**LANE, "gmp": "axelar"}
-    found = exposed(await monitor(store, chains, tmp_path, letters).exposition())
+    found = exposed(await monitor(store, chains, tmp_path, dead_letters).exposition())
     assert value(found, "waybill_dead_letters", **axelar) == 1
-    (letter,) = letters.letters()
-    letters.append(happened(letter.event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), SEAL)
-    found = exposed(await monitor(store, chains, tmp_path, letters).exposition())
+    (letter,) = dead_letters.dead_letters()
+    dead_letters.append(happened(letter.event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), SEAL)
+    found = exposed(await monitor(store, chains, tmp_path, dead_letters).exposition())
     assert value(found, "waybill_dead_letters", **axelar) == 0
     assert value(found, "waybill_outbox_entries", **axelar, state="DEAD") == 1
 
 
 async def test_dead_letters_that_are_away_hide_no_other_number(chains: dict[int, EvmChain], tmp_path: Path) -> None:
-    store = open_store("memory")
+    store = MemoryStore()
     fill(store)
     away = tmp_path / "letters.db"
     away.write_text("this is no database")

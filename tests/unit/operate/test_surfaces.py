@@ -15,8 +15,10 @@ import pytest
 from pydantic import SecretStr
 
 from bridge.api import create_app as create_api
-from bridge.http_server import Limits, listening_at, serving
-from bridge.http_server import server as http_server
+from bridge.http import server as http_server
+from bridge.http.gate import Limits
+from bridge.http.listening import listening_at
+from bridge.http.server import serving
 from bridge.web import ExplorerSettings
 from bridge.web import create_app as create_explorer
 from tests.unit.operate.test_api import ID, TOKEN, Recorder, authorized

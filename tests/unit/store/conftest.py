@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from bridge.records import Store
+from bridge.domain.store import Store
 from bridge.store import open_store
 from tests.postgresql import Server
+from tests.support.memory_store import MemoryStore
 
 MEMORY, SQLITE, POSTGRESQL = "memory", "sqlite", "postgresql"
 
 
 @pytest.fixture(params=[MEMORY, SQLITE, POSTGRESQL])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(MEMORY if request.param == MEMORY else url_of(request.param, request, tmp_path))
+    opened: Store = MemoryStore() if request.param == MEMORY else open_store(url_of(request.param, request, tmp_path))
     yield opened
     opened.close()
 

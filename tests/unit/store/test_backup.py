@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from bridge.domain.errors import StoreBusyError, StoreError
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import Dead, Delivered, Delivery
+from bridge.domain.transactions import SlotRequest, SlotState
+from bridge.evm.account import reconcile_nonces
+from bridge.evm.sender import Sender
 from bridge.protocol.gmps import Gmp
-from bridge.records.errors import StoreBusyError, StoreError
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.outbox import Dead, Delivered, Delivery
-from bridge.records.transactions import SlotRequest, SlotState
-from bridge.sending import Sender, reconcile_nonces
-from bridge.simulation import RELAYER
 from bridge.store import SqlStore, back_up, restore, working_on
 from bridge.store.lock import replacing
-from bridge.store.sql.tables import METADATA
+from bridge.store.tables import METADATA
 from tests.builders import BETA, block, message, observed_range, retry_request, word
 from tests.postgresql import Server
-from tests.unit.sending.world import CHAIN, Account, call
+from tests.support.simulation import RELAYER
+from tests.unit.evm.sending_world import CHAIN, Account, call
 from tests.virtual_time import in_virtual_time, until
 
 NOW = 1_000.0
@@ -180,7 +181,10 @@ async def test_nonces_that_were_used_after_the_backup_are_noted_and_never_given_
     assert await reconcile_nonces(world.chain, RELAYER.address, restored.transactions, world.clock) == 2
     assert await reconcile_nonces(world.chain, RELAYER.address, restored.transactions, world.clock) == 0
     slots = restored.transactions.slots(CHAIN, RELAYER.address)
-    assert [(slot.nonce, slot.state) for slot in slots][1:] == [(1, SlotState.TAKEN), (2, SlotState.TAKEN)]
+    assert [(slot.nonce, slot.state) for slot in slots][1:] == [
+        (1, SlotState.USED_EXTERNALLY),
+        (2, SlotState.USED_EXTERNALLY),
+    ]
     world.chain.pool.clear()  # what was in the pool is never included: its nonce is a gap
     again = world.sender(store=restored)
     async with world.looked_after(again):

@@ -12,15 +12,15 @@ from psycopg import sql
 from sqlalchemy import CheckConstraint, Connection, MetaData, Table, insert, inspect, make_url, select, text
 from sqlalchemy.exc import IntegrityError
 
+from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import TRANSITIONS, OutboxState, Retry
+from bridge.domain.retries import RetryState
+from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.errors import StoreBusyError, StoreError, StoreVersionError
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.outbox import TRANSITIONS, OutboxState, Retry
-from bridge.records.retries import RetryState
 from bridge.store import SqlStore, open_dead_letters, open_store
-from bridge.store.sql.database import Database
-from bridge.store.sql.dead_letter_tables import DEAD_LETTER_TABLES
+from bridge.store.database import Database
+from bridge.store.dead_letters import DEAD_LETTER_TABLES
 from tests.builders import BETA, message, observed_range, retry_request
 from tests.postgresql import Server
 
@@ -84,14 +84,16 @@ def test_a_store_of_the_first_version_gets_what_later_ones_added(url: str) -> No
         for index in inspect(connection).get_indexes("outbox"):
             if index["name"] in ADDED:
                 connection.execute(text(f"DROP INDEX {index['name']}"))
-        connection.execute(text("ALTER TABLE outbox_failures DROP COLUMN slip"))
+        connection.execute(text("ALTER TABLE outbox_failures DROP COLUMN delivery_snapshot"))
         connection.execute(text("ALTER TABLE outbox_failures DROP COLUMN letter"))
         connection.execute(text("ALTER TABLE retry_jobs DROP COLUMN letter"))
     database.close()
     database = Database(url)
     with database.reading() as connection:
         assert {one["name"] for one in inspect(connection).get_indexes("outbox")} >= ADDED
-        assert {"slip", "letter"} <= {column["name"] for column in inspect(connection).get_columns("outbox_failures")}
+        assert {"delivery_snapshot", "letter"} <= {
+            column["name"] for column in inspect(connection).get_columns("outbox_failures")
+        }
         assert "letter" in {column["name"] for column in inspect(connection).get_columns("retry_jobs")}
     database.close()
 
@@ -124,8 +126,8 @@ def test_retries_of_an_older_store_are_kept_and_may_die_from_then_on(url: str) -
 
 def test_dead_letters_in_a_database_of_their_own_are_brought_up_to_date_without_an_outbox(url: str) -> None:
     Database(url, migrations=[], tables=DEAD_LETTER_TABLES).close()
-    with closing(open_dead_letters(url)) as letters:
-        assert letters.letters() == []
+    with closing(open_dead_letters(url)) as dead_letters:
+        assert dead_letters.dead_letters() == []
 
 
 def test_a_migration_that_fails_changes_nothing(url: str) -> None:
@@ -199,7 +201,7 @@ def test_what_strangers_say_can_be_kept_whatever_its_bytes(store: Store) -> None
 def test_a_store_that_somebody_else_keeps_locked_is_a_transient_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.store.sql.database._BUSY_SECONDS", 0)
+    monkeypatch.setattr("bridge.store.database._BUSY_SECONDS", 0)
     store = SqlStore(sqlite(path))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -280,8 +282,8 @@ def test_an_entry_is_unique_by_message_gmp_and_attempt(url: str) -> None:
 
 
 _COLUMNS = (
-    "message_id, gmp, attempt, kind, source_chain, destination_chain, ordering_key, created_at, transport_id,"
-    " block_number, block_hash, transaction_hash, log_index, evidence, state, available_at, attempts, last_error, fence,"
+    "message_id, gmp, attempt_number, kind, source_chain, destination_chain, ordering_key, created_at, transport_id,"
+    " block_number, block_hash, transaction_hash, log_index, evidence, state, available_at, failed_tries, last_error, fence,"
     " claimed_at, claimed_by, lease_until, delivered_at, delivery_block_number, delivery_block_hash,"
     " delivery_transaction_hash, confirmed_at, orphaned_at, setbacks"
 )

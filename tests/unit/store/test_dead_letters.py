@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sqlalchemy import create_engine, text
 
-from bridge.dlq.integrity import verify
-from bridge.dlq.signing import KeySealer, sign_decision
-from bridge.records.dead_letters import (
+from bridge.dead_letters.integrity import verify
+from bridge.dead_letters.signing import KeySealer, sign_decision
+from bridge.domain.dead_letters import (
     DeadLetterLog,
     Decision,
     ForbiddenDecisionError,
@@ -25,11 +25,11 @@ from bridge.records.dead_letters import (
     LogRecord,
     RecordKind,
 )
-from bridge.store import MemoryStore, open_dead_letters
-from bridge.store.memory.dead_letters import MemoryDeadLetterLog
-from bridge.store.sql import SqlStore
-from bridge.store.sql.dead_letters import SqlDeadLetterLog
-from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, entered, happened
+from bridge.store import open_dead_letters
+from bridge.store.dead_letters import SqlDeadLetterLog
+from bridge.store.sql_store import SqlStore
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, entered, happened
 from tests.unit.store.conftest import MEMORY, POSTGRESQL, SQLITE, url_of
 
 SEAL = KeySealer(SEALER)
@@ -37,9 +37,10 @@ TRUSTED = frozenset({SEALER.address})
 
 
 @pytest.fixture(params=[MEMORY, SQLITE, POSTGRESQL])
-def letters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeadLetterLog]:
+def dead_letters(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeadLetterLog]:
     url = MEMORY if request.param == MEMORY else url_of(request.param, request, tmp_path)
-    with closing(open_dead_letters(url)) as log:
+    opened: DeadLetterLog = MemoryDeadLetterLog() if url == MEMORY else open_dead_letters(url)
+    with closing(opened) as log:
         yield log
 
 
@@ -58,48 +59,50 @@ def decided(event_id: str, decision: Decision, number: int = 1) -> dict[str, Any
 
 
 @pytest.mark.requirement("OIP-90", "OIP-95", "OBX-27")
-def test_the_same_happening_is_kept_once(letters: DeadLetterLog) -> None:
-    first = letters.append(entered("a"), SEAL)
+def test_the_same_happening_is_kept_once(dead_letters: DeadLetterLog) -> None:
+    first = dead_letters.append(entered("a"), SEAL)
     assert first is not None
-    assert letters.append(entered("a", at=999), SEAL) is None
-    assert letters.records() == letters.history("a") == [first]
-    letter = letters.letter("a")
+    assert dead_letters.append(entered("a", at=999), SEAL) is None
+    assert dead_letters.records() == dead_letters.history("a") == [first]
+    letter = dead_letters.letter("a")
     assert letter is not None
     assert (letter.status, letter.entered_at) == (LetterStatus.PENDING_REVIEW, 100)
-    assert letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
+    assert dead_letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
 
 
 @pytest.mark.requirement("OIP-95", "OIP-116")
-def test_an_abandoned_letter_takes_no_further_decision(letters: DeadLetterLog) -> None:
-    letters.append(entered("a"), SEAL)
-    letters.append(happened("a", RecordKind.DECIDED, 1, **decided("a", Decision.ABANDON)), SEAL)
+def test_an_abandoned_letter_takes_no_further_decision(dead_letters: DeadLetterLog) -> None:
+    dead_letters.append(entered("a"), SEAL)
+    dead_letters.append(happened("a", RecordKind.DECIDED, 1, **decided("a", Decision.ABANDON)), SEAL)
     with pytest.raises(ForbiddenDecisionError, match="ABANDONED"):
-        letters.append(happened("a", RecordKind.DECIDED, 2, **decided("a", Decision.REQUEUE)), SEAL)
-    assert len(letters.records()) == 2
-    assert [one.status for one in letters.letters()] == [LetterStatus.ABANDONED]
+        dead_letters.append(happened("a", RecordKind.DECIDED, 2, **decided("a", Decision.REQUEUE)), SEAL)
+    assert len(dead_letters.records()) == 2
+    assert [one.status for one in dead_letters.dead_letters()] == [LetterStatus.ABANDONED]
 
 
-def test_nothing_can_happen_to_a_letter_that_never_entered(letters: DeadLetterLog) -> None:
+def test_nothing_can_happen_to_a_letter_that_never_entered(dead_letters: DeadLetterLog) -> None:
     with pytest.raises(ForbiddenDecisionError):
-        letters.append(happened("a", RecordKind.RECOVERED, 1), SEAL)
-    assert letters.records() == []
+        dead_letters.append(happened("a", RecordKind.RECOVERED, 1), SEAL)
+    assert dead_letters.records() == []
 
 
 @pytest.mark.requirement("OIP-101", "OIP-126")
-def test_archiving_takes_documents_of_decided_letters_only_and_the_chain_still_verifies(letters: DeadLetterLog) -> None:
+def test_archiving_takes_documents_of_decided_letters_only_and_the_chain_still_verifies(
+    dead_letters: DeadLetterLog,
+) -> None:
     for name in ("decided", "open"):
-        letters.append(entered(name), SEAL)
-    letters.append(happened("decided", RecordKind.DECIDED, 1, **decided("decided", Decision.ABANDON)), SEAL)
-    assert letters.archive(frozenset({"decided", "open"})) == 1
-    documents = {record.key: record.document is not None for record in letters.records()}
+        dead_letters.append(entered(name), SEAL)
+    dead_letters.append(happened("decided", RecordKind.DECIDED, 1, **decided("decided", Decision.ABANDON)), SEAL)
+    assert dead_letters.archive(frozenset({"decided", "open"})) == 1
+    documents = {record.key: record.document is not None for record in dead_letters.records()}
     assert documents == {"entered/decided": False, "entered/open": True, "DECIDED/decided/1": True}
-    assert verify(letters, trusted=TRUSTED).violations == ()
+    assert verify(dead_letters, trusted=TRUSTED).violations == ()
 
 
-def test_each_reader_is_told_from_where_it_stopped(letters: DeadLetterLog) -> None:
-    letters.move_cursor("slack", 3)
-    letters.move_cursor("slack", 5)
-    assert (letters.cursor("slack"), letters.cursor("email")) == (5, 0)
+def test_each_reader_is_told_from_where_it_stopped(dead_letters: DeadLetterLog) -> None:
+    dead_letters.move_cursor("slack", 3)
+    dead_letters.move_cursor("slack", 5)
+    assert (dead_letters.cursor("slack"), dead_letters.cursor("email")) == (5, 0)
 
 
 @pytest.mark.requirement("OIP-129")
@@ -139,24 +142,24 @@ def test_any_change_behind_our_back_is_found_and_named(tmp_path: Path, change: s
 
 
 @pytest.mark.requirement("OIP-129")
-def test_a_log_written_anew_by_somebody_else_is_found_by_its_seals(letters: DeadLetterLog) -> None:
-    letters.append(entered("a"), KeySealer(STRANGER))
-    (violation,) = verify(letters, trusted=TRUSTED).violations
+def test_a_log_written_anew_by_somebody_else_is_found_by_its_seals(dead_letters: DeadLetterLog) -> None:
+    dead_letters.append(entered("a"), KeySealer(STRANGER))
+    (violation,) = verify(dead_letters, trusted=TRUSTED).violations
     assert f"signed by {STRANGER.address}, who is not trusted" in str(violation)
 
 
 @pytest.mark.requirement("OIP-118", "OIP-125")
-def test_a_decision_that_its_maker_did_not_sign_is_found(letters: DeadLetterLog) -> None:
-    letters.append(entered("a"), SEAL)
+def test_a_decision_that_its_maker_did_not_sign_is_found(dead_letters: DeadLetterLog) -> None:
+    dead_letters.append(entered("a"), SEAL)
     forged = decided("a", Decision.ABANDON) | {"decisionMaker": STRANGER.address}
-    letters.append(happened("a", RecordKind.DECIDED, 1, **forged), SEAL)
-    (violation,) = verify(letters, trusted=TRUSTED).violations
+    dead_letters.append(happened("a", RecordKind.DECIDED, 1, **forged), SEAL)
+    (violation,) = verify(dead_letters, trusted=TRUSTED).violations
     assert f"not signed by {STRANGER.address}" in str(violation)
 
 
-def test_a_dead_delivery_without_a_letter_is_found(letters: DeadLetterLog) -> None:
-    letters.append(entered("a"), SEAL)
-    (violation,) = verify(letters, trusted=TRUSTED, buried=["a", "b"]).violations
+def test_a_dead_delivery_without_a_letter_is_found(dead_letters: DeadLetterLog) -> None:
+    dead_letters.append(entered("a"), SEAL)
+    (violation,) = verify(dead_letters, trusted=TRUSTED, marked_dead=["a", "b"]).violations
     assert "b is dead and has no letter" in str(violation)
 
 
@@ -177,9 +180,7 @@ def test_dead_letters_may_share_the_stores_database(tmp_path: Path) -> None:
     with closing(SqlStore(url)) as store, closing(SqlDeadLetterLog(url)) as log:
         log.append(entered("a"), SEAL)
         assert store.outbox.counts() == []
-        assert len(log.letters()) == 1
-    assert isinstance(open_dead_letters("memory"), MemoryDeadLetterLog)
-    assert MemoryStore().lanes.held() == []
+        assert len(log.dead_letters()) == 1
 
 
 @pytest.mark.requirement("OIP-129")
@@ -254,7 +255,7 @@ class LetterMachine(RuleBasedStateMachine):
     def both_hold_the_same_and_every_head_ever_seen_is_still_there(self) -> None:
         first, second = self.logs
         assert first.records() == second.records()
-        assert first.letters() == second.letters()
+        assert first.dead_letters() == second.dead_letters()
         assert first.counts() == second.counts()
         assert first.waiting() == second.waiting()
         assert [record.hash for record in first.records()] == self.heads

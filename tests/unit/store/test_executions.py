@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
+from bridge.domain.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState
+from bridge.domain.lanes import Lane
+from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
+from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState
-from bridge.records.lanes import Lane
-from bridge.records.outbox import Delivered, Delivery, OutboxEntry
-from bridge.store.sql import SqlStore
-from bridge.store.sql.database import Database
+from bridge.store.database import Database
+from bridge.store.sql_store import SqlStore
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 LANE = Lane(ALPHA, BETA)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.ports import Call, Fees
-from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.figures import LATENCY_BOUNDS, TransactionOutcome, Tried
-from bridge.records.outbox import Delivered, Delivery, OutboxEntry, Retry, event_id_of
-from bridge.records.transactions import (
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.figures import LATENCY_BOUNDS, TransactionOutcome, Tried
+from bridge.domain.outbox import Delivered, Delivery, OutboxEntry, Retry, event_id_of
+from bridge.domain.ports import Call, Fees
+from bridge.domain.store import Store
+from bridge.domain.transactions import (
+    BatchedCall,
+    CallBatch,
     Inclusion,
     Packing,
-    Parcel,
-    Part,
     SignedVersion,
     SlotRequest,
     SlotState,
     one_by_one,
 )
+from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 ACCOUNT = "0x" + "aa" * 20
@@ -84,10 +84,10 @@ def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_a
     call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
     first, second, third = (message(nonce).id for nonce in (1, 2, 3))
 
-    def reserve(at: float, *purposes: str, together: bool = False) -> None:
-        requests = [SlotRequest(purpose, call) for purpose in purposes]
-        parts = tuple(Part(purpose, 10) for purpose in purposes)
-        pack: Packing = (lambda _: [Parcel(call, parts)]) if together else one_by_one
+    def reserve(at: float, *transaction_keys: str, together: bool = False) -> None:
+        requests = [SlotRequest(transaction_key, call) for transaction_key in transaction_keys]
+        parts = tuple(BatchedCall(transaction_key, 10) for transaction_key in transaction_keys)
+        pack: Packing = (lambda _: [CallBatch(call, parts)]) if together else one_by_one
         store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=at, pack=pack)
 
     reserve(130.0, event_id_of(first, Gmp.AXELAR, 1), "retry/0x00/1")
@@ -121,6 +121,6 @@ def test_nonces_and_what_they_were_good_for_are_counted(store: Store) -> None:
     }
     assert {(figure.state, figure.count, figure.oldest) for figure in store.figures.slots()} == {
         (SlotState.INCLUDED, 3, 10.0),
-        (SlotState.TAKEN, 1, 10.0),
+        (SlotState.USED_EXTERNALLY, 1, 10.0),
         (SlotState.SIGNED, 1, 10.0),
     }

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.domain.errors import StoreBusyError
 from bridge.protocol.gmps import Gmp
-from bridge.records.errors import StoreBusyError
 from bridge.store.index_requests import IndexRequests
 from tests.asking_index import asking_index
 from tests.builders import message, retry_request

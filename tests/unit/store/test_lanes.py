@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import OutboxState
+from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.lanes import Lane, LaneChange, LaneState
-from bridge.records.outbox import OutboxState
 from tests.builders import ALPHA, BETA, message, observed_range
 
 LANE = Lane(ALPHA, BETA)
@@ -29,7 +29,7 @@ def test_a_held_lane_gives_out_no_entry_and_loses_none(store: Store, state: Lane
     assert store.lanes.change(change(state))
     assert claimable(store) == 0
     (entry,) = store.outbox.entries(message().id)
-    assert (entry.state, entry.attempts) == (OutboxState.PENDING, 0)
+    assert (entry.state, entry.failed_tries) == (OutboxState.PENDING, 0)
     assert store.lanes.change(change(LaneState.RUNNING))
     assert claimable(store) == 1
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.ports import Call, Fees
+from bridge.domain.errors import CursorMovedError, StoreMismatchError
+from bridge.domain.observations import ANCESTORS_KEPT, ObservedRange
+from bridge.domain.outbox import Delivered, Delivery, OutboxState
+from bridge.domain.ports import Call, Fees
+from bridge.domain.store import Store
+from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
 from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.errors import CursorMovedError, StoreMismatchError
-from bridge.records.observations import ANCESTORS_KEPT, ObservedRange
-from bridge.records.outbox import Delivered, Delivery, OutboxState
-from bridge.records.transactions import Inclusion, SignedVersion, SlotRequest, SlotState
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 

@@ -2,12 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import Kind
-from bridge.records import Store
-from bridge.records.acceptance import Acceptance
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.outbox import (
+from bridge.domain.failures import Failure, FailureKind, SnapshotLine
+from bridge.domain.outbox import (
     Claim,
     Dead,
     Delivered,
@@ -19,12 +15,15 @@ from bridge.records.outbox import (
     Retry,
     delivery_of,
 )
-from bridge.records.slips import SlipLine
+from bridge.domain.relay_policy import RelayPolicy
+from bridge.domain.store import Store
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 NOW = 1_000.0
 LEASE = 30.0
-SLIP = (SlipLine(event_id="e", state="CLAIMED", attempts=1, last_error=None),)
+SLIP = (SnapshotLine(event_id="e", state="CLAIMED", attempts=1, last_error=None),)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +45,7 @@ def claim(
 
 
 def failure(at: float = NOW, kind: FailureKind = FailureKind.TRANSIENT) -> Failure:
-    return Failure(at=at, kind=kind, code="TransientError", message="no answer", slip=SLIP)
+    return Failure(at=at, kind=kind, code="TransientError", message="no answer", delivery_snapshot=SLIP)
 
 
 def delivery() -> Delivery:
@@ -92,7 +91,7 @@ def test_a_failed_try_waits_counted_with_its_error_and_is_not_delivered(store: S
     (entry,) = claim(store)
     assert store.outbox.finish([Retry(entry.claim_held, failure(), NOW + 5)], NOW) == set()
     after = current(store, entry)
-    assert (after.state, after.attempts, after.last_error) == (OutboxState.PENDING, 1, "no answer")
+    assert (after.state, after.failed_tries, after.last_error) == (OutboxState.PENDING, 1, "no answer")
     assert (after.claimed_at, after.claimed_by, after.lease_until) == (None, None, None)
     assert after.available_at == NOW + 5
     assert entry.event_id not in {one.event_id for one in claim(store, limit=9, now=NOW + 4.9)}
@@ -150,7 +149,7 @@ def test_a_lease_that_ran_out_goes_to_another_worker_and_counts_as_a_try(store: 
     taken = claim(store, "second", limit=9, now=NOW + LEASE)
     assert entry.event_id in {one.event_id for one in taken}
     after = current(store, entry)
-    assert (after.claimed_by, after.attempts) == ("second", 1)
+    assert (after.claimed_by, after.failed_tries) == ("second", 1)
     assert [one.failure.kind for one in store.outbox.failures(entry.event_id)] == [FailureKind.INTERRUPTED]
 
 
@@ -201,7 +200,7 @@ def test_a_dead_or_delivered_entry_can_be_replayed_and_has_all_its_tries_again(
     store.outbox.finish([Dead(held, failure()) if ended is OutboxState.DEAD else Delivered(held, delivery())], NOW)
     replayed = store.outbox.replay(entry.event_id, "by hand", NOW + 1)
     assert replayed == current(store, entry)
-    assert (replayed.state, replayed.attempts, replayed.available_at) == (OutboxState.PENDING, 0, NOW + 1)
+    assert (replayed.state, replayed.failed_tries, replayed.available_at) == (OutboxState.PENDING, 0, NOW + 1)
     assert (replayed.delivered_at, replayed.delivery, replayed.last_error) == (None, None, "by hand")
     assert entry.event_id in {one.event_id for one in claim(store, limit=9, now=NOW + 1)}
 
@@ -264,18 +263,18 @@ def test_counts_say_how_many_wait_fail_and_since_when(store: Store) -> None:
 @pytest.mark.parametrize(
     ("accepts", "taken"),
     [
-        (Acceptance(), 3),
-        (Acceptance(sources=frozenset({ALPHA})), 3),
-        (Acceptance(sources=frozenset({BETA})), 0),
-        (Acceptance(withheld_sources=frozenset({ALPHA})), 0),
-        (Acceptance(senders=frozenset({message(1).sender})), 3),
-        (Acceptance(senders=frozenset({bytes(32)})), 0),
-        (Acceptance(withheld_senders=frozenset({message(1).sender})), 0),
-        (Acceptance(kinds=frozenset({Kind.PLAIN})), 3),
-        (Acceptance(kinds=frozenset({Kind.QUERY})), 0),
+        (RelayPolicy(), 3),
+        (RelayPolicy(sources=frozenset({ALPHA})), 3),
+        (RelayPolicy(sources=frozenset({BETA})), 0),
+        (RelayPolicy(withheld_sources=frozenset({ALPHA})), 0),
+        (RelayPolicy(senders=frozenset({message(1).sender})), 3),
+        (RelayPolicy(senders=frozenset({bytes(32)})), 0),
+        (RelayPolicy(withheld_senders=frozenset({message(1).sender})), 0),
+        (RelayPolicy(kinds=frozenset({Kind.PLAIN})), 3),
+        (RelayPolicy(kinds=frozenset({Kind.QUERY})), 0),
     ],
 )
-def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: Acceptance, taken: int) -> None:
+def test_only_messages_that_are_accepted_are_given_out(store: Store, accepts: RelayPolicy, taken: int) -> None:
     given = store.outbox.claim(
         worker="w", destination_chain=BETA, gmps=set(Gmp), accepts=accepts, limit=9, now=NOW, lease=LEASE
     )
@@ -335,7 +334,7 @@ def test_only_final_deliveries_are_forgotten_the_oldest_first_and_a_few_at_a_tim
 @pytest.mark.requirement("OBXS-7", "OBX-68")
 def test_what_an_entry_is_about_never_changes_whatever_happens_to_it(store: Store) -> None:
     def identity(entry: OutboxEntry) -> tuple[object, ...]:
-        return (entry.event_id, entry.attempt, entry.kind, entry.ordering_key, entry.created_at, entry.dispatch)
+        return (entry.event_id, entry.attempt_number, entry.kind, entry.ordering_key, entry.created_at, entry.dispatch)
 
     (entry,) = claim(store)
     before = identity(entry)

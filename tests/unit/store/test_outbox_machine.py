@@ -10,24 +10,26 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from bridge.protocol.gmps import Gmp
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.fresh_share import FreshShare
-from bridge.records.outbox import (
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import (
     TRANSITIONS,
     Claim,
     Dead,
     Delivered,
     Delivery,
     ForbiddenTransitionError,
+    LiveTrafficQuota,
     OutboxEntry,
     OutboxState,
     Outcome,
     Retry,
 )
-from bridge.store import MemoryStore, SqlStore
+from bridge.protocol.gmps import Gmp
+from bridge.store import SqlStore
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 from tests.postgresql import Server
+from tests.support.memory_store import MemoryStore
+from tests.support.memory_store.outbox import is_claimable
 
 LEASE = 10.0
 WORKERS = st.sampled_from(["first", "second"])
@@ -104,11 +106,13 @@ class OutboxMachine(RuleBasedStateMachine):
         worker=WORKERS,
         limit=st.integers(0, 4),
         gmps=st.sets(st.sampled_from(GMPS)),
-        fresh=st.builds(FreshShare, st.integers(0, 3), st.sampled_from([0.0, 4.0, 100.0])),  # ages in place of moments
+        fresh=st.builds(
+            LiveTrafficQuota, st.integers(0, 3), st.sampled_from([0.0, 4.0, 100.0])
+        ),  # ages in place of moments
         in_order=st.booleans(),
     )
-    def claim(self, worker: str, limit: int, gmps: set[Gmp], *, fresh: FreshShare, in_order: bool) -> None:
-        share = FreshShare(fresh.places, self.now - fresh.since)
+    def claim(self, worker: str, limit: int, gmps: set[Gmp], *, fresh: LiveTrafficQuota, in_order: bool) -> None:
+        share = LiveTrafficQuota(fresh.places, self.now - fresh.since)
         waiting = self.claimable(gmps, in_order=in_order)
         held_before = {one.event_id: one for one in self.memory.outbox.listed(state=OutboxState.CLAIMED, limit=1000)}
         memory, sql = (
@@ -141,7 +145,7 @@ class OutboxMachine(RuleBasedStateMachine):
     def claimable(self, gmps: set[Gmp], *, in_order: bool) -> list[OutboxEntry]:
         """What a claim may give out, but for what expired leases bring: the longest due first, each behind all of its key."""
         entries = sorted(self.memory.outbox.all(), key=lambda one: one.available_at)
-        due = [one for one in entries if one.is_claimable(self.now) and one.dispatch.gmp in gmps]
+        due = [one for one in entries if is_claimable(one, self.now) and one.dispatch.gmp in gmps]
         if not in_order:
             return due
         first: dict[str, str] = {}
@@ -151,7 +155,7 @@ class OutboxMachine(RuleBasedStateMachine):
         return [one for one in due if first[one.ordering_key] == one.event_id]
 
     def has_shared_fairly(
-        self, given: list[OutboxEntry], waiting: list[OutboxEntry], limit: int, share: FreshShare
+        self, given: list[OutboxEntry], waiting: list[OutboxEntry], limit: int, share: LiveTrafficQuota
     ) -> None:
         """Neither starves: live traffic has its places, and what it leaves goes to the others, the longest due first."""
         fresh = [one.event_id for one in waiting if one.is_fresh(share.since)]

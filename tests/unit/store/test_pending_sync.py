@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridge.domain.lanes import Lane
+from bridge.domain.merkle import Proof, prove, root_of, verifies
+from bridge.domain.observations import BlockRef
+from bridge.domain.pending_sync import FOLLOWED, Heartbeat, Segment, SyncProgress, SyncState
+from bridge.domain.store import Store
 from bridge.protocol.message import Kind
-from bridge.records import Store
-from bridge.records.lanes import Lane
-from bridge.records.merkle import Proof, prove, root_of, verifies
-from bridge.records.observations import BlockRef
-from bridge.records.pending_sync import FOLLOWED, Heartbeat, Segment, SyncProgress, SyncState
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
+from tests.support.state_changes import of_change
 
 LANE = Lane(ALPHA, BETA)
 
@@ -40,8 +41,7 @@ def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(sto
     due = store.pending_sync.due(100, 10)
     assert {one.record.destination_chain for one in due} == {BETA, BETA + 1}
     assert len({one.record.change_id for one in due}) == 1
-    of_change = store.pending_sync.of_change(due[0].record.change_id)
-    assert [one.record.destination_chain for one in of_change] == [BETA, BETA + 1]
+    assert of_change(store, due[0].record.change_id) == sorted(due, key=lambda one: one.record.destination_chain)
     assert store.pending_sync.of_message(message(2).id) is None
     assert due[0].record.final_at == 100
     assert due[0].record.block == block(10)
@@ -133,7 +133,7 @@ def test_archived_records_leave_the_queue_and_are_proven_by_their_segment(store:
     segment = Segment(number=1, root=root, count=2, archived_at=200, signer="0x", signature=b"s")
     store.pending_sync.archive(records, segment)
     assert store.pending_sync.collect(FOLLOWED, 0) > 0
-    assert store.pending_sync.unresolved() == [], "not followed anew"
+    assert store.pending_sync.unresolved() == [], "not followed again"
     assert store.pending_sync.segments() == [segment]
     for record in records:
         archived = store.pending_sync.archived(record.message_id)

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.retries import (
+from bridge.domain.retries import (
     Exceeded,
     HeldRetries,
     RetryBudget,
@@ -15,6 +13,8 @@ from bridge.records.retries import (
     retry_of,
     spent_id,
 )
+from bridge.domain.store import Store
+from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA, message, retry_request, word
 
 
@@ -46,7 +46,7 @@ def test_the_cursor_can_go_back_when_the_index_was_built_again(store: Store) -> 
 
 def test_a_job_that_is_put_off_waits(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
-    assert store.retries.save(only(store).put_off("no funds", 200), expected=RetryState.OPEN)
+    assert store.retries.save(only(store).reschedule("no funds", 200), expected=RetryState.OPEN)
     assert store.retries.due(199, 10) == []
     job = only(store, 200)
     assert (job.state, job.outcome, job.tries) == (RetryState.OPEN, "no funds", 1)
@@ -56,24 +56,24 @@ def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
     store.retries.copy([retry_request(1), retry_request(2, generation=1), retry_request(3, message(2))], 3, now=50)
     first, other_message = store.retries.due(100, 10)
     assert (first.request.generation, other_message.request.message_id) == (0, message(2).id)
-    assert store.retries.save(first.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    assert store.retries.save(first.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
     second = next(job for job in store.retries.jobs(message().id) if job.request.generation == 1)
-    assert not store.retries.save(second.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    assert not store.retries.save(second.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
 
 
 def test_a_retry_under_way_is_found_again_after_a_crash(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
-    store.retries.save(only(store).began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    store.retries.save(only(store).start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
     job = only(store, now=0)
     assert (job.state, job.gmps) == (RetryState.SENDING, frozenset({Gmp.AXELAR}))
 
 
 def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
-    sending = only(store).began(frozenset({Gmp.AXELAR}))
+    sending = only(store).start(frozenset({Gmp.AXELAR}))
     store.retries.save(sending, expected=RetryState.OPEN)
     assert store.retries.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), expected=RetryState.SENDING)
-    assert not store.retries.save(sending.ended(RetryState.UNNEEDED, "executed", 61), expected=RetryState.SENDING)
+    assert not store.retries.save(sending.ended(RetryState.NOT_NEEDED, "executed", 61), expected=RetryState.SENDING)
     (job,) = store.retries.jobs(message().id)
     assert (job.state, job.outcome, job.transaction_hash, job.finished_at) == (
         RetryState.SENT,
@@ -89,7 +89,7 @@ def test_a_retry_that_ended_can_not_begin_again(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
     ended = only(store).ended(RetryState.IMPOSSIBLE, "not retriable", 60)
     with pytest.raises(ValueError, match="IMPOSSIBLE"):
-        ended.began(frozenset())
+        ended.start(frozenset())
 
 
 DAY = 86_400.0
@@ -175,12 +175,12 @@ def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_
     store.retries.copy(requests, 3, now=50)
     spent, postponed, free = store.retries.due(100, 10)
     store.retries.save(spent.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
-    store.retries.save(postponed.put_off("tomorrow", 90, RetryBudget.LANE), expected=RetryState.OPEN)
-    store.retries.save(free.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    store.retries.save(postponed.reschedule("tomorrow", 90, RetryBudget.LANE), expected=RetryState.OPEN)
+    store.retries.save(free.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
     held = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1, RetryBudget.SPENDING: 0}
     assert store.retries.held() == [HeldRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, held=held)]
     again = next(job for job in store.retries.due(100, 10) if job.held_by is RetryBudget.LANE)
-    store.retries.save(again.began(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    store.retries.save(again.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
     assert store.retries.held()[0].held[RetryBudget.LANE] == 0
 
 

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.ports import Call, Fees
-from bridge.protocol.message import Message
-from bridge.records import Store
-from bridge.records.lanes import Lane
-from bridge.records.spending import (
+from bridge.domain.lanes import Lane
+from bridge.domain.ports import Call, Fees
+from bridge.domain.spending import (
     GWEI,
     NOTHING,
     Bound,
@@ -23,7 +21,9 @@ from bridge.records.spending import (
     Total,
     TotalKeys,
 )
-from bridge.records.transactions import Inclusion, Parcel, Part, SignedVersion, Slot, SlotRequest, SpendCheck
+from bridge.domain.store import Store
+from bridge.domain.transactions import BatchedCall, CallBatch, Inclusion, SignedVersion, Slot, SlotRequest, SpendCheck
+from bridge.protocol.message import Message
 from bridge.store import open_store
 from tests.builders import ALPHA, BETA, block, message, word
 
@@ -36,9 +36,9 @@ ONE = COST // GWEI
 LANE = Lane(ALPHA, BETA)
 
 
-def request(of: Message, purpose: str = "", *, value: int = 0) -> SlotRequest:
+def request(of: Message, transaction_key: str = "", *, value: int = 0) -> SlotRequest:
     call = Call(to="0x" + "bb" * 20, data=b"", value=value, gas=GAS)
-    return SlotRequest(purpose or f"0x{of.id.hex()}/axelar/0", call, spent_for=SpentFor.of(of))
+    return SlotRequest(transaction_key or f"0x{of.id.hex()}/axelar/0", call, spent_for=SpentFor.of(of))
 
 
 def version(name: str, price: int = PRICE, *, is_noop: bool = False) -> SignedVersion:
@@ -112,7 +112,7 @@ def test_what_a_bound_has_no_room_for_gets_no_nonce_and_says_why(
 ) -> None:
     one = message(1)
     given, check = reserved(store, request(one, "a"), request(one, "b"), bounds=bounds)
-    assert [slot and slot.purpose for slot in given] == ["a", None]
+    assert [slot and slot.transaction_key for slot in given] == ["a", None]
     (refusal,) = check.refusals.values()
     assert refusal.bound is bound
     assert text in refusal.why
@@ -129,7 +129,7 @@ def test_one_sender_at_its_bound_keeps_no_other_waiting(store: Store) -> None:
     mine, others = message(1), replace(message(2), sender=word("another"))
     bounds = SpendBounds(sender=COST)
     given, check = reserved(store, request(mine, "a"), request(mine, "b"), request(others, "c"), bounds=bounds)
-    assert [slot and slot.purpose for slot in given] == ["a", None, "c"]
+    assert [slot and slot.transaction_key for slot in given] == ["a", None, "c"]
     assert set(check.refusals) == {"b"}
 
 
@@ -151,9 +151,9 @@ def test_what_shares_a_transaction_is_charged_by_its_own_gas_and_packed_again_wi
     first, second = message(1), replace(message(2), sender=word("another"))
     call = Call(to="0x" + "bb" * 20, data=b"", gas=0)
 
-    def together(wanted: Sequence[SlotRequest]) -> list[Parcel]:
-        parts = tuple(Part(one.purpose, one.call.gas or 0) for one in wanted)
-        return [Parcel(replace(call, gas=sum(part.gas for part in parts)), parts)] if parts else []
+    def together(wanted: Sequence[SlotRequest]) -> list[CallBatch]:
+        parts = tuple(BatchedCall(one.transaction_key, one.call.gas or 0) for one in wanted)
+        return [CallBatch(replace(call, gas=sum(part.gas for part in parts)), parts)] if parts else []
 
     check = SpendCheck(PRICE, SpendBounds(message=COST + COST // 2))
     requests = [request(first, "a"), request(second, "b"), request(first, "c")]

@@ -4,21 +4,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.ports import Call, Fees
-from bridge.protocol.gmps import Gmp
-from bridge.records import Store
-from bridge.records.failures import Failure, FailureKind
-from bridge.records.outbox import Delivered, Retry
-from bridge.records.transactions import (
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import Delivered, Retry
+from bridge.domain.ports import Call, Fees
+from bridge.domain.store import Store
+from bridge.domain.transactions import (
+    BatchedCall,
+    CallBatch,
     ForbiddenSlotTransitionError,
     Inclusion,
-    Parcel,
-    Part,
     SignedVersion,
     Slot,
     SlotRequest,
     SlotState,
 )
+from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 ACCOUNT = "0x" + "aa" * 20
@@ -29,16 +29,16 @@ def version(name: str, *, is_noop: bool = False) -> SignedVersion:
     return SignedVersion(hash=word(name), raw=name.encode(), fees=Fees(20, 2), signed_at=5.0, is_noop=is_noop)
 
 
-def reserve(store: Store, *purposes: str, first_nonce: int = 0) -> list[Slot]:
-    requests = [SlotRequest(purpose, CALL) for purpose in purposes]
+def reserve(store: Store, *transaction_keys: str, first_nonce: int = 0) -> list[Slot]:
+    requests = [SlotRequest(transaction_key, CALL) for transaction_key in transaction_keys]
     given = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=first_nonce, now=1.0)
     assert None not in given
     return [slot for slot in given if slot is not None]
 
 
-def signed(store: Store, purpose: str = "p") -> Slot:
-    (slot,) = reserve(store, purpose)
-    assert store.transactions.sign(slot.slot_id, version(purpose), replaces=None)
+def signed(store: Store, transaction_key: str = "p") -> Slot:
+    (slot,) = reserve(store, transaction_key)
+    assert store.transactions.sign(slot.slot_id, version(transaction_key), replaces=None)
     return store.transactions.slot(slot.slot_id)
 
 
@@ -110,14 +110,20 @@ def test_of_calls_that_ask_together_only_those_with_a_lost_claim_go_without_a_no
     nothing, first, known, again, new = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=4)
     assert (nothing, known, again) == (None, under_way, first)
     assert [slot and slot.nonce for slot in (first, new)] == [1, 2]
-    assert [slot.purpose for slot in store.transactions.open_slots(BETA, ACCOUNT)] == ["under way", "held", "new"]
+    assert [slot.transaction_key for slot in store.transactions.open_slots(BETA, ACCOUNT)] == [
+        "under way",
+        "held",
+        "new",
+    ]
 
 
 def test_slots_that_blocks_include_are_given_back_as_they_are_then(store: Store) -> None:
     slots = [signed(store, name) for name in ("a", "b")]
-    inclusions = [(slot.slot_id, Inclusion(word(slot.purpose), block(5), succeeded=True)) for slot in reversed(slots)]
+    inclusions = [
+        (slot.slot_id, Inclusion(word(slot.transaction_key), block(5), succeeded=True)) for slot in reversed(slots)
+    ]
     included = store.transactions.include(inclusions)
-    assert sorted(slot.purpose for slot in included) == ["a", "b"]
+    assert sorted(slot.transaction_key for slot in included) == ["a", "b"]
     assert all(slot == store.transactions.slot(slot.slot_id) for slot in included)
     assert {slot.state for slot in included} == {SlotState.INCLUDED}
 
@@ -133,27 +139,33 @@ def test_a_claim_whose_source_was_reorged_away_gets_no_nonce(store: Store) -> No
     assert given[1].nonce == 0
 
 
-def all_in_one(requests: Sequence[SlotRequest]) -> list[Parcel]:
+def all_in_one(requests: Sequence[SlotRequest]) -> list[CallBatch]:
     """Together they make `CALL`, a thousandth of its gas each but for the last, which takes the rest."""
     assert CALL.gas is not None
     gas = [CALL.gas // 1_000] * (len(requests) - 1)
     gas.append(CALL.gas - sum(gas))
-    return [Parcel(CALL, tuple(Part(one.purpose, part) for one, part in zip(requests, gas, strict=True)))]
+    return [
+        CallBatch(CALL, tuple(BatchedCall(one.transaction_key, part) for one, part in zip(requests, gas, strict=True)))
+    ]
 
 
 def test_purposes_that_share_a_slot_each_find_it_and_get_no_other(store: Store) -> None:
     (alone,) = reserve(store, "alone")
-    requests = [SlotRequest(purpose, CALL) for purpose in ("a", "alone", "b", "a")]
+    requests = [SlotRequest(transaction_key, CALL) for transaction_key in ("a", "alone", "b", "a")]
     given = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=1, pack=all_in_one)
     shared = given[0]
     assert shared is not None
     assert given == [shared, alone, shared, shared]
-    assert (shared.nonce, shared.purposes, shared.parts) == (1, ("a", "b"), (Part("a", 21), Part("b", 20_979)))
+    assert (shared.nonce, shared.transaction_keys, shared.parts) == (
+        1,
+        ("a", "b"),
+        (BatchedCall("a", 21), BatchedCall("b", 20_979)),
+    )
     assert store.transactions.slot(shared.slot_id) == shared
     assert store.transactions.open_slots(BETA, ACCOUNT) == [alone, shared]
-    for purpose in ("a", "b"):
-        assert store.transactions.open_slot(BETA, ACCOUNT, purpose) == shared
-        assert store.transactions.slots_for(purpose) == [shared]
+    for transaction_key in ("a", "b"):
+        assert store.transactions.open_slot(BETA, ACCOUNT, transaction_key) == shared
+        assert store.transactions.slots_for(transaction_key) == [shared]
     assert reserve(store, "b", "c", "a") == [shared, store.transactions.slots_for("c")[0], shared]
 
 
@@ -169,7 +181,7 @@ def test_of_those_that_would_share_a_slot_one_whose_claim_is_lost_is_left_out(st
     )
     assert (given[0], given[2]) == (None, None)
     assert given[1] is not None
-    assert given[1].purposes == ("fresh",)
+    assert given[1].transaction_keys == ("fresh",)
 
 
 def test_signed_bytes_are_kept_before_anything_else_happens(store: Store) -> None:

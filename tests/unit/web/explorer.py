@@ -13,19 +13,19 @@ from typing import Any
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient, Response
 
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.store import Store as BridgeStore
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
 from bridge.protocol.message import Message
-from bridge.records import Store as BridgeStore
-from bridge.records.dead_letters import DeadLetterLog
 from bridge.store import open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.payload import PayloadAbi
-from indexer.browsing import IndexBrowser
-from indexer.settings import StallPolicy
-from indexer.sinks.store import Store
-from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import START, SimulatedChain, apply, new_world
+from indexer.model.settings import StallPolicy
+from indexer.store.browser import IndexBrowser
+from indexer.store.store import Store
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import START, SimulatedChain, apply, new_world
 
 RPC = {ALPHA: "https://rpc.example/alpha", BETA: "https://rpc.example/beta"}
 """What visitors' browsers may use."""
@@ -125,7 +125,7 @@ class World:
         payloads: tuple[PayloadAbi, ...] = (),
         has_stores: bool = True,
         spending: Callable[[], Spending | None] = lambda: None,
-        letters: Callable[[], DeadLetterLog | None] = lambda: None,
+        dead_letters: Callable[[], DeadLetterLog | None] = lambda: None,
     ) -> Sources:
         """What an explorer of this world reads."""
         return Sources(
@@ -134,7 +134,7 @@ class World:
             store=lambda: self.relayer if has_stores else None,
             payloads=payloads,
             spending=spending,
-            letters=letters,
+            dead_letters=dead_letters,
             clock=lambda: self.now,
         )
 

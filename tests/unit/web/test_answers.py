@@ -8,10 +8,7 @@ import re
 import pytest
 
 from bridge.web import ExplorerSettings, Sources, create_app
-from tests.unit.index_world import (
-    routed,
-    sent_message,
-)
+from tests.unit.indexer.world import routed, sent_message
 from tests.unit.web.explorer import RPC, Client, World, deployment, page
 
 

@@ -14,21 +14,21 @@ from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 
-from bridge.cli.exploring import Desks
-from bridge.desk import Desk
-from bridge.dlq.integrity import verify
-from bridge.dlq.signing import KeySealer
-from bridge.ports import TransientError
+from bridge.cli.web_server import DeadLetterReviews
+from bridge.dead_letters.integrity import verify
+from bridge.dead_letters.review import DeadLetterReview
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import Decision, LetterStatus
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import to_bytes32
-from bridge.records.dead_letters import Decision, LetterStatus
-from bridge.records.outbox import OutboxState
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
 from bridge.web import ExplorerSettings, Sources, create_app
 from tests.builders import ALPHA, BETA, message
-from tests.unit.dlq.test_desk import ROUTER_ADDRESS, SENDER, Office
-from tests.unit.dlq_world import OPERATOR, SEALER, STRANGER, Undertaking, entered
-from tests.unit.rpc_server import RpcServer
+from tests.unit.dead_letters.test_review import ROUTER_ADDRESS, SENDER, Office
+from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, entered
+from tests.unit.evm.rpc_server import RpcServer
 from tests.unit.web.explorer import Client, deployment
 
 PLACE = "/dead-letters/decisions"
@@ -40,22 +40,24 @@ class Browser:
     def __init__(self, home: Path, *, read_only: bool = False) -> None:
         self.store = open_store(f"sqlite:///{home / 'bridge.db'}")
         self.log = open_dead_letters(f"sqlite:///{home / 'letters.db'}")
-        self.office = Office(None, Undertaking(store=self.store, letters=self.log))
-        self.clock = self.office.undertaking.clock
+        self.dead_letter_queue = Office(None, DeadLetterService(store=self.store, dead_letters=self.log))
+        self.clock = self.dead_letter_queue.dead_letter_service.clock
         original = message(sender=to_bytes32(SENDER.address))
-        self.event_id = asyncio.run(self.office.undertaking.die(original, error="<script>alert(1)</script>"))
+        self.event_id = asyncio.run(
+            self.dead_letter_queue.dead_letter_service.die(original, error="<script>alert(1)</script>")
+        )
         sources = Sources(
             deployment=deployment(),
             index=lambda: None,
             store=lambda: self.store,
-            letters=lambda: self.log,
+            dead_letters=lambda: self.log,
             clock=self.clock.now,
         )
-        self.client = Client(create_app(sources, ExplorerSettings(read_only=read_only), self._desk))
+        self.client = Client(create_app(sources, ExplorerSettings(read_only=read_only), self._review))
 
     @asynccontextmanager
-    async def _desk(self) -> AsyncIterator[Desk]:
-        yield self.office.desk
+    async def _review(self) -> AsyncIterator[DeadLetterReview]:
+        yield self.dead_letter_queue.review
 
     def form(self, decision: Decision, maker: LocalAccount = OPERATOR) -> dict[str, Any]:
         return {
@@ -192,7 +194,7 @@ def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser
     assert browser.client.get("/dead-letters?status=nice").status_code == 400
     assert browser.client.get("/dead-letters/0x12/axelar/0").status_code == 404
     shown = browser.client.get(f"/dead-letters/{browser.event_id}").text
-    for verb in ("requeue", "retry", "abandon", "escalate"):
+    for verb in ("requeue", "reissue", "abandon", "escalate"):
         assert f"waybill dlq {verb} {browser.event_id}" in shown
     assert "Before you decide" in shown
     message_id = browser.event_id.partition("/")[0]
@@ -211,12 +213,12 @@ def test_chains_are_connected_to_with_the_first_decision_and_once(browser: Brows
             deployment=described.model_copy(update={"chains": tuple(chains)}),
             index=lambda: None,
             store=lambda: browser.store,
-            letters=lambda: browser.log,
+            dead_letters=lambda: browser.log,
         )
-        async with Desks(sources, Settings()) as desks:
+        async with DeadLetterReviews(sources, Settings()) as reviews:
             counts = [sum(server.asked("eth_chainId") for server in servers)]
             for _ in range(3):
-                async with desks.open():
+                async with reviews.open():
                     counts.append(sum(server.asked("eth_chainId") for server in servers))
         for server in servers:
             await server.stop()
@@ -242,7 +244,7 @@ def test_what_a_node_says_and_its_host_reach_no_visitor(browser: Browser, monkey
     async def down(*_: object) -> None:
         raise TransientError("https://key@rpc.example: \u202eno answer\u0000")
 
-    monkeypatch.setattr(browser.office.desk, "prepare", down)
+    monkeypatch.setattr(browser.dead_letter_queue.review, "prepare", down)
     answer = browser.client.post(PLACE, json=browser.form(Decision.ABANDON))
     assert (answer.status_code, "rpc.example" in answer.text, "202e" in answer.text) == (503, False, False)
 

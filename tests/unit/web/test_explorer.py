@@ -10,18 +10,18 @@ from collections.abc import Callable
 import pytest
 from eth_abi.abi import encode
 
+from bridge.domain.errors import StoreError
+from bridge.domain.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
-from bridge.records.errors import StoreError
-from bridge.records.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web.app import Explorer
 from bridge.web.timeline import gmp_name
-from indexer.browsing import SCANNED
-from tests.unit.dlq_world import Undertaking
-from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import (
+from indexer.store.browser import SCANNED
+from tests.unit.dead_letters.world import DeadLetterService
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import (
     START,
     Event,
     absorbed,
@@ -285,9 +285,11 @@ def test_a_message_whose_deliveries_were_all_given_up_is_dead_and_led_to_its_let
     sent = sent_message()
     world.alpha.mine(routed(sent, gmps=0b1))
     world.index()
-    undertaking = Undertaking(store=world.relayer)
-    asyncio.run(undertaking.die(sent, error="no gas"))
-    explorer = world.explorer(ExplorerSettings(public_rpc=RPC), network="testnet", letters=lambda: undertaking.letters)
+    dead_letter_service = DeadLetterService(store=world.relayer)
+    asyncio.run(dead_letter_service.die(sent, error="no gas"))
+    explorer = world.explorer(
+        ExplorerSettings(public_rpc=RPC), network="testnet", dead_letters=lambda: dead_letter_service.dead_letters
+    )
     body = explorer.get(page(sent)).text
     assert 'data-state="DEAD"' in body
     shown = text_of(body)

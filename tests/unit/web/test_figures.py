@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.ports import TransientError
+from bridge.domain.ports import TransientError
 from bridge.protocol.indexed import FeePaid, GmpCost, Spending
 from indexer.jobs.verify import LaneCheck, Verdict, keep
 from indexer.transforms.lanes import Direction, LaneTotal
-from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import executed, received, routed, sent_message
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import executed, received, routed, sent_message
 from tests.unit.web.explorer import World, text_of
 
 

@@ -12,14 +12,15 @@ from threading import Event
 import httpx
 import pytest
 
-from bridge.http_server import listening_at, serving
+from bridge.http.listening import listening_at
+from bridge.http.server import serving
 from bridge.protocol.indexed import DivergenceRecord, Index
 from bridge.web import ExplorerSettings, Sources, create_app
 from bridge.web import app as explorer_app
 from bridge.web.live import Live, TooManyStreamsError
-from indexer.browsing import IndexBrowser
-from tests.unit.index_logs import ALPHA, BETA
-from tests.unit.index_world import routed, sent_message
+from indexer.store.browser import IndexBrowser
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import routed, sent_message
 from tests.unit.web.explorer import Client, World, page, text_of
 
 SOON = 5.0
@@ -42,7 +43,7 @@ async def test_what_many_look_at_is_rendered_once_for_all_of_them() -> None:
         rendered += 1
         return {"rows": "new" if rendered > 3 else "old"}
 
-    live = Live(poll=0.05, most=100, most_of_one=100)
+    live = Live(poll_interval=0.05, most=100, most_of_one=100)
     streams = [live.stream(f"client {number}", "list", render, {}) for number in range(50)]
     events = await asyncio.gather(*(_first(stream, b"new") for stream in streams))
     assert len(events) == 50
@@ -65,7 +66,7 @@ async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_th
         busy += 0.01
         return {"rows": "x"}
 
-    live = Live(poll=0.0, most=100, most_of_one=100)
+    live = Live(poll_interval=0.0, most=100, most_of_one=100)
     streams = [live.stream("one", number, render, {}) for number in range(30)]
     started = time.monotonic()
     await asyncio.gather(*(_first(stream, b"data") for stream in streams))
@@ -78,7 +79,7 @@ async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_th
 
 @pytest.mark.finding("E7")
 async def test_streams_are_capped_for_one_and_for_all() -> None:
-    live = Live(poll=1, most=5, most_of_one=3)
+    live = Live(poll_interval=1, most=5, most_of_one=3)
     async with AsyncExitStack() as stack:
         for client, status in (("a", None), ("a", None), ("a", None), ("a", 429), ("b", None), ("b", None), ("c", 503)):
             if status is None:
@@ -94,7 +95,7 @@ async def test_streams_are_capped_for_one_and_for_all() -> None:
 
 @pytest.mark.finding("E7")
 async def test_a_stream_too_many_is_a_clear_answer_of_the_real_server(world: World) -> None:
-    settings = ExplorerSettings(streams_per_client=2, streams=3, poll=0.05)
+    settings = ExplorerSettings(streams_per_client=2, streams=3, poll_interval=0.05)
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(
             serving(create_app(world.sources(), settings), listening_at("127.0.0.1:0"), trusted_proxy="127.0.0.1")
@@ -165,7 +166,7 @@ async def test_faults_are_live(world: World) -> None:
     index.found = []
     sources = replace(world.sources(), index=lambda: index)
     async with (
-        serving(create_app(sources, ExplorerSettings(poll=0.05)), listening_at("127.0.0.1:0")) as url,
+        serving(create_app(sources, ExplorerSettings(poll_interval=0.05)), listening_at("127.0.0.1:0")) as url,
         httpx.AsyncClient(base_url=url, trust_env=False, timeout=2 * SOON) as http,
         http.stream("GET", "/live/faults") as answer,
     ):

@@ -15,11 +15,7 @@ from hypothesis import strategies as st
 from bridge.protocol.message import Kind
 from bridge.web import ExplorerSettings
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
-from tests.unit.index_world import (
-    failed,
-    routed,
-    sent_message,
-)
+from tests.unit.indexer.world import failed, routed, sent_message
 from tests.unit.web.explorer import RPC, World, page, text_of
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"

@@ -1,0 +1,209 @@
+"""Puts the explorer together and serves it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Self, TypeVar
+
+from sqlalchemy import make_url
+
+from bridge.cli.index_settings import chains_to_ask
+from bridge.cli.output import UsageError, progress
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.review import DeadLetterReview
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.ports import TransientError
+from bridge.evm.chain import EvmChain
+from bridge.http.listening import listening_at
+from bridge.http.server import serving
+from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.protocol.indexed import Spending
+from bridge.service.connections import connected
+from bridge.service.dead_letter_service import open_review
+from bridge.service.relayer_service import SystemClock, run_until_signalled
+from bridge.settings import Settings
+from bridge.store import open_dead_letters, open_store
+from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web.payload import PayloadAbiError, read_abis
+from indexer.model.errors import IndexerError, StoreVersionError
+from indexer.sources.chain import ChainConfig, costs_of
+from indexer.store.browser import IndexBrowser
+from indexer.store.costs import TransactionCost, fees_paid, gmp_costs, transactions_of
+
+_T = TypeVar("_T")
+
+_COSTED = 500
+"""The newest deliveries whose cost the chains are asked for."""
+
+
+def serve(
+    workspace: Workspace,
+    *,
+    http: str,
+    read_only: bool,
+    public_rpc: Sequence[str],
+    block_explorers: Sequence[str],
+    abis: Path | None,
+    trusted_proxy: str | None,
+    requests_per_minute: int,
+) -> None:
+    """Serves the explorer until it is asked to end. The arguments are the options of `waybill web`.
+
+    Raises:
+        UsageError: an option can't be used.
+        ListeningError: the port can't be had.
+    """
+    deployment = workspace.deployment()
+    kept = workspace.settings()
+    settings = ExplorerSettings(
+        public_rpc=_public_rpc(deployment, public_rpc),
+        block_explorers=_by_chain(deployment, "--block-explorer", block_explorers),
+        read_only=read_only,
+        requests_per_minute=requests_per_minute,
+    )
+    try:
+        payloads = read_abis(abis) if abis else ()
+    except PayloadAbiError as error:
+        raise UsageError(str(error)) from error
+    index = _index(kept.index_store or workspace.index_url)
+    sources = Sources(
+        deployment=deployment,
+        index=index,
+        spending=_spending(chains_to_ask(workspace), index),
+        store=_kept_open(kept.store, lambda: open_store(kept.store)),
+        dead_letters=_letters(kept),
+        payloads=payloads,
+    )
+    reviews = DeadLetterReviews(sources, kept)
+    listener = listening_at(http)
+    app = create_app(sources, settings, reviews.open)
+
+    async def run() -> None:
+        async with reviews, serving(app, listener, trusted_proxy=trusted_proxy) as url:
+            progress(f"the explorer is at {url}/")
+            await asyncio.Event().wait()
+
+    asyncio.run(run_until_signalled(run))
+
+
+def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:
+    """What visitors may use. The deployments file's own URLs may carry keys, so only a devnet's are given out."""
+    urls = {chain.chain_id: chain.rpc_urls[0] for chain in deployment.chains} if deployment.network == DEVNET else {}
+    return urls | _by_chain(deployment, "--public-rpc", given)
+
+
+def _by_chain(deployment: Deployment, option: str, given: Sequence[str]) -> dict[int, str]:
+    urls = {}
+    for entry in given:
+        name, separator, url = entry.partition("=")
+        if not separator or not url.startswith(("http://", "https://")):
+            raise UsageError(f"{option} {entry!r} is not CHAIN=URL, such as alpha=https://alpha.example.org")
+        try:
+            urls[deployment.chain(name).chain_id] = url.rstrip("/")
+        except DeploymentError as error:
+            raise UsageError(f"{option}: {error}") from error
+    return urls
+
+
+def _kept_open(url: str, opened: Callable[[], _T]) -> Callable[[], _T | None]:
+    """Opens a database when it is there, and again when another file has taken a SQLite file's place."""
+    kept: dict[int, _T] = {}
+    parsed = make_url(url)
+
+    def get() -> _T | None:
+        try:
+            file = Path(parsed.database or "").stat().st_ino if parsed.get_backend_name() == "sqlite" else 0
+        except FileNotFoundError:
+            return None
+        if file not in kept:
+            found = opened()
+            kept.clear()
+            kept[file] = found
+        return kept[file]
+
+    return get
+
+
+def _index(url: str) -> Callable[[], IndexBrowser | None]:
+    get = _kept_open(url, lambda: IndexBrowser(url))
+
+    def ready() -> IndexBrowser | None:
+        try:
+            return get()
+        except StoreVersionError:
+            raise
+        except IndexerError:
+            return None  # being made just now
+
+    return ready
+
+
+def _spending(chains: Sequence[ChainConfig], get: Callable[[], IndexBrowser | None]) -> Callable[[], Spending | None]:
+    """Asks the chains what the newest deliveries cost; of what a chain has said once it is not asked again."""
+    known: dict[tuple[int, bytes], TransactionCost] = {}
+
+    def ask() -> Spending | None:
+        index = get()
+        if index is None:
+            return None
+        deliveries = index.deliveries(_COSTED)
+        wanted = transactions_of(deliveries)
+        asked = {chain: [one for one in hashes if (chain, one) not in known] for chain, hashes in wanted.items()}
+        try:
+            new = costs_of(chains, asked)
+        except IndexerError as error:
+            raise TransientError(str(error)) from error
+        kept = {(chain, one): known[chain, one] for chain in wanted for one in wanted[chain] if (chain, one) in known}
+        known.clear()
+        known.update({**kept, **new})
+        return Spending(
+            deliveries=len(deliveries),
+            gmps=tuple(gmp_costs(deliveries, known)),
+            fees=tuple(fees_paid(deliveries, known)),
+        )
+
+    return ask
+
+
+def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:
+    url = settings.dlq.url or settings.store
+    return _kept_open(url, lambda: open_dead_letters(url))
+
+
+class DeadLetterReviews:
+    """Opens reviews without a key: what is decided there is signed by the visitor's wallet.
+
+    The chains are connected to with the first decision, and stay so until the end.
+    """
+
+    def __init__(self, sources: Sources, settings: Settings) -> None:
+        self._sources = sources
+        self._settings = settings
+        self._kept = AsyncExitStack()
+        self._connecting = asyncio.Lock()
+        self._chains: Mapping[int, EvmChain] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._kept.aclose()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[DeadLetterReview]:
+        """See `bridge.web.decisions.OpenReview`."""
+        store, log = self._sources.store(), self._sources.dead_letters()
+        if store is None or log is None:
+            raise DecisionError("no relayer has run here yet, so there are no dead letters: waybill relayer run")
+        chains, deployment = await self._connected(), self._sources.deployment
+        yield open_review(deployment, chains, store, log=log, settings=self._settings, clock=SystemClock())
+
+    async def _connected(self) -> Mapping[int, EvmChain]:
+        async with self._connecting:
+            if self._chains is None:
+                self._chains = await self._kept.enter_async_context(connected(self._sources.deployment, self._settings))
+            return self._chains

@@ -1,0 +1,140 @@
+"""Tells people of dead letters: each one on each channel, louder when there are many, and at once when the log was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import structlog
+
+from bridge.dead_letters.channels import Channel, Notice, Severity
+from bridge.dead_letters.integrity import Verified
+from bridge.dead_letters.parameters import Thresholds
+from bridge.domain.dead_letters import DeadLetterLog, LogRecord, RecordKind
+from bridge.domain.ports import Clock, TransientError
+from bridge.domain.ttl_cache import AsyncCached
+
+_log = structlog.get_logger(__name__)
+
+_HOUR: Final = 3600  # seconds
+_BATCH: Final = 100  # records read at once
+_REMEMBERED: Final = 60.0  # seconds for which the thresholds on chain are not asked for again
+
+
+class Parameters(Protocol):
+    """Where governance keeps the thresholds; see `bridge.dead_letters.parameters`."""
+
+    async def thresholds(self) -> Thresholds:
+        """The thresholds in force."""
+
+
+class Alerts:
+    """Reads the log and tells it to every channel, each from where that channel was told last.
+
+    A channel that is away is told later and keeps no other one waiting; a process that dies between telling and noting it tells
+    again, with the same key.
+    """
+
+    def __init__(self, log: DeadLetterLog, channels: Sequence[Channel], parameters: Parameters, clock: Clock) -> None:
+        self._letters = log
+        self._channels = channels
+        self._thresholds = AsyncCached(parameters.thresholds, lasts=_REMEMBERED, clock=clock.now)
+
+    async def step(self) -> bool:
+        """Tells each channel what it was not told yet; says whether there is more.
+
+        Raises:
+            TransientError: a channel did not take a notice, after all others were told.
+        """
+        has_more, problems = False, []
+        for channel in self._channels:
+            try:
+                has_more |= await self._tell(channel)
+            except TransientError as error:
+                problems.append(f"{channel.name}: {error}")
+        if problems:
+            raise TransientError(f"alerts not told, will be repeated: {'; '.join(problems)}")
+        return has_more
+
+    async def announce_tampering(self, verified: Verified) -> None:
+        """Tells every channel that the log was changed by somebody else; this is never silent, nor put off."""
+        for violation in verified.violations:
+            _log.critical("dead letters were tampered with", violation=str(violation))
+        if not verified.violations:
+            return
+        first = verified.violations[0]
+        notice = Notice(
+            key=f"dlq-integrity/{verified.head.hex()}/{first.sequence}",
+            severity=Severity.CRITICAL,
+            summary=f"dead letters were tampered with: {first} ({len(verified.violations)} violations)",
+            details={"violations": [str(violation) for violation in verified.violations], "records": verified.records},
+        )
+        for channel in self._channels:
+            try:
+                await channel.tell(notice)
+            except TransientError as error:
+                _log.critical("tampering not told", channel=channel.name, error=str(error))
+
+    async def _tell(self, channel: Channel) -> bool:
+        records = self._letters.records(after=self._letters.cursor(channel.name), limit=_BATCH)
+        for record in records:
+            notice = await self._notice(record)
+            if notice is not None:
+                await channel.tell(notice)
+            self._letters.move_cursor(channel.name, record.sequence)
+        return len(records) == _BATCH
+
+    async def _notice(self, record: LogRecord) -> Notice | None:
+        if record.document is None or record.kind is RecordKind.RECOVERED:
+            return None
+        if record.kind is RecordKind.DECIDED:
+            return _decided(record, record.document)
+        in_an_hour = len(self._letters.dead_letters(since=record.at - _HOUR, limit=None))
+        severity = severity_of(in_an_hour, await self._current_thresholds())
+        return _entered(record, record.document, in_an_hour, severity)
+
+    async def _current_thresholds(self) -> Thresholds:
+        """Those on chain, or the last ones known while the chain is away: an alert does not wait for it."""
+        try:
+            return (await self._thresholds.look()).value
+        except TransientError as error:
+            _log.warning("thresholds not read from the chain", error=str(error))
+            return self._thresholds.last.value if self._thresholds.last else Thresholds()
+
+
+def severity_of(in_an_hour: int, thresholds: Thresholds) -> Severity:
+    """How loud the alert is at so many dead letters within an hour."""
+    if in_an_hour >= thresholds.critical:
+        return Severity.CRITICAL
+    return Severity.ERROR if in_an_hour >= thresholds.alert else Severity.WARNING
+
+
+def _entered(record: LogRecord, document: Any, in_an_hour: int, severity: Severity) -> Notice:
+    last = document["failureHistory"][-1]
+    names = (
+        "eventId", "messageId", "messageType", "sourceChainId", "destinationChainId", "gmp", "reason",
+        "failureHistory", "routingSlip", "headers",
+    )  # fmt: skip
+    again = " again" if record.kind is RecordKind.RETURNED else ""
+    return Notice(
+        key=f"dlq/{record.key}",
+        severity=severity,
+        summary=f"{document['messageType']} message {document['messageId']} is a dead letter{again}: {document['gmp']} from chain"
+        f" {document['sourceChainId']} to {document['destinationChainId']}, {last['errorCode']}: {last['errorMessage']}",
+        details={name: document[name] for name in names}
+        | {
+            "lastErrorCode": last["errorCode"],
+            "lastErrorMessage": last["errorMessage"],
+            "deadLettersInAnHour": in_an_hour,
+        },
+    )
+
+
+def _decided(record: LogRecord, document: Any) -> Notice:
+    return Notice(
+        key=f"dlq/{record.key}",
+        severity=Severity.INFO,
+        summary=f"{document['decisionType']} was decided by {document['decisionMaker']} about dead letter"
+        f" {record.event_id}: {document['rationale']}",
+        details=dict(document),
+    )

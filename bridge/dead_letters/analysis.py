@@ -1,0 +1,237 @@
+"""What an operator has to know before deciding about a dead letter: the four questions of the document, answered. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bridge.domain.dead_letters import DeadLetter
+from bridge.domain.failures import FailureKind
+from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.domain.retries import RETRY_ROUTE
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import PausedThing
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.text import MOST_QUOTED, shortened
+
+_SYSTEMIC: Final = 3  # letters of the same lane, GMP or error within an hour
+_HOUR: Final = 3600  # seconds
+_PAUSED: Final = re.compile(
+    r"\b(?:GmpPaused\(gmp=(?:GMP )?(?P<gmp>\w+)|LanePaused\(chain=(?P<chain>\d+)), until=(?P<until>\d+)\)"
+)
+_GMPS: Final = {gmp.label: gmp.value for gmp in Gmp}
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_LATEST: Final = 1 << 40  # Unix seconds; what is later can't be told as a date
+_GOVERNED: Final = frozenset({Kind.GOVERNANCE_EXECUTE, Kind.REGULATORY_ACTION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """How the message stands on its destination now, as far as anybody could be asked."""
+
+    executed: bool = False
+    ended: bool = False  # expired or cancelled, also where nobody has marked the expiry yet
+    known: bool = True  # False: the chain did not answer
+    paused_until: int | None = None  # end of the pause that the last error names, as it is now, in Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """The answers, each a verdict and why."""
+
+    permanent: str
+    systemic: str
+    would_succeed: str
+    governance: str
+    suggestion: str  # a decision, for a human to take or leave
+    can_requeue: bool  # whether the same delivery could still succeed
+    not_before: int | None  # Unix seconds: until then a pause keeps it from that
+
+
+def analyse(
+    letter: DeadLetter,
+    document: Mapping[str, Any],
+    message: Message,
+    *,
+    others: Sequence[DeadLetter],
+    deliveries: Sequence[OutboxEntry],
+    situation: Situation,
+    now: float,
+) -> Analysis:
+    """Answers the four questions.
+
+    Args:
+        letter: which one.
+        document: that of its first or latest entering.
+        message: the original.
+        others: letters that entered within an hour before or after it.
+        deliveries: all deliveries of the message.
+        situation: the destination's word.
+        now: Unix seconds.
+    """
+    pause = named_pause(document)
+    if pause is not None and situation.paused_until is not None:
+        pause = replace(pause, until=situation.paused_until)  # it may have been ended, or extended
+    permanent, why_permanent = _permanent(document) if pause is None else (False, pause.told(now))
+    systemic, why_systemic = _systemic(letter, others)
+    hopeless = _hopeless(message, situation, now)
+    alive = [one for one in deliveries if one.state in (OutboxState.PENDING, OutboxState.CLAIMED)]
+    governed = systemic or message.kind in _GOVERNED
+    return Analysis(
+        permanent=why_permanent,
+        systemic=why_systemic,
+        would_succeed=hopeless or _prospect(permanent=permanent, alive=alive, pause=pause, now=now),
+        governance=_governance(message, systemic=systemic),
+        suggestion=_suggestion(
+            executed=situation.executed,
+            hopeless=hopeless,
+            permanent=permanent,
+            governed=governed,
+            alive=alive,
+            waiting=pause.wait(now) if pause else "",
+        ),
+        can_requeue=not (situation.executed or situation.ended),
+        not_before=pause.until if pause is not None and now < pause.until else None,
+    )
+
+
+_SAY_NOTHING: Final = (FailureKind.INTERRUPTED, FailureKind.UNANSWERED, FailureKind.UNDONE)
+"""Failures that say nothing about the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPause:
+    """A timed pause that refused the last try."""
+
+    thing: PausedThing
+    number: int  # the GMP, or the lane's other chain
+    until: int  # Unix seconds
+
+    @property
+    def name(self) -> str:
+        """Of what is paused."""
+        if self.thing is PausedThing.LANE:
+            return f"the lane from chain {self.number}"
+        known = {gmp.value: gmp.label for gmp in Gmp}
+        return known.get(self.number, f"GMP {self.number}")
+
+    @property
+    def end(self) -> str:
+        """When it ends, for people."""
+        return f"{datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+    def told(self, now: float) -> str:
+        """What it means for the delivery."""
+        if now < self.until:
+            return f"transient: {self.name} is paused until {self.end}, and takes deliveries again then"
+        return f"transient: {self.name} was paused until {self.end}, which is over"
+
+    def wait(self, now: float) -> str:
+        """Until when to wait; empty if it is over."""
+        return f"until {self.end}, when the pause ends, then requeue" if now < self.until else ""
+
+
+def named_pause(document: Mapping[str, Any]) -> NamedPause | None:
+    """The pause that the last error names in the router's own words; what stands in quotes is a stranger's.
+
+    Errors nest, so one can name several pauses: the one that ends last is the one to wait for.
+    """
+    said = _QUOTED.sub("", _tries(document)[-1]["errorMessage"]) if _tries(document) else ""
+    named = [_pause(found) for found in _PAUSED.finditer(said) if int(found["until"]) <= _LATEST]
+    return max((pause for pause in named if pause), key=lambda pause: pause.until, default=None)
+
+
+def _pause(found: re.Match[str]) -> NamedPause | None:
+    if found["chain"]:
+        return NamedPause(PausedThing.LANE, int(found["chain"]), int(found["until"]))
+    number = _GMPS.get(found["gmp"]) or (int(found["gmp"]) if found["gmp"].isdecimal() else None)
+    return None if number is None else NamedPause(PausedThing.GMP, number, int(found["until"]))
+
+
+def _tries(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The failed tries. The last record of a retry that was given up is of its budget, and says nothing about the cause."""
+    history: Sequence[Mapping[str, Any]] = document["failureHistory"]
+    return history[:-1] if document["gmp"] == RETRY_ROUTE else history
+
+
+def _permanent(document: Mapping[str, Any]) -> tuple[bool, str]:
+    history = _tries(document)
+    if not history:
+        return False, "not known: its retries are paid for and silent, and no delivery of it has failed here"
+    last = history[-1]
+    why = shortened(last["errorMessage"], MOST_QUOTED)
+    texts = {failure["errorMessage"] for failure in history if failure["kind"] not in _SAY_NOTHING}
+    if last["kind"] == FailureKind.TERMINAL:
+        return True, f"permanent: {last['errorCode']} says that no try can succeed ({why})"
+    if last["kind"] in (FailureKind.TRANSIENT, FailureKind.UNANSWERED, FailureKind.UNDONE):
+        return False, f"transient: the last error is {last['errorCode']} ({why})"
+    if len(texts) == 1 and len(history) > 1:
+        return True, f"likely permanent: all {len(history)} tries ended with the same refusal ({why})"
+    return False, f"not known: the tries ended in {len(texts)} different ways, the last one with {why}"
+
+
+def _systemic(letter: DeadLetter, others: Sequence[DeadLetter]) -> tuple[bool, str]:
+    near = [
+        one for one in others if one.event_id != letter.event_id and abs(one.entered_at - letter.entered_at) <= _HOUR
+    ]
+    groups = {
+        "on its lane": [one for one in near if _lane(one) == _lane(letter)],
+        f"over {letter.gmp}": [one for one in near if one.gmp == letter.gmp],
+        f"with {letter.error_code}": [one for one in near if one.error_code == letter.error_code],
+    }
+    counted = ", ".join(f"{len(group)} {where}" for where, group in groups.items())
+    is_systemic = any(len(group) >= _SYSTEMIC for group in groups.values())
+    verdict = "systemic" if is_systemic else "isolated"
+    return is_systemic, f"{verdict}: other dead letters within an hour of this one: {counted}"
+
+
+def _hopeless(message: Message, situation: Situation, now: float) -> str | None:
+    if situation.executed:
+        return "not needed: the message was executed meanwhile"
+    if situation.ended:
+        return "no: the message has expired or was cancelled on its destination; only a new one could arrive (`waybill dlq reissue`)"
+    if situation.known:
+        return None
+    if message.expires_at is not None and message.expires_at < now:
+        return "not known: its time to live has run out, unless pauses stopped its clock, and the destination does not answer"
+    return "not known: the destination does not answer now"
+
+
+def _prospect(*, permanent: bool, alive: Sequence[OutboxEntry], pause: NamedPause | None, now: float) -> str:
+    if alive:
+        names = ", ".join(sorted({one.dispatch.gmp.label for one in alive}))
+        return f"wait first: {names} still tries to deliver it"
+    if pause is not None and now < pause.until:
+        return f"yes, from {pause.end} on: until then the router refuses it"
+    if permanent:
+        return "only after the cause is put right: the same delivery would be refused again"
+    return "yes, once the cause is gone: the message is alive on its destination (`waybill dlq requeue`)"
+
+
+def _governance(message: Message, *, systemic: bool) -> str:
+    if message.kind is Kind.GOVERNANCE_EXECUTE:
+        return "yes: a governance decision that can't be carried out needs a new vote"
+    if message.kind is Kind.REGULATORY_ACTION:
+        return "yes, unless it is delivered soon: a regulatory action may not be left undone by an operator alone"
+    return "yes: more than one message is affected" if systemic else "no: nothing but this message is affected"
+
+
+def _suggestion(
+    *, executed: bool, hopeless: str | None, permanent: bool, governed: bool, alive: Sequence[OutboxEntry], waiting: str
+) -> str:
+    if executed or alive:
+        return "none yet: wait"
+    if waiting and not hopeless:
+        return f"none yet: wait {waiting}"
+    if governed and permanent:
+        return "escalate"
+    if hopeless:
+        return "retry or abandon"
+    return "abandon or escalate, or requeue after a fix" if permanent else "requeue"
+
+
+def _lane(letter: DeadLetter) -> tuple[int, int]:
+    return letter.source_chain, letter.destination_chain

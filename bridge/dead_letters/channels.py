@@ -1,0 +1,179 @@
+"""Ways to tell people: a webhook of any kind, Slack's, PagerDuty's, and electronic mail. Each raises if it did not get through."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+import httpx
+import orjson
+
+from bridge.domain.ports import TransientError
+
+_LONGEST_SUMMARY: Final = 1024  # characters; PagerDuty's limit
+
+
+class Severity(StrEnum):
+    """How loud to be; the words are PagerDuty's."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something to be told."""
+
+    key: str  # the same notice has the same key: a channel that is told twice can see it
+    severity: Severity
+    summary: str  # one line
+    details: Mapping[str, Any]  # JSON
+
+
+class Channel(Protocol):
+    """One way to tell people."""
+
+    @property
+    def name(self) -> str:
+        """Which one; also names how far it has been told."""
+
+    async def tell(self, notice: Notice) -> None:
+        """Passes a notice on.
+
+        Raises:
+            TransientError: it did not get through.
+        """
+
+
+class Webhook:
+    """POSTs the notice as JSON."""
+
+    name = "webhook"
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        self._url = url
+        self._timeout = timeout
+
+    async def tell(self, notice: Notice) -> None:
+        """See `Channel.tell`."""
+        await _post(self._url, self._document(notice), self._timeout)
+
+    def _document(self, notice: Notice) -> dict[str, Any]:
+        return {
+            "key": notice.key,
+            "severity": notice.severity.value,
+            "summary": notice.summary,
+            "details": dict(notice.details),
+        }
+
+
+class Slack(Webhook):
+    """POSTs to a Slack incoming webhook. What strangers wrote is shown as code, and can't be markup or a mention."""
+
+    name = "slack"
+
+    def _document(self, notice: Notice) -> dict[str, Any]:
+        history = notice.details.get("failureHistory") or [{}]
+        error = str(history[-1].get("errorMessage", ""))
+        text = _plain(f"{notice.severity.upper()}: {notice.summary}")
+        block = {"type": "section", "text": {"type": "plain_text", "text": text[:3000]}}
+        quoted = {
+            "type": "section",
+            "text": {"type": "mrkdwn", "text": f"```{_plain(error).replace('`', chr(39))[:2900]}```"},
+        }
+        return {"text": text, "blocks": [block, quoted] if error else [block]}
+
+
+class PagerDuty(Webhook):
+    """Triggers an incident by PagerDuty's Events API, version 2; the notice's key keeps one thing one incident."""
+
+    name = "pagerduty"
+
+    def __init__(self, url: str, routing_key: str, *, timeout: float) -> None:
+        super().__init__(url, timeout=timeout)
+        self._routing_key = routing_key
+
+    def _document(self, notice: Notice) -> dict[str, Any]:
+        return {
+            "routing_key": self._routing_key,
+            "event_action": "trigger",
+            "dedup_key": notice.key[:255],
+            "payload": {
+                "summary": notice.summary[:_LONGEST_SUMMARY],
+                "source": "waybill",
+                "severity": notice.severity.value,
+                "custom_details": dict(notice.details),
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mailbox:
+    """A mail server, and whom to write to."""
+
+    host: str
+    port: int
+    sender: str
+    recipients: tuple[str, ...]
+    starttls: bool = False
+    user: str | None = None
+    password: str | None = None
+
+
+class Email:
+    """Writes a mail."""
+
+    name = "email"
+
+    def __init__(self, mailbox: Mailbox, *, timeout: float) -> None:
+        self._mailbox = mailbox
+        self._timeout = timeout
+
+    async def tell(self, notice: Notice) -> None:
+        """See `Channel.tell`."""
+        try:
+            await asyncio.to_thread(self._send, self._message(notice))
+        except (OSError, smtplib.SMTPException) as error:
+            raise TransientError(f"mail server {self._mailbox.host}:{self._mailbox.port}: {error}") from error
+
+    def _message(self, notice: Notice) -> EmailMessage:
+        message = EmailMessage()
+        message["From"] = self._mailbox.sender
+        message["To"] = ", ".join(self._mailbox.recipients)
+        message["Subject"] = " ".join(f"[waybill {notice.severity}] {notice.summary}".split())[:200]
+        details = orjson.dumps(dict(notice.details), option=orjson.OPT_INDENT_2).decode()
+        message.set_content(f"{notice.summary}\n\n{details}\n")
+        return message
+
+    def _send(self, message: EmailMessage) -> None:
+        box = self._mailbox
+        with smtplib.SMTP(box.host, box.port, timeout=self._timeout) as server:
+            if box.starttls:
+                server.starttls()
+            if box.user is not None:
+                server.login(box.user, box.password or "")
+            server.send_message(message)
+
+
+async def _post(url: str, document: dict[str, Any], timeout: float) -> None:  # noqa: ASYNC109  # httpx' own
+    try:
+        async with httpx.AsyncClient(timeout=timeout) as client:
+            answer = await client.post(
+                url, content=orjson.dumps(document), headers={"content-type": "application/json"}
+            )
+            answer.raise_for_status()
+    except httpx.HTTPStatusError as error:
+        raise TransientError(f"it answered {error.response.status_code}") from error  # its URL may hold a secret
+    except httpx.HTTPError as error:
+        raise TransientError(f"it can't be reached: {type(error).__name__}") from error
+
+
+def _plain(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

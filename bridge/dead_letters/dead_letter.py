@@ -1,0 +1,227 @@
+"""What a dead letter says: the message verbatim, its whole history, and where it came from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
+from bridge.domain.failures import Failure, RecordedFailure
+from bridge.domain.outbox import OutboxEntry, snapshot_of
+from bridge.domain.retries import RETRY_ROUTE, RetryJob, spent_id
+from bridge.domain.retry_policy import Spent
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.protocol.retry_requests import RetryRequest
+
+PIPELINE: Final = "observe>attest>deliver"
+RETRY_PIPELINE: Final = "request>plan>retry"
+
+
+def iso(seconds: float) -> str:
+    """Unix seconds as ISO 8601, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def entered_record(
+    entry: OutboxEntry,
+    history: Sequence[RecordedFailure],
+    last: Failure,
+    *,
+    reason: str,
+    siblings: Sequence[OutboxEntry],
+    now: float,
+    retention: float,
+) -> Draft:
+    """The record of a delivery whose tries are spent.
+
+    Args:
+        entry: the delivery.
+        history: its failures that the outbox knows.
+        last: the failure that spent the tries; the outbox does not know it yet.
+        reason: why nothing more is tried, such as `MAX_RETRIES_EXCEEDED`.
+        siblings: all deliveries of the message, for the routing delivery_snapshot.
+        now: Unix seconds.
+        retention: how long the document is kept at least, in seconds.
+    """
+    dispatch = entry.dispatch
+    failures = [*history, RecordedFailure(len(history) + 1, entry.claimed_by or "", last)]
+    document = {
+        "eventId": entry.event_id,
+        "messageId": f"0x{dispatch.message_id.hex()}",
+        "messageType": entry.kind.name,
+        "sourceChainId": dispatch.source_chain,
+        "destinationChainId": dispatch.destination_chain,
+        "gmp": dispatch.gmp.label,
+        "attempt": entry.attempt_number,
+        "reason": reason,
+        "originalMessage": f"0x{dispatch.envelope.hex()}",
+        "failureHistory": [_failure(one) for one in failures],
+        "routingSlip": routing_slip(entry, siblings),
+        "headers": headers(entry, last, reason),
+    }
+    return _entering(document, now, retention)
+
+
+def budget_exhausted_record(
+    job: RetryJob,
+    message: Message,
+    *,
+    deliveries: Sequence[OutboxEntry],
+    history: Sequence[RecordedFailure],
+    last: Failure,
+    now: float,
+    retention: float,
+) -> Draft:
+    """The record of a message whose own budget has no room for another retry.
+
+    Args:
+        job: the retry that is not made.
+        message: which one.
+        deliveries: all that there were.
+        history: how they failed, the oldest first.
+        last: the budget's refusal.
+        now: Unix seconds.
+        retention: how long the document is kept at least, in seconds.
+    """
+    request, reason = job.request, Spent.MAX_RETRIES_EXCEEDED.value
+    failures = [RecordedFailure(number, one.worker, one.failure) for number, one in enumerate(history, 1)]
+    failures.append(RecordedFailure(len(failures) + 1, "", last))
+    event_id = spent_id(request.message_id, request.attempt)
+    document = {
+        "eventId": event_id,
+        "messageId": f"0x{request.message_id.hex()}",
+        "messageType": message.kind.name,
+        "sourceChainId": message.source_chain,
+        "destinationChainId": message.destination_chain,
+        "gmp": RETRY_ROUTE,
+        "attempt": request.attempt,
+        "reason": reason,
+        "originalMessage": f"0x{message.encode().hex()}",
+        "failureHistory": [_failure(one) for one in failures],
+        "routingSlip": _slip_of_retry(request, deliveries),
+        "headers": {
+            **_failure_headers(last, reason),
+            "waybill-source-topic": f"{message.source_chain}/{_router(message.encode())}",
+            "waybill-source-partition": f"{message.source_chain}>{message.destination_chain}/{RETRY_ROUTE}",
+            "waybill-source-offset": f"{request.cause_block}@0x{request.cause_hash.hex()}",
+            "waybill-pipeline": RETRY_PIPELINE,
+            "waybill-destination": str(message.destination_chain),
+            "waybill-filter": "retry requests of the index",
+            "waybill-transform": RETRY_ROUTE,
+        },
+    }
+    return _entering(document, now, retention)
+
+
+def _entering(document: dict[str, Any], now: float, retention: float) -> Draft:
+    kept = {
+        "enteredDLQAt": iso(now),
+        "retentionUntil": iso(now + retention),
+        "retentionUntilSeconds": now + retention,
+    }
+    event_id = document["eventId"]
+    return Draft(
+        key=f"entered/{event_id}", kind=RecordKind.ENTERED, event_id=event_id, at=now, document=document | kept
+    )
+
+
+def returned_record(entered: Draft, last: LogRecord) -> Draft:
+    """The record of a delivery whose tries are spent again, after the decision or return that `last` records."""
+    return Draft(
+        key=f"returned/{entered.event_id}/{last.sequence}",
+        kind=RecordKind.RETURNED,
+        event_id=entered.event_id,
+        at=entered.at,
+        document=entered.document,
+    )
+
+
+def recovered_record(letter: str, evidence: dict[str, Any], last: LogRecord, now: float) -> Draft:
+    """The record of a message that arrived after all."""
+    return Draft(
+        key=f"recovered/{letter}/{last.sequence}",
+        kind=RecordKind.RECOVERED,
+        event_id=letter,
+        at=now,
+        document={"eventId": letter, "recoveredAt": iso(now), **evidence},
+    )
+
+
+def headers(entry: OutboxEntry, last: Failure, reason: str) -> dict[str, str]:
+    """What a consumer of dead letters sorts by, without reading them.
+
+    topic, partition and offset are the source router, the lane with its GMP, and the block and log index pinned by the block's
+    hash; pipeline, destination, filter and transform are the steps, where they lead, which logs pass, and what they become.
+    """
+    dispatch = entry.dispatch
+    return {
+        **_failure_headers(last, reason),
+        "waybill-source-topic": f"{dispatch.source_chain}/{_router(dispatch.envelope)}",
+        "waybill-source-partition": entry.ordering_key,
+        "waybill-source-offset": f"{dispatch.block_number}/{dispatch.log_index}@0x{dispatch.block_hash.hex()}",
+        "waybill-pipeline": PIPELINE,
+        "waybill-destination": str(dispatch.destination_chain),
+        "waybill-filter": f"{dispatch.gmp.label} dispatches of the router",
+        "waybill-transform": f"{dispatch.gmp.label} attestation",
+    }
+
+
+def _failure_headers(last: Failure, reason: str) -> dict[str, str]:
+    return {
+        "waybill-error": last.message,
+        "waybill-error-type": last.code,
+        "waybill-reason": reason,
+        "waybill-timestamp": iso(last.at),
+    }
+
+
+def routing_slip(entry: OutboxEntry, siblings: Sequence[OutboxEntry]) -> dict[str, Any]:
+    """The way the message took and where each of its deliveries was when this one died."""
+    dispatch = entry.dispatch
+    return {
+        "sourceTransaction": f"0x{dispatch.transaction_hash.hex()}",
+        "sourceBlock": dispatch.block_number,
+        "sourceBlockHash": f"0x{dispatch.block_hash.hex()}",
+        "transportId": dispatch.transport_id,
+        "deliveries": [
+            {
+                "eventId": one.event_id,
+                "state": "DEAD" if one.event_id == entry.event_id else one.state.value,
+                "attempts": one.failed_tries + (one.event_id == entry.event_id),
+                "lastError": one.last_error,
+            }
+            for one in siblings
+        ],
+    }
+
+
+def _slip_of_retry(request: RetryRequest, deliveries: Sequence[OutboxEntry]) -> dict[str, Any]:
+    """What the retry rested on, and where each of the message's deliveries was when it was not made."""
+    return {
+        "causeChain": request.cause_chain,
+        "causeBlock": request.cause_block,
+        "causeBlockHash": f"0x{request.cause_hash.hex()}",
+        "deliveries": [line.value() for line in snapshot_of(deliveries)],
+    }
+
+
+def _failure(recorded: RecordedFailure) -> dict[str, Any]:
+    failure = recorded.failure
+    return {
+        "attemptNumber": recorded.number,
+        "failedAt": iso(failure.at),
+        "errorCode": failure.code,
+        "errorMessage": failure.message,
+        "kind": failure.kind.value,
+        "worker": recorded.worker,
+        "routingSlipSnapshot": [line.value() for line in failure.delivery_snapshot],
+    }
+
+
+def _router(envelope: bytes) -> str:
+    try:
+        return from_bytes32(decode_envelope(envelope).message.source_router)
+    except (EnvelopeError, AddressError):
+        return "unknown"

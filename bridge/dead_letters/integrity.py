@@ -1,0 +1,130 @@
+"""Whether the log of dead letters is what was written: no record changed, none missing, each signed by somebody trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from bridge.dead_letters.signing import decision_signer, record_signer
+from bridge.domain.dead_letters import (
+    NO_RECORD,
+    BrokenLogError,
+    DeadLetter,
+    DeadLetterLog,
+    ForbiddenDecisionError,
+    LogRecord,
+    RecordKind,
+)
+
+_BATCH = 500  # records read at once
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Something that does not fit; the log was changed by somebody else than Waybill."""
+
+    sequence: int  # of the record, 0: of the log as a whole
+    event_id: str
+    problem: str
+
+    def __str__(self) -> str:
+        where = f"record {self.sequence} ({self.event_id})" if self.sequence else "the log"
+        return f"{where}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The result of a verification."""
+
+    records: int
+    head: bytes  # hash of the last record; note it elsewhere, and a log that was cut off or written again shows
+    violations: tuple[Violation, ...]
+    unpromised: tuple[str, ...] = ()  # what died without a letter when none was promised, and would have one by now
+
+
+def verify(
+    log: DeadLetterLog, *, trusted: frozenset[str], heads: Iterable[bytes] = (), marked_dead: Iterable[str] = ()
+) -> Verified:
+    """Reads the whole log and checks all of it.
+
+    Args:
+        log: what to verify.
+        trusted: accounts whose seals count.
+        heads: hashes of records that were noted earlier; each must still be there.
+        marked_dead: event ids of deliveries that must have a letter.
+    """
+    accounts = frozenset(account.lower() for account in trusted)
+    found: list[Violation] = []
+    dead_letters: dict[str, DeadLetter] = {}
+    previous, number, missing = NO_RECORD, 0, dict.fromkeys(heads)
+    missing.pop(NO_RECORD, None)
+    try:
+        for number, record in zip(count(1), _all(log), strict=False):
+            found += (
+                Violation(number, record.event_id, text) for text in _problems(record, number, previous, accounts)
+            )
+            found += _followed(dead_letters, record)
+            previous = record.hash
+            missing.pop(previous, None)
+    except BrokenLogError as error:
+        found.append(Violation(number + 1, "", str(error)))
+    found += (
+        Violation(0, "", f"no record has the hash 0x{head.hex()} that was noted: the log was cut off or written again")
+        for head in missing
+    )
+    found += (
+        Violation(0, event_id, f"delivery {event_id} is dead and has no letter")
+        for event_id in marked_dead
+        if event_id not in dead_letters
+    )
+    found += _index_problems(log, dead_letters)
+    return Verified(records=number, head=previous, violations=tuple(found))
+
+
+def _all(log: DeadLetterLog) -> Iterator[LogRecord]:
+    last = 0
+    while batch := log.records(after=last, limit=_BATCH):
+        yield from batch
+        last = batch[-1].sequence
+
+
+def _problems(record: LogRecord, number: int, previous: bytes, trusted: frozenset[str]) -> Iterator[str]:
+    if record.sequence != number:
+        yield f"stands in place {number}: a record before it is missing"
+    if record.previous != previous:
+        yield "does not follow the record before it: one of the two was changed"
+    if not record.is_whole:
+        yield "its document is not the one that was hashed"
+    signer = record_signer(record)
+    if signer is None or signer.lower() != record.signer.lower():
+        yield f"its signature is not that of {record.signer}: the record was changed"
+    elif signer.lower() not in trusted:
+        yield f"is signed by {signer}, who is not trusted; name the account in dlq.trusted_signers if it should be"
+    if record.kind is RecordKind.DECIDED and record.document is not None:
+        maker = str(record.document.get("decisionMaker", ""))
+        if (decision_signer(record.document) or "").lower() != maker.lower():
+            yield f"its decision is not signed by {maker}"
+
+
+def _followed(dead_letters: dict[str, DeadLetter], record: LogRecord) -> Iterator[Violation]:
+    """Replays a record; letters whose document is archived are followed by the index alone."""
+    before = dead_letters.get(record.event_id)
+    if record.kind is RecordKind.ENTERED and record.document is None:
+        return
+    if before is None and record.kind is not RecordKind.ENTERED:
+        return  # its first record is archived, or missing, and then the chain says so
+    try:
+        dead_letters[record.event_id] = DeadLetter.entered(record) if before is None else before.after(record)
+    except (ForbiddenDecisionError, KeyError, ValueError) as error:
+        yield Violation(record.sequence, record.event_id, f"can't have happened: {error}")
+
+
+def _index_problems(log: DeadLetterLog, dead_letters: dict[str, DeadLetter]) -> Iterator[Violation]:
+    for event_id, letter in dead_letters.items():
+        indexed = log.letter(event_id)
+        if indexed != letter:
+            shown = "is missing" if indexed is None else f"says {indexed.status}"
+            yield Violation(
+                letter.last_sequence, event_id, f"the list of letters {shown}, the log says {letter.status}"
+            )

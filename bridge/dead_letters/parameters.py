@@ -1,0 +1,93 @@
+"""What governance has set on chain: when to raise an alarm, and who may decide about dead letters.
+
+Both are values of the `Parameters` contract, which only its owner or a governance message changes. An account is an operator
+if the parameter `operator_parameter(account)` is not zero. Where a network has no such contract, the router's owner and guardian
+are its operators, and the thresholds are the defaults here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from eth_abi.abi import decode, encode
+from eth_utils import function_signature_to_4byte_selector, keccak
+
+from bridge.domain.ports import Call, CallRevertedError, Chain
+from bridge.protocol.addresses import to_bytes32
+
+ALERT_THRESHOLD: Final = keccak(text="dlq.alertThreshold")
+CRITICAL_THRESHOLD: Final = keccak(text="dlq.criticalThreshold")
+
+_OPERATOR: Final = keccak(text="dlq.operator")
+_VALUE_OF: Final = function_signature_to_4byte_selector("valueOf(bytes32)")
+_OWNER: Final = function_signature_to_4byte_selector("owner()")
+_GUARDIAN: Final = function_signature_to_4byte_selector("guardian()")
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Dead letters per hour."""
+
+    alert: int = 10  # from here on something is wrong with more than one message
+    critical: int = 100  # from here on somebody is woken
+
+
+def operator_parameter(account: str) -> bytes:
+    """The name of the parameter that makes an account an operator."""
+    return keccak(_OPERATOR + to_bytes32(account))
+
+
+class OnChainParameters:
+    """Reads one network's parameters."""
+
+    def __init__(self, chain: Chain, router: str, contract: str | None) -> None:
+        """Reads from a contract on a chain, or from the chain's router where there is none."""
+        self._chain = chain
+        self._router = router
+        self._contract = contract
+
+    @property
+    def chain_id(self) -> int:
+        """The chain that it reads from."""
+        return self._chain.chain_id
+
+    @property
+    def authority(self) -> str:
+        """The contract that says who is an operator."""
+        return self._contract or self._router
+
+    async def thresholds(self) -> Thresholds:
+        """The thresholds in force.
+
+        Raises:
+            TransientError: the chain does not answer.
+        """
+        default = Thresholds()
+        alert, critical = await self._value(ALERT_THRESHOLD), await self._value(CRITICAL_THRESHOLD)
+        return Thresholds(default.alert if alert is None else alert, default.critical if critical is None else critical)
+
+    async def is_operator(self, account: str) -> bool:
+        """Whether an account may decide about dead letters now.
+
+        Raises:
+            TransientError: the chain does not answer.
+        """
+        if self._contract is not None:
+            return bool(await self._value(operator_parameter(account)))
+        holders = {await self._holder(selector) for selector in (_OWNER, _GUARDIAN)}
+        return account.lower() in holders
+
+    async def _value(self, name: bytes) -> int | None:
+        if self._contract is None:
+            return None
+        try:
+            data = _VALUE_OF + encode(["bytes32"], [name])
+            answer = await self._chain.call(Call(to=self._contract, data=data, returns=("uint256",)))
+        except CallRevertedError:
+            return None  # never set
+        return int(decode(["uint256"], answer)[0])
+
+    async def _holder(self, selector: bytes) -> str:
+        answer = await self._chain.call(Call(to=self._router, data=selector, returns=("address",)))
+        return str(decode(["address"], answer)[0]).lower()

@@ -1,0 +1,194 @@
+"""Where deliveries whose tries are spent are handed in, and where letters leave by themselves when their message arrives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from bridge.dead_letters.dead_letter import budget_exhausted_record, entered_record, recovered_record, returned_record
+from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Draft, LetterStatus, LogHead, Sealer
+from bridge.domain.failures import Failure
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, Retry
+from bridge.domain.ports import Clock, TransientError
+from bridge.domain.retries import RetryJob, retry_of
+from bridge.domain.store import Store
+from bridge.protocol.message import Message, decode_envelope
+
+_log = structlog.get_logger(__name__)
+
+_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterSettings:
+    """Times are in seconds."""
+
+    retention: float = 30 * _DAY  # how long a letter's document is kept at least
+    tries: int = 3  # to write a letter, before its lane halts
+    pause: float = 1.0  # between them
+    poll_interval: float = 5.0  # between two looks at what became of open letters
+    batch: int = 200  # letters looked at once
+
+
+class DeadLetterQueue:
+    """Takes dead letters in. Nothing is called dead before its letter is written."""
+
+    def __init__(
+        self, log: DeadLetterLog, store: Store, sealer: Sealer, clock: Clock, settings: DeadLetterSettings | None = None
+    ) -> None:
+        self._letters = log
+        self._store = store
+        self._sealer = sealer
+        self._clock = clock
+        self._settings = settings or DeadLetterSettings()
+
+    async def mark_dead(self, entry: OutboxEntry, claim: Claim, failure: Failure, reason: str) -> Outcome:
+        """Writes the letter of a delivery, and says how its claim ends.
+
+        The letter is written first, and once however often this is repeated; a process that is killed between the two finds the
+        delivery unfinished, and comes back here. If the letter can't be written, the lane halts with the delivery still to be done:
+        better to stop and say so than to drop it.
+        """
+        problem = await self._write(self._draft(entry, failure, reason))
+        if problem is None:
+            _log.error("delivery dead", entry=entry.event_id, reason=reason, error=failure.message)
+            return Dead(claim, replace(failure, letter=True))
+        self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
+        return Retry(claim, failure, self._clock.now() + self._settings.pause)
+
+    async def bury_message(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
+        """Writes the letter of a message whose own retry budget is spent; says why that failed, with the lane halted.
+
+        Args:
+            job: the retry that its budget has no room for.
+            message: which one.
+            failure: the budget's refusal.
+        """
+        deliveries = self._store.outbox.entries(message.id)
+        failures = [one for entry in deliveries for one in self._store.outbox.failures(entry.event_id)]
+        draft = budget_exhausted_record(
+            job,
+            message,
+            deliveries=deliveries,
+            history=sorted(failures, key=lambda one: one.failure.at),
+            last=failure,
+            now=self._clock.now(),
+            retention=self._settings.retention,
+        )
+        problem = await self._write(draft)
+        if problem is not None:
+            self._halt(Lane(message.source_chain, message.destination_chain), draft.event_id, "", problem, failure)
+        return problem
+
+    def is_let_through(self, event_id: str) -> bool:
+        """Whether an operator decided that what this letter is about is to be tried again."""
+        letter = self._letters.letter(event_id)
+        return letter is not None and letter.status is LetterStatus.RETRY_QUEUED
+
+    async def _write(self, draft: Draft) -> str | None:
+        """Writes a letter in so many tries; if none worked, why."""
+        problem = "it was never tried"
+        for number in range(1, self._settings.tries + 1):
+            try:
+                self._append(draft)
+            except Exception as error:  # noqa: BLE001  # whatever keeps the letter from being written halts the lane
+                problem = str(error) or repr(error)
+                _log.warning("dead letter not written", entry=draft.event_id, number=number, error=problem)
+                if number < self._settings.tries:
+                    await self._clock.sleep(self._settings.pause)
+            else:
+                return None
+        return problem
+
+    async def step(self) -> bool:
+        """Closes letters whose message arrived after all, and notes the log's head; there is never more to do at once."""
+        for letter in self._letters.dead_letters(statuses=OPEN, limit=self._settings.batch):
+            evidence = self._arrival(letter)
+            if evidence is not None:
+                last = self._letters.history(letter.event_id)[-1]
+                self._letters.append(recovered_record(letter.event_id, evidence, last, self._clock.now()), self._sealer)
+                _log.info("dead letter recovered", entry=letter.event_id, **evidence)
+        self._note_head()
+        return False
+
+    def _note_head(self) -> None:
+        """Remembers the log's last record in the store, as long as all since the last one noted follow it.
+
+        Behind a log that was cut off or written again nothing is noted: verification is to find the old head missing.
+        """
+        noted = head = self._store.letter_head.noted()
+        while records := self._letters.records(after=head.sequence, limit=self._settings.batch):
+            for record in records:
+                if record.previous != head.hash:
+                    return
+                head = LogHead(record.sequence, record.hash)
+        if head != noted:
+            self._store.letter_head.note(head)
+
+    def _draft(self, entry: OutboxEntry, failure: Failure, reason: str) -> Draft:
+        return entered_record(
+            entry,
+            self._store.outbox.failures(entry.event_id),
+            failure,
+            reason=reason,
+            siblings=self._store.outbox.entries(entry.dispatch.message_id),
+            now=self._clock.now(),
+            retention=self._settings.retention,
+        )
+
+    def _append(self, draft: Draft) -> None:
+        if self._letters.append(draft, self._sealer) is not None:
+            return
+        letter = self._letters.letter(draft.event_id)
+        if letter is None or letter.status is not LetterStatus.RETRY_QUEUED:
+            return  # written before a crash, or still under review: that letter says it all
+        last = self._letters.history(draft.event_id)[-1]
+        self._letters.append(returned_record(draft, last), self._sealer)
+
+    def _halt(self, lane: Lane, event_id: str, worker: str, problem: str, failure: Failure) -> None:
+        reason = f"dead letters can't be written ({problem}); put that right, then `waybill lane resume`"
+        _log.critical(
+            "lane halted: its dead letter can't be written",
+            lane=str(lane),
+            entry=event_id,
+            dead_letter_error=problem,
+            delivery_error=failure.message,
+            message=event_id.partition("/")[0],
+        )
+        change = LaneChange(lane=lane, state=LaneState.HALTED, reason=reason, by=worker, at=self._clock.now())
+        try:
+            self._store.lanes.change(change)
+        except TransientError as error:
+            _log.critical("lane not halted either; the delivery is tried again", lane=str(lane), error=str(error))
+
+    def _arrival(self, letter: DeadLetter) -> dict[str, Any] | None:
+        """How the letter's message arrived, once that is final: by this delivery, or by another one of the same GMP.
+
+        Where its retry budget was spent: by as many GMPs as its quorum, one of them after that.
+        """
+        if retry_of(letter.event_id) is not None:
+            return self._quorum_since(letter)
+        for entry in self._store.outbox.entries(letter.message_id):
+            same_gmp = entry.dispatch.gmp.label == letter.gmp
+            if same_gmp and entry.state is OutboxState.DELIVERED and entry.confirmed_at is not None:
+                return _evidence(entry)
+        return None
+
+    def _quorum_since(self, letter: DeadLetter) -> dict[str, Any] | None:
+        final = [one for one in self._store.outbox.entries(letter.message_id) if one.confirmed_at is not None]
+        late = [one for one in final if (one.delivered_at or 0) > letter.entered_at]
+        if (
+            not late
+            or len({one.dispatch.gmp for one in final}) < decode_envelope(late[0].dispatch.envelope).message.quorum
+        ):
+            return None
+        return _evidence(max(late, key=lambda one: one.delivered_at or 0))
+
+
+def _evidence(entry: OutboxEntry) -> dict[str, Any]:
+    assert entry.delivery is not None
+    block = entry.delivery.block
+    return {"by": entry.event_id, "block": block.number, "blockHash": f"0x{block.hash.hex()}"}

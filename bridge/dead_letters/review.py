@@ -1,0 +1,428 @@
+"""The operator's review: shows dead letters, and carries out what is decided about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eth_abi.abi import encode
+from eth_account.signers.local import LocalAccount
+from eth_utils import function_signature_to_4byte_selector
+from eth_utils.address import to_checksum_address
+
+from bridge.client import Client, RouteRequest
+from bridge.dead_letters.analysis import Analysis, NamedPause, Situation, analyse, named_pause
+from bridge.dead_letters.decisions import (
+    DecisionError,
+    decision_document,
+    open_letter,
+    record_decision,
+    require_rationale,
+    signed,
+)
+from bridge.dead_letters.parameters import OnChainParameters
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
+from bridge.domain.outbox import ForbiddenTransitionError
+from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
+from bridge.domain.retries import retry_of
+from bridge.domain.store import Store
+from bridge.evm.routers import RouterReader
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.events import MessageRouted, decode_event, topic_of
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message, decode_envelope
+
+_HOUR: Final = 3600  # seconds
+_LOG_RANGE: Final = 5_000  # blocks
+_SUPPORTS_INTERFACE: Final = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
+_NOTICE_GAS: Final = 100_000  # gas
+_PROPOSAL_TTL: Final = 600  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A letter with all that is known about it."""
+
+    letter: DeadLetter
+    message: Message
+    document: Mapping[str, Any]  # of its latest entering
+    history: Sequence[LogRecord]
+    analysis: Analysis
+
+
+@dataclass(frozen=True, slots=True)
+class Governance:
+    """Who gets escalations: a recipient of messages."""
+
+    chain: str | int
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """A message that a decision's maker sends before it is recorded."""
+
+    source_chain: int
+    request: RouteRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A decision that may be taken, before it is signed."""
+
+    first: LogRecord  # of the letter
+    decision: Decision
+    place: tuple[int, str]  # the chain and the contract that say who may decide
+    maker: str
+    rationale: str
+    notice: Notice | None  # None: nobody is told by a message
+
+    def document(self, now: float, *, notice: str | None = None, **further: Any) -> dict[str, Any]:
+        """What the maker signs.
+
+        Args:
+            now: Unix seconds.
+            notice: id of the message that `notice` asks for.
+            further: what else was done.
+
+        Raises:
+            DecisionError: the notice is missing.
+        """
+        if self.notice is not None and notice is None:
+            raise DecisionError(f"{self.decision} needs the id of the message that tells of it")
+        if self.decision is Decision.ABANDON:
+            sender = _message_of(_document(self.first)).sender
+            further |= {"sender": f"0x{sender.hex()}", "senderNotice": notice}
+        elif self.decision is Decision.GOVERNANCE_ESCALATION:
+            further |= {"governanceMessageId": notice}
+        return decision_document(
+            self.first,
+            self.decision,
+            place=self.place,
+            maker=self.maker,
+            rationale=self.rationale,
+            now=now,
+            **further,
+        )
+
+
+class DeadLetterReview:
+    """One operator at work. What changes something checks first that the account holds the operator's role on chain."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        store: Store,
+        log: DeadLetterLog,
+        parameters: OnChainParameters,
+        clock: Clock,
+        operator: LocalAccount | None = None,
+        governance: Governance | None = None,
+    ) -> None:
+        """Without an operator's key it only reads."""
+        self._deployment = deployment
+        self._chains = chains
+        self._store = store
+        self._letters = log
+        self._parameters = parameters
+        self._clock = clock
+        self._operator = operator
+        self._governance = governance
+
+    async def open(self, event_id: str) -> Opened:
+        """A letter and the answers to the four questions.
+
+        Raises:
+            KeyError: there is no such letter.
+            DecisionError: its document is archived.
+        """
+        letter = self._letters.letter(event_id)
+        if letter is None:
+            raise KeyError(event_id)
+        history = self._letters.history(event_id)
+        entries = [one for one in history if one.kind in (RecordKind.ENTERED, RecordKind.RETURNED)]
+        document = entries[-1].document
+        if document is None:
+            raise DecisionError(f"the document of {event_id} is archived: look it up in the export of that time")
+        message = _message_of(document)
+        analysis = analyse(
+            letter,
+            document,
+            message,
+            others=self._letters.dead_letters(since=letter.entered_at - _HOUR, limit=None),
+            deliveries=self._store.outbox.entries(letter.message_id),
+            situation=await self._situation(message, named_pause(document)),
+            now=self._clock.now(),
+        )
+        return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
+
+    async def requeue(self, event_id: str, rationale: str) -> LogRecord:
+        """Opens all tries of the same delivery again, or lets one retry through that its message's budget has no room for.
+
+        Repeated after a crash, it finishes what was begun.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`.
+        """
+        return await self._decide(event_id, Decision.REQUEUE, rationale)
+
+    async def reissue(
+        self, event_id: str, rationale: str, sender: LocalAccount, gmps: Sequence[Gmp] | None = None
+    ) -> LogRecord:
+        """Sends a new message in the letter's place, with a new id and `replaces` set, as the original sender.
+
+        `replaces` names the first message of a chain of re-issues, so that a recipient with a `ReissueGuard` applies one of
+        them. All checks of a new message are made again. A re-issue that the sender has made already, before a crash for
+        example, is found on its chain and not made twice.
+
+        Raises:
+            DecisionError: the account is not the original sender.
+            RefusedError: the router refuses.
+        """
+        prepared = await self.prepare(event_id, Decision.RETRY, rationale, self._require_operator().address)
+        message = _message_of(_document(prepared.first))
+        if from_bytes32(message.sender) != sender.address:
+            raise DecisionError(
+                f"only its sender {from_bytes32(message.sender)} may re-issue it, and the key given is that of"
+                f" {sender.address}; escalate it, and governance may decide for the sender"
+            )
+        new = await self._reissue_of(message)
+        if new is None:
+            request = RouteRequest(
+                destination=message.destination_chain,
+                recipient=from_bytes32(message.recipient),
+                payload=message.payload,
+                gmps=tuple(gmps or self._usable(message, _document(prepared.first)["gmp"])),
+                quorum=message.quorum,
+                gas_limit=message.gas_limit,
+                ttl=message.ttl,
+                kind=message.kind,
+                replaces=_first_of(message),
+            )
+            new = (await Client(self._deployment, self._chains, sender).route(message.source_chain, request)).message
+        return await self._conclude(prepared, newMessageId=f"0x{new.id.hex()}")
+
+    async def abandon(self, event_id: str, rationale: str) -> LogRecord:
+        """Gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`.
+            RefusedError: the router refuses the message to the sender.
+        """
+        return await self._decide(event_id, Decision.ABANDON, rationale)
+
+    async def escalate(self, event_id: str, rationale: str) -> LogRecord:
+        """Hands a letter to governance by a message of the kind GOVERNANCE_PROPOSAL. Until governance decides it stays open.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`; or nobody is named as governance.
+            RefusedError: the router refuses.
+        """
+        return await self._decide(event_id, Decision.GOVERNANCE_ESCALATION, rationale)
+
+    async def prepare(self, event_id: str, decision: Decision, rationale: str, maker: str) -> Prepared:
+        """What a decision takes, once it is sure that it could be recorded: before anything is sent or signed.
+
+        Args:
+            event_id: the letter.
+            decision: what is decided.
+            rationale: why.
+            maker: the account that decides.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`; no rationale, or the account is no operator.
+        """
+        _, first = open_letter(self._letters, event_id)
+        require_rationale(rationale)
+        await self._require_role(maker)
+        notice = None
+        if decision is Decision.GOVERNANCE_ESCALATION:
+            notice = self._proposal(first, rationale)
+        elif decision is Decision.ABANDON:
+            notice = await self._notice(first, rationale)
+        return Prepared(
+            first=first, decision=decision, place=self._place(), maker=maker, rationale=rationale, notice=notice
+        )
+
+    async def record(self, document: dict[str, Any], sealer: Sealer, now: float) -> LogRecord:
+        """Writes a signed decision into the log, and carries out what is carried out here.
+
+        Args:
+            document: of `Prepared.document`, with its maker's signature.
+            sealer: the maker, who vouches for the record's place in the log.
+            now: Unix seconds.
+
+        Raises:
+            KeyError, DecisionError: see `record_decision`; or the maker is no operator, or signed for another network.
+        """
+        if (document["chainId"], document["verifyingContract"]) != self._place():
+            chain_id, contract = self._place()
+            raise DecisionError(
+                f"the decision is for another network: operators here are those of {contract} on {chain_id}"
+            )
+        await self._require_role(document["decisionMaker"])
+        record = record_decision(self._letters, document, sealer, now)
+        if document["decisionType"] == Decision.REQUEUE:
+            self._open_again(record.event_id, document["rationale"])
+        return record
+
+    def _open_again(self, event_id: str, rationale: str) -> None:
+        why, now, retry = f"requeued: {rationale}", self._clock.now(), retry_of(event_id)
+        try:
+            if retry is None:
+                self._store.outbox.replay(event_id, why, now)
+            else:
+                self._store.retries.reopen(*retry, why, now)
+        except ForbiddenTransitionError:
+            pass  # it is on its way already
+        except KeyError as error:
+            what = "delivery" if retry is None else "retry"
+            raise DecisionError(f"the relayer's store has no {what} {event_id}: was it reorged away?") from error
+
+    async def _decide(self, event_id: str, decision: Decision, rationale: str) -> LogRecord:
+        operator = self._require_operator()
+        prepared = await self.prepare(event_id, decision, rationale, operator.address)
+        if prepared.notice is None:
+            return await self._conclude(prepared)
+        client = Client(self._deployment, self._chains, operator)
+        sent = await client.route(prepared.notice.source_chain, prepared.notice.request)
+        return await self._conclude(prepared, notice=f"0x{sent.message.id.hex()}")
+
+    async def _conclude(self, prepared: Prepared, notice: str | None = None, **further: Any) -> LogRecord:
+        operator, now = self._require_operator(), self._clock.now()
+        document = prepared.document(now, notice=notice, **further)
+        return await self.record(signed(document, operator), KeySealer(operator), now)
+
+    def _proposal(self, first: LogRecord, rationale: str) -> Notice:
+        """The message that puts a letter before governance."""
+        if self._governance is None:
+            raise DecisionError("nobody to escalate to: name governance's chain and address in [dlq.governance]")
+        message = _message_of(_document(first))
+        there = self._deployment.chain(self._governance.chain)
+        source = next((chain for chain in self._deployment.chains if chain.chain_id != there.chain_id), there)
+        payload = encode(
+            ["bytes32", "bytes32", "string", "string"], [message.id, first.hash, first.event_id, rationale]
+        )
+        request = RouteRequest(
+            destination=there.chain_id,
+            recipient=self._governance.address,
+            payload=payload,
+            gmps=tuple(sorted(source.gmp_numbers & there.gmp_numbers)),
+            quorum=1,
+            ttl=_PROPOSAL_TTL,
+            kind=Kind.GOVERNANCE_PROPOSAL,
+        )
+        return Notice(source_chain=source.chain_id, request=request)
+
+    async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
+        """The message that tells the sender, back over the lane; None if it is no contract that could take one."""
+        message = _message_of(_document(first))
+        home = self._deployment.chain(message.source_chain)
+        try:
+            sender = from_bytes32(message.sender)
+        except AddressError:
+            return None
+        if not await _is_contract(self._chains[home.chain_id], sender):
+            return None
+        away = self._deployment.chain(message.destination_chain)
+        request = RouteRequest(
+            destination=home.chain_id,
+            recipient=sender,
+            payload=encode(
+                ["string", "bytes32", "bytes32", "string"], ["ABANDONED", message.id, first.hash, rationale]
+            ),
+            gmps=tuple(sorted(home.gmp_numbers & away.gmp_numbers)),
+            quorum=1,
+            gas_limit=_NOTICE_GAS,
+            ttl=_PROPOSAL_TTL,
+            kind=Kind.ACK,
+        )
+        return Notice(source_chain=away.chain_id, request=request)
+
+    def _require_operator(self) -> LocalAccount:
+        if self._operator is None:
+            raise DecisionError("a decision needs the operator's key: set WAYBILL_OPERATOR_KEY, or give --key")
+        return self._operator
+
+    def _place(self) -> tuple[int, str]:
+        return self._parameters.chain_id, to_checksum_address(self._parameters.authority)
+
+    async def _require_role(self, account: str) -> None:
+        if not await self._parameters.is_operator(account):
+            raise DecisionError(
+                f"account {account} is no operator on chain; governance grants that by the parameter"
+                " dlq.operator of the account"
+            )
+
+    async def _situation(self, message: Message, pause: NamedPause | None) -> Situation:
+        try:
+            destination = self._deployment.chain(message.destination_chain)
+            router = RouterReader(self._chains[destination.chain_id], destination.router)
+            progress = await router.progress(message.id)
+            expired = bool(message.ttl) and await router.is_expired(message.source_chain, message)
+            paused_until = None if pause is None else await router.paused_until(pause.thing, pause.number)
+        except TransientError:
+            return Situation(known=False)
+        return Situation(
+            executed=progress.executed,
+            ended=(progress.ended or expired) and not progress.executed,
+            paused_until=paused_until,
+        )
+
+    async def _reissue_of(self, message: Message) -> Message | None:
+        """The next message of its lane that stands in for the same first one, if there is one already."""
+        origin = self._deployment.chain(message.source_chain)
+        chain = self._chains[origin.chain_id]
+        head = await chain.head()
+        for first in range(origin.start_block, head.number + 1, _LOG_RANGE):
+            last = min(first + _LOG_RANGE - 1, head.number)
+            for log in await chain.logs(first, last, [origin.router], [topic_of(MessageRouted)]):
+                event = decode_event(log.topics, log.data)
+                found = decode_envelope(event.envelope).message if isinstance(event, MessageRouted) else None
+                if found is not None and _stands_in(found, message):
+                    return found
+        return None
+
+    def _usable(self, message: Message, failed: str) -> list[Gmp]:
+        """GMPs for a new message: others than the one that failed, as far as they suffice."""
+        source = self._deployment.chain(message.source_chain)
+        destination = self._deployment.chain(message.destination_chain)
+        common = sorted(source.gmp_numbers & destination.gmp_numbers, key=lambda gmp: (gmp.label == failed, gmp))
+        return common[: max(message.quorum, 1)]
+
+
+def _first_of(message: Message) -> bytes:
+    """The id of the message that began the chain of re-issues: what a re-issue replaces, else the message itself."""
+    return message.replaces if any(message.replaces) else message.id
+
+
+def _stands_in(found: Message, message: Message) -> bool:
+    """Whether one is a later re-issue of the other. A lane's nonces rise; a cancellation names what it cancels, too."""
+    return (
+        (found.sender, found.destination_chain, found.kind) == (message.sender, message.destination_chain, message.kind)
+        and found.nonce > message.nonce
+        and found.replaces == _first_of(message)
+    )
+
+
+def _document(record: LogRecord) -> Mapping[str, Any]:
+    if record.document is None:
+        raise DecisionError(f"the document of {record.event_id} is archived: nothing can be sent from it")
+    return record.document
+
+
+def _message_of(document: Mapping[str, Any]) -> Message:
+    return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
+
+
+async def _is_contract(chain: Chain, address: str) -> bool:
+    """Whether somebody answers a call there; an account without code answers anything with nothing."""
+    try:
+        return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
+    except CallRevertedError:
+        return True

@@ -1,0 +1,170 @@
+"""What is signed about dead letters, as EIP-712 typed data, so that a wallet shows what its owner signs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+from eth_account.signers.local import LocalAccount
+from eth_typing import Hash32
+
+from bridge.domain.dead_letters import LogRecord
+
+_DOMAIN: Final = {"name": "Waybill dead letters", "version": "1"}
+_DOMAIN_TYPES: Final = {
+    "name": "string",
+    "version": "string",
+    "chainId": "uint256",
+    "verifyingContract": "address",
+}
+_NOWHERE: Final[Mapping[str, Any]] = MappingProxyType({})
+"""A log holds letters of all chains, so the seal of a record names none: the hash of the record before it says which log."""
+
+_RECORD: Final = {
+    "DeadLetterRecord": [
+        {"name": "sequence", "type": "uint64"},
+        {"name": "previous", "type": "bytes32"},
+        {"name": "hash", "type": "bytes32"},
+    ]
+}
+_DECISION: Final = {
+    "DeadLetterDecision": [
+        {"name": "dlqEntryId", "type": "string"},
+        {"name": "letterHash", "type": "bytes32"},
+        {"name": "decisionAt", "type": "string"},
+        {"name": "decisionMaker", "type": "address"},
+        {"name": "decisionType", "type": "string"},
+        {"name": "newMessageId", "type": "bytes32"},
+        {"name": "rationale", "type": "string"},
+    ]
+}
+
+
+class KeySealer:
+    """A key in this process. See `bridge.domain.dead_letters.Sealer`."""
+
+    def __init__(self, account: LocalAccount) -> None:
+        self._account = account
+
+    @property
+    def address(self) -> str:
+        """See `Sealer.address`."""
+        return str(self._account.address)
+
+    def seal(self, record: LogRecord) -> bytes:
+        """See `Sealer.seal`."""
+        return _sign(self._account, _RECORD, _record(record))
+
+    def sign(self, digest: bytes) -> bytes:
+        """See `bridge.relayer.propagation.HeartbeatSigner.sign`."""
+        return bytes(self._account.unsafe_sign_hash(Hash32(digest)).signature)
+
+
+class UnsealedError(Exception):
+    """A record that its signer has still to seal, in the place that it would get now."""
+
+    def __init__(self, record: LogRecord) -> None:
+        super().__init__(f"record {record.sequence} of {record.event_id} is not sealed by {record.signer or 'anybody'}")
+        self.record = record
+
+
+class WalletSealer:
+    """A key somewhere else, whose signature is handed in. See `bridge.domain.dead_letters.Sealer`."""
+
+    def __init__(self, address: str, seal: bytes = b"") -> None:
+        """`seal` is what the account signed; empty if it has not yet."""
+        self._address = address
+        self._seal = seal
+
+    @property
+    def address(self) -> str:
+        """See `Sealer.address`."""
+        return self._address
+
+    def seal(self, record: LogRecord) -> bytes:
+        """See `Sealer.seal`.
+
+        Raises:
+            UnsealedError: the signature is not this account's over this record, because another one took its place perhaps.
+        """
+        if _recover(_RECORD, _record(record), self._seal) != self._address:
+            raise UnsealedError(record)
+        return self._seal
+
+
+def sign_decision(account: LocalAccount, decision: Mapping[str, Any]) -> bytes:
+    """The operator's signature over a decision's document, 65 bytes."""
+    return _sign(account, _DECISION, decision_message(decision), _place_of(decision))
+
+
+def record_signer(record: LogRecord) -> str | None:
+    """The account that signed a record, or None if the signature is none."""
+    return _recover(_RECORD, _record(record), record.signature)
+
+
+def decision_signer(decision: Mapping[str, Any]) -> str | None:
+    """The account that signed a decision's document, or None if the signature is none."""
+    try:
+        signature = bytes.fromhex(decision["signature"].removeprefix("0x"))
+        return _recover(_DECISION, decision_message(decision), signature, _place_of(decision))
+    except (KeyError, ValueError):
+        return None
+
+
+def decision_typed_data(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole document that a wallet is given to sign (``eth_signTypedData_v4``)."""
+    return _typed_data(_DECISION, decision_message(decision), _place_of(decision))
+
+
+def record_typed_data(record: LogRecord) -> dict[str, Any]:
+    """What a wallet is given to sign for a record's place in the log (``eth_signTypedData_v4``)."""
+    words = {name: f"0x{value.hex()}" for name, value in _record(record).items() if name != "sequence"}
+    return _typed_data(_RECORD, {"sequence": record.sequence, **words}, _NOWHERE)
+
+
+def decision_message(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """The signed fields of a decision; it names the letter by the hash of its first record too, so it fits no other letter."""
+    message = {field["name"]: decision.get(field["name"], "") for field in _DECISION["DeadLetterDecision"]}
+    return message | {"newMessageId": decision.get("newMessageId") or "0x" + bytes(32).hex()}
+
+
+def _record(record: LogRecord) -> dict[str, Any]:
+    return {"sequence": record.sequence, "previous": record.previous, "hash": record.hash}
+
+
+def _place_of(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a decision holds: the chain and the contract that say who may decide. A wallet shows both."""
+    return {name: decision[name] for name in ("chainId", "verifyingContract")}
+
+
+def _typed_data(types: Mapping[str, Any], message: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    domain = {**_DOMAIN, **place}
+    (primary,) = types
+    return {
+        "types": {"EIP712Domain": [{"name": name, "type": _DOMAIN_TYPES[name]} for name in domain], **types},
+        "primaryType": primary,
+        "domain": domain,
+        "message": dict(message),
+    }
+
+
+def _sign(
+    account: LocalAccount, types: Mapping[str, Any], message: Mapping[str, Any], place: Mapping[str, Any] = _NOWHERE
+) -> bytes:
+    signed = account.sign_message(encode_typed_data(full_message=_typed_data(types, message, place)))
+    return bytes(signed.signature)
+
+
+def _recover(
+    types: Mapping[str, Any], message: Mapping[str, Any], signature: bytes, place: Mapping[str, Any] = _NOWHERE
+) -> str | None:
+    try:
+        recovered = Account.recover_message(
+            encode_typed_data(full_message=_typed_data(types, message, place)), signature=signature
+        )
+    except Exception:  # noqa: BLE001  # eth_account raises many kinds for bytes that are no signature
+        return None
+    return str(recovered)

@@ -1,0 +1,92 @@
+"""The network file: what somebody decides before anything of Waybill is on a chain."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from bridge.protocol.deployment import Address, FinalityTag, GmpContracts, refuse_repeated_chains
+
+
+class PlanError(ValueError):
+    """A network file that can't be used; the text lists everything that is wrong with it."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class PlannedChain(_Section):
+    """A chain, how to reach it, and the GMPs that are on it."""
+
+    chain_id: int = Field(gt=0, lt=2**64)
+    name: str = Field(pattern=r"^[a-z0-9-]+$")
+    rpc_urls: tuple[str, ...] = Field(min_length=1)
+    confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
+    finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
+    gmps: GmpContracts
+
+
+class NetworkPlan(_Section):
+    """Chains whose routers shall know each other, and who owns the routers."""
+
+    version: Literal[1]
+    network: str = Field(pattern=r"^[a-z0-9-]+$")
+    owner: Address
+    floor: int = Field(
+        default=2, ge=1, le=16
+    )  # least quorum, on every lane, for recipients without a policy of their own
+    examples: bool = True  # whether the example dApps are deployed too
+    chains: tuple[PlannedChain, ...] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _chains_are_unique(self) -> Self:
+        refuse_repeated_chains(self.chains)
+        return self
+
+    @model_validator(mode="after")
+    def _each_chain_has_a_gmp(self) -> Self:
+        for chain in self.chains:
+            if not chain.gmps.model_dump(exclude_none=True):
+                raise ValueError(f"chain {chain.name!r} has no GMP: nothing could reach or leave it")
+        return self
+
+    @model_validator(mode="after")
+    def _each_floor_can_be_reached(self) -> Self:
+        for here, there in itertools.combinations(self.chains, 2):
+            shared = here.gmps.model_dump(exclude_none=True).keys() & there.gmps.model_dump(exclude_none=True).keys()
+            if shared and len(shared) < self.floor:
+                raise ValueError(
+                    f"chains {here.name!r} and {there.name!r} share {len(shared)} of the {self.floor} GMPs that the floor"
+                    f" asks for ({', '.join(sorted(shared))}): recipients without a policy could never be reached; add"
+                    " a GMP, or lower `floor`"
+                )
+        return self
+
+    def to_json(self) -> str:
+        """The file's text."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True, exclude_none=True), indent=2) + "\n"
+
+    @classmethod
+    def read(cls, path: Path) -> NetworkPlan:
+        """Reads a network file.
+
+        Raises:
+            PlanError: there is none, or it is not JSON, or has missing, unknown or wrong values.
+        """
+        try:
+            document: Any = json.loads(path.read_text())
+        except FileNotFoundError:
+            raise PlanError(f"there is no network file {path}; docs/formats.md says what stands in it") from None
+        except json.JSONDecodeError as error:
+            raise PlanError(f"{path} is not JSON (line {error.lineno}: {error.msg})") from error
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            problems = "\n".join(f"  {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            raise PlanError(f"{path} can't be used as a network file:\n{problems}") from error

@@ -1,0 +1,216 @@
+"""The demonstration, from two empty chains to a report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from bridge.client import Client, RefusedError, Sent
+from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, RELAYER_KEY, account
+from bridge.devnet.demo import traffic
+from bridge.devnet.demo.adversary import close_inbox, deliver_again
+from bridge.devnet.demo.audit import Audit, audit
+from bridge.devnet.demo.processes import ProcessFailedError, Service
+from bridge.devnet.demo.report import DisagreementError, Report, report_of, require_a_good_end
+from bridge.evm.chain import EvmChain, open_chains
+from bridge.protocol.deployment import Deployment
+
+HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
+"""How many messages arrive at once, stall, and are refused; how many deliveries a stranger repeats."""
+
+STALL_AFTER = 10  # seconds
+_PATIENCE = 90  # seconds that any step may take
+_POLL = 0.5  # seconds
+_REPORT = ("report", "--max-behind", "3600")  # what it expects the demonstration waits for, however slow the index is
+
+Say = Callable[[str], None]
+Finished = Callable[[Report], Awaitable[None]]
+
+
+class Demonstration:
+    """Runs `waybill` as a user would, and looks at the chains itself."""
+
+    def __init__(self, deployment: Deployment, chains: Mapping[int, EvmChain], folder: Path, say: Say) -> None:
+        self._deployment = deployment
+        self._chains = chains
+        self._folder = folder
+        self._say = say
+        self._started = time.monotonic()
+        # Deployer and relayer are kept out of the traffic: each sends with nonces of its own.
+        self._dapps = [account(key) for key in ANVIL_KEYS[2:9]]
+
+    async def run(self, finished: Finished) -> None:
+        """All of it, in order; relayer and indexer run until `finished` returns.
+
+        Raises:
+            ProcessFailedError: a process that should run ended.
+            DisagreementError: something did not become what it must.
+        """
+        async with AsyncExitStack() as stack:
+            index = stack.enter_context(self._index_service())
+            relayer = stack.enter_context(self._service("relayer", "run"))
+            await self._appoint_retrier()
+            await self._healthy([index, relayer])
+            relayer.kill()
+            stalled_gmp = traffic.STALLED_GMP.label
+            relayer = stack.enter_context(self._service("relayer", "run", "--pause-gmp", stalled_gmp))
+            await self._stalling([index, relayer])
+            for service in (index, relayer):
+                service.kill()
+            self._say("relayer and index killed (SIGKILL) and started again")
+            index = stack.enter_context(self._index_service())
+            relayer = stack.enter_context(self._service("relayer", "run"))
+            await self._waking([index, relayer])
+            await self._refused([index, relayer])
+            await self._repeated([index, relayer])
+            self._say("the index reads on until what it adds up to agrees with the chains' own logs")
+            await finished(await self._report([index, relayer]))
+
+    async def _healthy(self, services: Sequence[Service]) -> None:
+        sent = await self._send(traffic.healthy(self._deployment, HEALTHY))
+        await self._until(services, "are executed", lambda: self._executed(sent))
+        self._say(f"{len(sent)} messages over three GMPs, quorums 1, 2 and 3: executed")
+        await self._until(services, "are indexed", self._index_is_there)
+
+    async def _stalling(self, services: Sequence[Service]) -> None:
+        gmp = traffic.STALLED_GMP.label
+        sent = await self._send(traffic.stalling(self._deployment, STALLING))
+        self._say(f"relayer killed (SIGKILL), started again without {gmp}: {len(sent)} messages wait for {gmp}")
+        expected = {f"0x{item.message.id.hex()}" for item in sent}
+        await self._until(services, "are found stalled", lambda: self._requested(expected))
+        self._say(f"the index finds exactly those {len(sent)} stalled, and asks for their retries")
+        await self._until(services, "are executed", lambda: self._executed(sent))
+        self._say(f"all {len(sent)} retried over another GMP and executed")
+
+    async def _waking(self, services: Sequence[Service]) -> None:
+        gmp = traffic.STALLED_GMP.label
+
+        async def late() -> bool:
+            return (await self._audit()).late_receipts >= STALLING
+
+        await self._until(services, f"arrive late over {gmp}", late)
+        self._say(f"{gmp} wakes up: its late deliveries are recorded and execute nothing")
+
+    async def _refused(self, services: Sequence[Service]) -> None:
+        target = self._deployment.chains[1]
+        owner = account(DEPLOYER_KEY)
+        await close_inbox(self._chains, target, owner, closed=True)
+        planned = [item for item in traffic.healthy(self._deployment, 2 * REFUSED) if item.destination == target.name]
+        sent = await self._send(planned)
+
+        client = Client(self._deployment, self._chains, self._dapps[0])
+
+        async def refused() -> bool:
+            reached = [(item.message.quorum, await client.progress(item.message)) for item in sent]
+            return all(len(progress.receipts) >= quorum and not progress.executed for quorum, progress in reached)
+
+        await self._until(services, "are refused by their recipient", refused)
+        await close_inbox(self._chains, target, owner, closed=False)
+        for item in sent:
+            with suppress(RefusedError):  # the relayer was faster; the audit says whether all are executed
+                await client.execute(item.message)
+        self._say(f"{len(sent)} messages refused by a closed inbox; opened again, they are executed")
+
+    async def _repeated(self, services: Sequence[Service]) -> None:
+        stranger = account(ANVIL_KEYS[9])
+        await deliver_again(self._deployment, self._chains, stranger, REPEATED)
+
+        async def absorbed() -> bool:
+            return (await self._audit()).repeated_deliveries >= REPEATED
+
+        await self._until(services, "are delivered again", absorbed)
+        self._say(f"a stranger delivers {REPEATED} messages a second time: absorbed")
+
+    async def _report(self, services: Sequence[Service]) -> Report:
+        names = [chain.name for chain in self._deployment.chains]
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            for service in services:
+                service.check()
+            try:
+                found = report_of(await self._audit(), self._index(), names, time.monotonic() - self._started)
+            except DisagreementError:
+                # The index is a moment behind the chains; it has to come to the same sums by itself.
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_POLL)
+                continue
+            require_a_good_end(found)
+            return found
+
+    async def _appoint_retrier(self) -> None:
+        relayer = account(RELAYER_KEY).address
+        clients = [Client(self._deployment, self._chains, dapp) for dapp in self._dapps]
+        await asyncio.gather(
+            *(
+                client.appoint_retrier(chain.chain_id, relayer)
+                for client in clients
+                for chain in self._deployment.chains
+            )
+        )
+
+    async def _send(self, planned: Sequence[traffic.Planned]) -> list[Sent]:
+        return await traffic.send(self._deployment, self._chains, self._dapps, planned)
+
+    async def _until(self, services: Iterable[Service], what: str, reached: Callable[[], Awaitable[bool]]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not await reached():
+            for service in services:
+                service.check()
+            if time.monotonic() > deadline:
+                raise DisagreementError(f"after {_PATIENCE} s not all messages {what}; logs are in {self._folder}")
+            await asyncio.sleep(_POLL)
+
+    async def _executed(self, sent: Sequence[Sent]) -> bool:
+        client = Client(self._deployment, self._chains)
+        return all([(await client.progress(item.message)).executed for item in sent])
+
+    async def _requested(self, expected: set[str]) -> bool:
+        requested = set(self._index()["retries_requested_for"])
+        if requested - expected:
+            raise DisagreementError(f"the index asks to retry {sorted(requested - expected)}, which did not stall")
+        return requested == expected
+
+    async def _index_is_there(self) -> bool:
+        return self._run(*_REPORT).returncode == 0
+
+    async def _audit(self) -> Audit:
+        return await audit(self._deployment, self._chains)
+
+    def _index(self) -> dict[str, Any]:
+        report: dict[str, Any] = self._waybill(*_REPORT)
+        return report
+
+    def _waybill(self, *arguments: str) -> Any:
+        done = self._run(*arguments)
+        if done.returncode:
+            raise ProcessFailedError(f"`waybill {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "bridge.cli", *arguments, "--json"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def _index_service(self) -> Service:
+        return self._service("index", "run", "--stall-after", str(STALL_AFTER))
+
+    def _service(self, *arguments: str) -> Service:
+        return Service(list(arguments), self._folder / f"{arguments[0]}.log")
+
+
+async def demonstrate(deployment: Deployment, folder: Path, say: Say, finished: Finished) -> None:
+    """Runs the demonstration on a fresh network; its processes run until `finished` returns.
+
+    Raises:
+        ProcessFailedError: a process that should run ended.
+        DisagreementError: something did not become what it must.
+    """
+    async with open_chains(deployment) as chains:
+        await Demonstration(deployment, chains, folder, say).run(finished)

@@ -1,0 +1,103 @@
+"""What the demonstration sends: both ways, over every GMP, with every quorum."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+from eth_account.signers.local import LocalAccount
+
+from bridge.client import Client, RouteRequest, Sent
+from bridge.domain.ports import Chain
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+
+HYPERLANE, AXELAR, WORMHOLE = Gmp.HYPERLANE, Gmp.AXELAR, Gmp.WORMHOLE
+
+STALLED_GMP = AXELAR
+
+# Sets of GMPs with a quorum that can be reached while all of them work.
+_HEALTHY: tuple[tuple[tuple[Gmp, ...], int], ...] = (
+    ((HYPERLANE,), 1),
+    ((WORMHOLE,), 1),
+    ((AXELAR,), 1),
+    ((HYPERLANE, WORMHOLE), 2),
+    ((HYPERLANE, AXELAR), 2),
+    ((HYPERLANE, AXELAR, WORMHOLE), 1),
+    ((HYPERLANE, AXELAR, WORMHOLE), 2),
+    ((HYPERLANE, AXELAR, WORMHOLE), 3),
+)
+
+# Sets whose quorum can't be reached without the GMP that stalls, while a GMP outside the set could help.
+_STALLING: tuple[tuple[tuple[Gmp, ...], int], ...] = (
+    ((AXELAR,), 1),
+    ((HYPERLANE, AXELAR), 2),
+    ((AXELAR, WORMHOLE), 2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One message to send."""
+
+    source: str
+    destination: str
+    gmps: tuple[Gmp, ...]
+    quorum: int
+    payload: bytes
+
+
+def healthy(deployment: Deployment, count: int) -> list[Planned]:
+    """Messages that arrive while every GMP works."""
+    return _plan(deployment, _HEALTHY, count, "hello")
+
+
+def stalling(deployment: Deployment, count: int) -> list[Planned]:
+    """Messages that can't reach their quorum while `STALLED_GMP` is silent."""
+    return _plan(deployment, _STALLING, count, "patience")
+
+
+def _plan(
+    deployment: Deployment, ways: Sequence[tuple[tuple[Gmp, ...], int]], count: int, greeting: str
+) -> list[Planned]:
+    names = [chain.name for chain in deployment.chains]
+    lanes = cycle([(source, destination) for source in names for destination in names if source != destination])
+    # Each way goes over each lane: the lane changes with every message, the way with every round over the lanes.
+    rounds = len(names) * (len(names) - 1)
+    planned = []
+    for number in range(count):
+        source, destination = next(lanes)
+        gmps, quorum = ways[number // rounds % len(ways)]
+        planned.append(Planned(source, destination, gmps, quorum, f"{greeting} {number}".encode()))
+    return planned
+
+
+async def send(
+    deployment: Deployment,
+    chains: Mapping[int, Chain],
+    accounts: Sequence[LocalAccount],
+    planned: Sequence[Planned],
+) -> list[Sent]:
+    """Sends messages from several accounts at once; each account sends one after the other on each chain."""
+    queues: dict[tuple[str, str], list[tuple[Client, Planned]]] = {}
+    for number, item in enumerate(planned):
+        account = accounts[number // 2 % len(accounts)]
+        client = Client(deployment, chains, account)
+        queues.setdefault((item.source, account.address), []).append((client, item))
+
+    async def drain(queue: list[tuple[Client, Planned]]) -> list[Sent]:
+        return [await client.route(item.source, _request(deployment, item)) for client, item in queue]
+
+    return [sent for batch in await asyncio.gather(*map(drain, queues.values())) for sent in batch]
+
+
+def _request(deployment: Deployment, item: Planned) -> RouteRequest:
+    return RouteRequest(
+        destination=item.destination,
+        recipient=deployment.chain(item.destination).examples["inbox"],
+        payload=item.payload,
+        gmps=item.gmps,
+        quorum=item.quorum,
+    )

@@ -1,0 +1,276 @@
+"""Dead letters: a log that is only ever appended to, each record chained to the one before by its hash, and signed.
+
+What a letter is now follows from its records; the table of letters that a store keeps beside them is an index that can be
+rebuilt, and that verification compares.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from eth_utils import keccak
+
+NO_RECORD: Final = bytes(32)
+"""What the first record names as the hash before it."""
+
+
+class LetterStatus(StrEnum):
+    """What is to be done about a letter."""
+
+    PENDING_REVIEW = "PENDING_REVIEW"  # somebody has to decide
+    RETRY_QUEUED = "RETRY_QUEUED"  # decided: it is on its way again
+    ABANDONED = "ABANDONED"  # decided: never again
+    RECOVERED = "RECOVERED"  # the message reached its recipient after all
+
+
+class RecordKind(StrEnum):
+    """What happened to a letter."""
+
+    ENTERED = "ENTERED"  # a delivery's tries were spent
+    RETURNED = "RETURNED"  # and spent once more, after it was on its way again
+    DECIDED = "DECIDED"  # an operator decided; the document is the signed decision
+    RECOVERED = "RECOVERED"  # the message arrived; the document says how
+
+
+class Decision(StrEnum):
+    """What an operator can decide."""
+
+    RETRY = "RETRY"  # a new message in its place
+    REQUEUE = "REQUEUE"  # the same message, all its tries open again
+    ABANDON = "ABANDON"
+    GOVERNANCE_ESCALATION = "GOVERNANCE_ESCALATION"  # governance decides: until then it stays under review
+
+
+_AFTER: Final[Mapping[Decision, LetterStatus]] = {
+    Decision.RETRY: LetterStatus.RETRY_QUEUED,
+    Decision.REQUEUE: LetterStatus.RETRY_QUEUED,
+    Decision.ABANDON: LetterStatus.ABANDONED,
+    Decision.GOVERNANCE_ESCALATION: LetterStatus.PENDING_REVIEW,
+}
+OPEN: Final = frozenset({LetterStatus.PENDING_REVIEW, LetterStatus.RETRY_QUEUED})
+
+
+class ForbiddenDecisionError(Exception):
+    """Something that can't happen to a letter in its state."""
+
+
+class BrokenLogError(Exception):
+    """A log that can't be continued; `waybill dlq verify` says where it broke."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """Something that happened to a letter, before it has its place in the log."""
+
+    key: str  # the same happening has the same key, and is kept once
+    kind: RecordKind
+    event_id: str  # of the outbox entry
+    at: float  # Unix seconds
+    document: Mapping[str, Any]  # all there is to know; JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """A record in its place. Its hash covers the document by the document's hash, so that a document can be archived."""
+
+    sequence: int  # 1 is the first
+    previous: bytes  # hash of the record before
+    key: str
+    kind: RecordKind
+    event_id: str
+    at: float  # Unix seconds
+    document_hash: bytes
+    document: Mapping[str, Any] | None  # None: archived, see `DeadLetterLog.archive`
+    signer: str = ""
+    signature: bytes = b""
+
+    @classmethod
+    def of(cls, draft: Draft, sequence: int, previous: bytes) -> LogRecord:
+        """The record of a draft behind another one; not signed yet."""
+        return cls(
+            sequence=sequence,
+            previous=previous,
+            key=draft.key,
+            kind=draft.kind,
+            event_id=draft.event_id,
+            at=draft.at,
+            document_hash=keccak(canonical(draft.document)),
+            document=draft.document,
+        )
+
+    @property
+    def hash(self) -> bytes:
+        """What the next record names, and what is signed."""
+        content = [self.sequence, self.key, self.kind.value, self.event_id, repr(self.at)]
+        return keccak(self.previous + self.document_hash + canonical(content))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the document, where it is still here, is the one that was hashed."""
+        return self.document is None or keccak(canonical(self.document)) == self.document_hash
+
+    def signed(self, sealer: Sealer) -> LogRecord:
+        """The record with its signature."""
+        return replace(self, signer=sealer.address, signature=sealer.seal(self))
+
+
+class Sealer(Protocol):
+    """Whoever vouches for the records that this process writes."""
+
+    @property
+    def address(self) -> str:
+        """The account, with its EIP-55 checksum."""
+
+    def seal(self, record: LogRecord) -> bytes:
+        """A signature over the record's place and hash, 65 bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """What a letter is now."""
+
+    event_id: str
+    message_id: bytes
+    kind: str  # of the message
+    source_chain: int
+    destination_chain: int
+    gmp: str
+    error_code: str  # of its last failure
+    status: LetterStatus
+    entered_at: float  # Unix seconds: the first time
+    retention_until: float  # Unix seconds: until then its document is kept here
+    first_sequence: int  # of its first record, which holds the message
+    last_sequence: int
+
+    @classmethod
+    def entered(cls, record: LogRecord) -> DeadLetter:
+        """The letter that its first record makes."""
+        if record.kind is not RecordKind.ENTERED or record.document is None:
+            raise ForbiddenDecisionError(f"{record.event_id} has no dead letter that could be {record.kind}")
+        document = record.document
+        return cls(
+            event_id=record.event_id,
+            message_id=bytes.fromhex(document["messageId"].removeprefix("0x")),
+            kind=document["messageType"],
+            source_chain=document["sourceChainId"],
+            destination_chain=document["destinationChainId"],
+            gmp=document["gmp"],
+            error_code=document["failureHistory"][-1]["errorCode"],
+            status=LetterStatus.PENDING_REVIEW,
+            entered_at=record.at,
+            retention_until=document["retentionUntilSeconds"],
+            first_sequence=record.sequence,
+            last_sequence=record.sequence,
+        )
+
+    def after(self, record: LogRecord) -> DeadLetter:
+        """The letter after something happened to it.
+
+        Raises:
+            ForbiddenDecisionError: it can't happen in its state.
+        """
+        match record.kind:
+            case RecordKind.ENTERED:
+                raise ForbiddenDecisionError(f"dead letter {self.event_id} has entered already")
+            case RecordKind.RETURNED:
+                return self._became(LetterStatus.PENDING_REVIEW, record)
+            case RecordKind.RECOVERED:
+                return self._became(LetterStatus.RECOVERED, record)
+            case RecordKind.DECIDED:
+                assert record.document is not None
+                return self._became(_AFTER[Decision(record.document["decisionType"])], record)
+
+    def _became(self, status: LetterStatus, record: LogRecord) -> DeadLetter:
+        allowed = OPEN if record.kind is not RecordKind.RECOVERED else OPEN | {LetterStatus.ABANDONED}
+        if self.status not in allowed:
+            raise ForbiddenDecisionError(f"dead letter {self.event_id} is {self.status}: nothing is left to decide")
+        return replace(self, status=status, last_sequence=record.sequence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LettersWaiting:
+    """How many letters of a lane and GMP wait for a decision; 0 where all that there were are decided."""
+
+    source_chain: int
+    destination_chain: int
+    gmp: str
+    count: int
+
+
+def canonical(value: Any) -> bytes:
+    """JSON in one form only: the bytes that are hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class LogHead:
+    """The last record of the log that was seen: a log in which it is missing was cut off or written again."""
+
+    sequence: int = 0
+    hash: bytes = NO_RECORD
+
+
+class HeadMemory(Protocol):
+    """Where the log's head is kept apart from the log, in the relayer's store."""
+
+    def noted(self) -> LogHead:
+        """The head that was noted last."""
+
+    def note(self, head: LogHead) -> None:
+        """Notes a head, unless a later one is noted."""
+
+
+class DeadLetterLog(Protocol):
+    """Where dead letters are kept; it may be another database than the store. Every method is one transaction."""
+
+    def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
+        """Puts a record behind the last one; None if its key is there already, which changes nothing.
+
+        Raises:
+            ForbiddenDecisionError: the letter's state does not allow it.
+            StoreBusyError, StoreError: it was not written.
+        """
+
+    def records(self, *, after: int = 0, limit: int | None = None) -> list[LogRecord]:
+        """Records with a higher sequence, in order."""
+
+    def history(self, event_id: str) -> list[LogRecord]:
+        """All that happened to one letter, in order."""
+
+    def letter(self, event_id: str) -> DeadLetter | None:
+        """One letter, as the index has it."""
+
+    def dead_letters(
+        self,
+        *,
+        statuses: frozenset[LetterStatus] = frozenset(LetterStatus),
+        message_id: bytes | None = None,
+        since: float = 0,
+        limit: int | None = 100,
+    ) -> list[DeadLetter]:
+        """Letters that entered since (Unix seconds), the newest first."""
+
+    def counts(self) -> dict[LetterStatus, int]:
+        """How many letters are in each state."""
+
+    def waiting(self) -> list[LettersWaiting]:
+        """How many letters are PENDING_REVIEW, for each lane and GMP that ever had a letter."""
+
+    def archive(self, event_ids: frozenset[str]) -> int:
+        """Takes the documents of what entered and returned out of letters that are decided; returns how many.
+
+        Their hashes stay, so that the chain verifies, and an exported document can be checked against it. Decisions are kept.
+        """
+
+    def cursor(self, reader: str) -> int:
+        """The sequence up to which a reader has been told, 0 at first."""
+
+    def move_cursor(self, reader: str, sequence: int) -> None:
+        """Notes that a reader has been told up to there."""
+
+    def close(self) -> None:
+        """Lets go of files and connections."""

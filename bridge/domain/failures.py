@@ -1,0 +1,95 @@
+"""Tries that did not deliver, as an entry's history keeps them, with a snapshot of where all deliveries were."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from bridge.protocol.text import shortened, visible
+
+_LONGEST_ERROR = 1_000  # characters
+_SAYS_HOW_MUCH = 40  # of them, kept for saying how much was cut
+
+CONFIRMATION: Final = "confirmation"
+"""Named as the worker where no worker failed: a delivery was not there when it became final."""
+
+
+class FailureKind(StrEnum):
+    """How a delivery failed, as far as it matters for trying again."""
+
+    TRANSIENT = "TRANSIENT"
+    TERMINAL = "TERMINAL"
+    UNKNOWN = "UNKNOWN"
+    INTERRUPTED = "INTERRUPTED"  # the worker stopped, or its lease ran out
+    UNANSWERED = "UNANSWERED"  # no endpoint or service gave an answer that can be used
+    UNDONE = "UNDONE"  # a reorg of the destination took the delivery back
+
+    @property
+    def costs_a_try(self) -> bool:
+        """Whether it uses up one of the delivery's tries: what says nothing about the message does not."""
+        return self not in (FailureKind.UNANSWERED, FailureKind.UNDONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotLine:
+    """Where one delivery was."""
+
+    event_id: str
+    state: str
+    attempts: int  # tries so far
+    last_error: str | None
+
+    def value(self) -> dict[str, Any]:
+        """The line as JSON."""
+        return {
+            "eventId": self.event_id,
+            "state": self.state,
+            "attempts": self.attempts,
+            "lastError": self.last_error,
+        }
+
+
+DeliverySnapshot = tuple[SnapshotLine, ...]
+"""Where each delivery of a message was at one moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One try that did not deliver."""
+
+    at: float  # Unix seconds
+    kind: FailureKind
+    code: str  # the type of error, a word for programs
+    message: str  # for people
+    delivery_snapshot: DeliverySnapshot = ()  # where the message's deliveries were when it failed
+    letter: bool | None = (
+        None  # whether the delivery died of it with a letter, or without; None: it went on, or nobody noted
+    )
+
+    def __post_init__(self) -> None:
+        """Keeps what strangers' contracts and nodes say from filling the store, and from being obeyed where it is read."""
+        text = visible(self.message)
+        if len(text) > _LONGEST_ERROR:
+            text = shortened(text, _LONGEST_ERROR - _SAYS_HOW_MUCH)
+        object.__setattr__(self, "message", text)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFailure:
+    """A failure in an entry's history."""
+
+    number: int  # 1 is the first try that failed
+    worker: str
+    failure: Failure
+
+
+def snapshot_text(delivery_snapshot: DeliverySnapshot) -> str | None:
+    """The snapshot as it is stored; None for an empty one."""
+    return json.dumps([asdict(line) for line in delivery_snapshot]) if delivery_snapshot else None
+
+
+def snapshot_from(text: str | None) -> DeliverySnapshot:
+    """The snapshot that was stored."""
+    return tuple(SnapshotLine(**line) for line in json.loads(text)) if text else ()

@@ -1,0 +1,152 @@
+"""What was seen on source chains: how far each was read, and the messages found there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from bridge.domain.ports import Block, Dispatch
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message, decode_envelope
+
+ANCESTORS_KEPT = 256
+"""How many earlier positions a cursor remembers; a reorg below all of them reads the chain again from the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """A block by height and hash."""
+
+    number: int
+    hash: bytes
+
+    def __str__(self) -> str:
+        return f"block {self.number} (0x{self.hash.hex()})"
+
+    @classmethod
+    def of(cls, block: Block) -> BlockRef:
+        """The reference to a block."""
+        return cls(block.number, block.hash)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """How far a chain was read."""
+
+    chain_id: int
+    position: BlockRef  # the last block read
+    ancestors: tuple[BlockRef, ...]  # positions before it, newest first
+    watched: str  # fingerprint of the contracts and topics that were looked for
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedMessage:
+    """A message by its content; its id vouches for all of it."""
+
+    message_id: bytes
+    envelope: bytes
+    observed_at: float  # Unix seconds
+    created_in: int | None = None  # the source block with the router's event; None: none was seen, or it was orphaned
+
+    @property
+    def message(self) -> Message:
+        """What the envelope says."""
+        return decode_envelope(self.envelope).message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedAttempt:
+    """The router's event for one dispatch of a message. A message without any was orphaned."""
+
+    message_id: bytes
+    attempt: int
+    retriable: bool | None  # said by attempt 0 only
+    gmps: frozenset[Gmp]  # those that took it
+    source_chain: int
+    block: BlockRef
+    transaction_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedDispatch:
+    """A dispatch and the attempt that it belongs to."""
+
+    dispatch: Dispatch
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRange:
+    """All that was found in a range of blocks; recorded as a whole or not at all."""
+
+    chain_id: int
+    previous: BlockRef | None  # the cursor's position before, None if there was none
+    position: BlockRef  # the last block of the range; `previous` itself if the range lies below it and was read again
+    watched: str
+    messages: tuple[ObservedMessage, ...] = ()
+    attempts: tuple[ObservedAttempt, ...] = ()
+    dispatches: tuple[NumberedDispatch, ...] = ()
+    observed_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What fell with orphaned blocks."""
+
+    dropped: int  # outbox entries from this chain that nobody had worked on
+    orphaned: int  # outbox entries from this chain that are kept, marked
+    unconfirmed: int  # deliveries to this chain that were thought final
+
+
+class Observations(Protocol):
+    """Where observations are kept. Every method is one transaction."""
+
+    def identify(self, chain_id: int, genesis: bytes) -> None:
+        """Binds the store to a chain, at first use, by the hash of its block 0.
+
+        Raises:
+            StoreMismatchError: the store was bound to another chain with that id.
+        """
+
+    def cursor(self, chain_id: int) -> Cursor | None:
+        """How far the chain was read, or None if not at all."""
+
+    def record(self, observed: ObservedRange) -> set[str]:
+        """Writes a range: cursor, messages, attempts and outbox entries; returns the event ids of entries that are new.
+
+        An entry that exists already moves to where its dispatch is now.
+
+        Raises:
+            CursorMovedError: the cursor is not at `observed.previous`.
+        """
+
+    def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
+        """Takes the cursor back, to the beginning if there is no common ancestor, and with it all that came after.
+
+        What was dispatched above it is given up; what was delivered there, and the transactions that did so, are not
+        final any more. Nothing is called final above the cursor, so a reorg of any depth is taken back whole.
+        """
+
+    def reread(self, chain_id: int) -> None:
+        """Takes the cursor back to the beginning without giving up anything that was seen."""
+
+    def final_height(self, chain_id: int) -> int:
+        """The highest block that counts as final: the cursor's, which keeps its distance to the head; −1 without one."""
+
+    def final_block(self, chain_id: int) -> BlockRef | None:
+        """That block; None without one."""
+
+    def has_passed(self, chain_id: int, block: BlockRef) -> bool:
+        """Whether the cursor is at a block, or has gone on from it and was not taken back behind it; as far as it remembers."""
+
+    def message(self, message_id: bytes) -> ObservedMessage | None:
+        """One message."""
+
+    def created_on(self, source_chain: int, destination_chain: int) -> int:
+        """How many messages of a lane the source chain, as far as it was read, is known to have created."""
+
+    def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
+        """The attempts of a message, in order."""
+
+    def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
+        """Messages, newest first."""

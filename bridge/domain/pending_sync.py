@@ -1,0 +1,233 @@
+"""The pending sync queue: messages that are final on their source and not yet applied on their destination.
+
+What is final on the source is the truth (the primary finality record). What a destination shows is an observation: where the two
+differ, the destination is brought into line, and never the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from eth_utils import keccak
+
+from bridge.domain.dead_letters import canonical
+from bridge.domain.lanes import Lane
+from bridge.domain.merkle import Proof
+from bridge.domain.observations import BlockRef, ObservedAttempt
+from bridge.protocol.message import Kind, Message
+
+LOOKED_BACK: Final = 1_000
+"""Messages that are looked at again, since a reorg may have taken them away and brought them back."""
+
+
+class SyncState(StrEnum):
+    """How far a message is on its destination."""
+
+    PENDING = "PENDING"
+    APPLIED = "APPLIED"  # executed, and that is final
+    ENDED = "ENDED"  # expired or cancelled: it will never be applied
+    DIVERGED = "DIVERGED"  # re-propagated often and in vain; still brought into line, and somebody has to look
+
+
+FOLLOWED: Final = frozenset(
+    {
+        Kind.STATE_SYNC,
+        Kind.REGULATORY_ACTION,
+        Kind.REGULATORY_ACTION_CRITICAL,
+        Kind.LOCK_MANAGEMENT,
+        Kind.GOVERNANCE_EXECUTE,
+    }
+)
+"""Kinds that change state, whose application is followed to its end. What stalls of the others, the index asks to retry."""
+
+UNRESOLVED: Final = frozenset({SyncState.PENDING, SyncState.DIVERGED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimaryRecord:
+    """The proof that a message is final on its source."""
+
+    message_id: bytes
+    change_id: bytes  # the same for all messages that carry one state change to several chains
+    source_chain: int
+    destination_chain: int
+    block: BlockRef
+    transaction_hash: bytes
+    final_at: float  # Unix seconds
+
+    @classmethod
+    def of(cls, message: Message, attempt: ObservedAttempt, final_at: float) -> PrimaryRecord:
+        """The record of a message that was routed by that attempt."""
+        return cls(
+            message_id=message.id,
+            change_id=change_id_of(message, attempt.transaction_hash),
+            source_chain=message.source_chain,
+            destination_chain=message.destination_chain,
+            block=attempt.block,
+            transaction_hash=attempt.transaction_hash,
+            final_at=final_at,
+        )
+
+    @property
+    def lane(self) -> Lane:
+        """The lane that it is on."""
+        return Lane(self.source_chain, self.destination_chain)
+
+    @property
+    def leaf(self) -> bytes:
+        """Its bytes in a Merkle tree."""
+        return canonical(self.document)
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The record as JSON."""
+        return {
+            "messageId": f"0x{self.message_id.hex()}",
+            "changeId": f"0x{self.change_id.hex()}",
+            "sourceChain": self.source_chain,
+            "destinationChain": self.destination_chain,
+            "block": self.block.number,
+            "blockHash": f"0x{self.block.hash.hex()}",
+            "transaction": f"0x{self.transaction_hash.hex()}",
+            "finalAt": self.final_at,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSync:
+    """A record, and how far its application is."""
+
+    record: PrimaryRecord
+    state: SyncState = SyncState.PENDING
+    seen: BlockRef | None = None  # the block at whose end it was seen executed; final or not
+    resolved_at: float | None = None  # Unix seconds
+    propagations: int = 0  # re-propagations so far
+    next_at: float = 0.0  # Unix seconds: not looked at before
+    fence: int = 0  # grows with each lock
+    lock_until: float = 0.0  # Unix seconds: until then re-propagation runs under the present lock
+    problem: str = ""
+
+    def locked(self, now: float, lock_ttl: float) -> PendingSync:
+        """Under its lock while that holds, else under a new one with a higher fencing number."""
+        if now < self.lock_until:
+            return self
+        return replace(self, fence=self.fence + 1, lock_until=now + lock_ttl)
+
+    def resolved(self, state: SyncState, now: float) -> PendingSync:
+        """APPLIED or ENDED."""
+        return replace(self, state=state, resolved_at=now, problem="")
+
+    def reopened(self, why: str, now: float) -> PendingSync:
+        """PENDING again: the destination does not show any more what it showed; the primary record stands."""
+        return replace(self, state=SyncState.PENDING, seen=None, resolved_at=None, problem=why, next_at=now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncProgress:
+    """What a heartbeat says about a lane."""
+
+    primary_final: int  # messages that are final on the source
+    applied: int  # of those, resolved on the destination
+    lag_seconds: float  # since the oldest unresolved one became final; 0 if there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A signed sign of life of one lane. The latest one counts, and none is ever queued."""
+
+    lane: Lane
+    at: float  # Unix seconds
+    progress: SyncProgress
+    signer: str = ""
+    signature: bytes = b""
+
+    @property
+    def digest(self) -> bytes:
+        """What is signed."""
+        content = [
+            str(self.lane),
+            self.at,
+            self.progress.primary_final,
+            self.progress.applied,
+            self.progress.lag_seconds,
+        ]
+        return keccak(b"waybill heartbeat" + canonical(content))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Records that were archived together, and the signed root over them."""
+
+    number: int
+    root: bytes
+    count: int
+    archived_at: float  # Unix seconds
+    signer: str
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRecord:
+    """A record in the archive, with what proves it."""
+
+    leaf: bytes
+    proof: Proof
+    segment: Segment
+
+
+def change_id_of(message: Message, transaction_hash: bytes) -> bytes:
+    """The name of a state change: same source transaction, sender, kind and payload, whatever chains it goes to."""
+    head = message.source_chain.to_bytes(32, "big") + transaction_hash + message.sender + bytes([message.kind])
+    return keccak(head + keccak(message.payload))
+
+
+class PendingSyncs(Protocol):
+    """Where the queue is kept. Every method is one transaction."""
+
+    def collect(self, kinds: frozenset[Kind], after: int) -> int:
+        """Makes records of observed messages of those kinds that have none: what is observed is final on its source.
+
+        Args:
+            kinds: those that are followed.
+            after: what the last call returned, 0 at first: messages that were looked at then are not looked at again, but for
+                the last of them, some of which may have come back after a reorg.
+        """
+
+    def due(self, now: float, limit: int) -> list[PendingSync]:
+        """Unresolved ones to be looked at now, the oldest first; those whose source was reorged away are left out."""
+
+    def save(self, changed: PendingSync, *, fence: int) -> bool:
+        """Writes one, unless somebody else took a new lock since its fencing number was that."""
+
+    def of_message(self, message_id: bytes) -> PendingSync | None:
+        """One."""
+
+    def unresolved(self, state: SyncState | None = None, limit: int = 100) -> list[PendingSync]:
+        """Those that are not applied, the oldest first."""
+
+    def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
+        """How far each lane is that ever had a message; what waits, and was reorged away on its source, is no part of it."""
+
+    def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
+        """How many messages of each lane are in each state; those in the archive don't count."""
+
+    def beat(self, heartbeat: Heartbeat) -> bool:
+        """Keeps a heartbeat instead of the lane's last one; an older one changes nothing."""
+
+    def heartbeats(self) -> list[Heartbeat]:
+        """The latest of each lane."""
+
+    def resolved(self, before: float, limit: int) -> list[PrimaryRecord]:
+        """Records that were resolved before that moment (Unix seconds), in the order of their finality."""
+
+    def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
+        """Moves records into a segment of the archive, in that order."""
+
+    def segments(self) -> list[Segment]:
+        """All segments, the first first."""
+
+    def archived(self, message_id: bytes) -> ArchivedRecord | None:
+        """A record in the archive."""

@@ -1,0 +1,245 @@
+"""Retry requests of the indexer, copied here, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final, Protocol
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.retry_requests import RetryRequest
+
+_DAY: Final = 86_400  # seconds
+
+RETRY_ROUTE: Final = "retryRoute"
+"""Stands where other dead letters name a GMP."""
+
+
+class RetryState(StrEnum):
+    """Where a retry is."""
+
+    OPEN = "OPEN"  # to be done, or done again later
+    SENDING = "SENDING"  # its transaction is under way
+    SENT = "SENT"  # the router dispatched another attempt
+    NOT_NEEDED = "NOT_NEEDED"  # the message was executed or retried meanwhile
+    IMPOSSIBLE = "IMPOSSIBLE"  # the router will never take it
+    DEAD = "DEAD"  # its message's own budget is spent; an operator may open it again
+
+
+class RetryBudget(StrEnum):
+    """What may have no room for a retry."""
+
+    MESSAGE = "message"  # all retries of its message: spent for good, unless somebody decides otherwise
+    LANE = "lane"  # all retries of its lane today: there is room again tomorrow
+    SPENDING = "spending"  # the gate that all spending passes: its filters, consent or bounds
+
+
+_TRANSITIONS: Final = frozenset(
+    {
+        (RetryState.OPEN, RetryState.OPEN),
+        (RetryState.OPEN, RetryState.SENDING),
+        (RetryState.OPEN, RetryState.NOT_NEEDED),
+        (RetryState.OPEN, RetryState.IMPOSSIBLE),
+        (RetryState.OPEN, RetryState.DEAD),
+        (RetryState.DEAD, RetryState.OPEN),
+        (RetryState.SENDING, RetryState.OPEN),
+        (RetryState.SENDING, RetryState.SENT),
+        (RetryState.SENDING, RetryState.NOT_NEEDED),
+        (RetryState.SENDING, RetryState.IMPOSSIBLE),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryJob:
+    """A request and how far it is."""
+
+    request: RetryRequest
+    state: RetryState = RetryState.OPEN
+    available_at: float  # Unix seconds
+    tries: int = 0  # that were put off
+    outcome: str | None = None  # for people: why it was put off, or how it ended
+    held_by: RetryBudget | None = None  # what it was put off for, if that was a budget
+    letter: bool | None = (
+        None  # of one that is DEAD: whether it has a letter; None: an earlier version did not note that
+    )
+    gmps: frozenset[Gmp] = frozenset()  # chosen for it
+    transaction_hash: bytes | None = None
+    finished_at: float | None = None
+
+    @property
+    def key(self) -> tuple[bytes, int, int]:
+        """Message, attempt and generation: unique."""
+        return (self.request.message_id, self.request.attempt, self.request.generation)
+
+    def start(self, gmps: frozenset[Gmp]) -> RetryJob:
+        """OPEN → SENDING."""
+        return replace(self._became(RetryState.SENDING), gmps=gmps)
+
+    def reschedule(self, why: str, until: float, held_by: RetryBudget | None = None) -> RetryJob:
+        """Back to OPEN: it can't be done now."""
+        opened = self._became(RetryState.OPEN)
+        return replace(opened, outcome=why, available_at=until, tries=self.tries + 1, held_by=held_by)
+
+    def reopened(self, why: str, now: float) -> RetryJob:
+        """DEAD → OPEN: somebody decided so."""
+        if self.state is not RetryState.DEAD:
+            raise ValueError(f"a retry that is {self.state} is not opened again")
+        return replace(self._became(RetryState.OPEN), outcome=why, available_at=now, tries=0, finished_at=None)
+
+    def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
+        """DEAD, with a letter about that or without one."""
+        return replace(self.ended(RetryState.DEAD, outcome, now), letter=letter)
+
+    def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
+        """SENT, NOT_NEEDED or IMPOSSIBLE, for good, or DEAD."""
+        return replace(self._became(state), outcome=outcome, finished_at=now, transaction_hash=transaction_hash)
+
+    def _became(self, state: RetryState) -> RetryJob:
+        if (self.state, state) not in _TRANSITIONS:
+            raise ValueError(f"a retry that is {self.state} can't become {state}")
+        return replace(self, state=state, held_by=None, letter=None)
+
+
+def spent_id(message_id: bytes, attempt: int) -> str:
+    """The name of the dead letter about a retry for which its message's budget has no room."""
+    return f"0x{message_id.hex()}/{RETRY_ROUTE}/{attempt}"
+
+
+def retry_of(event_id: str) -> tuple[bytes, int] | None:
+    """The message and attempt that a dead letter of that name is about; None if it is about a delivery."""
+    message_id, is_retry, attempt = event_id.partition(f"/{RETRY_ROUTE}/")
+    return (bytes.fromhex(message_id.removeprefix("0x")), int(attempt)) if is_retry else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPayment:
+    """What one retry pays its GMPs, without gas. Known before it is sent, so that no crash forgets it."""
+
+    message_id: bytes
+    attempt: int
+    source_chain: int
+    destination_chain: int
+    wei: int
+    at: float  # Unix seconds
+
+    @property
+    def day(self) -> float:
+        """When its day (UTC) began."""
+        return self.at - self.at % _DAY
+
+    @property
+    def next_day(self) -> float:
+        """When the day after begins."""
+        return self.day + _DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """A budget that has no room for a payment."""
+
+    budget: RetryBudget
+    why: str  # for people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRetries:
+    """How many retries of a lane its budgets keep from being made; 0 where all that were are not any more."""
+
+    source_chain: int
+    destination_chain: int
+    dead: int  # their message's budget is spent
+    held: Mapping[RetryBudget, int]  # that wait for room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryLimits:
+    """What retries may come to; None is no limit."""
+
+    retries: int | None = None  # of one message
+    message: int | None = None  # wei that all of them pay
+    lane: int | None = None  # wei that all retries of a lane pay in one day
+
+    @property
+    def of_lane_alone(self) -> RetryLimits:
+        """What counts for a retry that an operator let through although its message's budget is spent."""
+        return RetryLimits(lane=self.lane)
+
+    def exceeded_by(self, payment: RetryPayment, of_message: Sequence[int], of_lane: Sequence[int]) -> Exceeded | None:
+        """Which limit has no room for a payment; None if all have.
+
+        Args:
+            payment: the one to be made.
+            of_message: wei of each other payment for the same message.
+            of_lane: wei of each other payment on the same lane and day.
+        """
+        if self.retries is not None and len(of_message) >= self.retries:
+            why = f"it was retried {len(of_message)} times, and max_message_retries is {self.retries}"
+            return Exceeded(RetryBudget.MESSAGE, why)
+        total = sum(of_message) + payment.wei
+        if self.message is not None and total > self.message:
+            why = f"all its retries would cost {total} wei, and max_message_retry_fee is {self.message}"
+            return Exceeded(RetryBudget.MESSAGE, why)
+        today = sum(of_lane) + payment.wei
+        if self.lane is not None and today > self.lane:
+            why = f"retries of its lane would cost {today} wei today, and retry_limits allows {self.lane}"
+            return Exceeded(RetryBudget.LANE, why)
+        return None
+
+
+class RetryRequestSource(Protocol):
+    """Where the indexer leaves its requests; only read."""
+
+    def requests_after(self, sequence: int, limit: int) -> list[RetryRequest]:
+        """Requests with a higher sequence, in order; none if there is no index yet."""
+
+    def highest_sequence(self) -> int:
+        """The last request's sequence, 0 if there is none."""
+
+    def ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
+
+
+class RetryJobs(Protocol):
+    """Where copies are kept. Every method is one transaction."""
+
+    def cursor(self) -> int:
+        """The sequence of the last request copied, 0 before the first."""
+
+    def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
+        """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
+
+    def due(self, now: float, limit: int) -> list[RetryJob]:
+        """Jobs that are OPEN and available, or SENDING (a crash left them), oldest first; one per message."""
+
+    def save(self, job: RetryJob, *, expected: RetryState) -> bool:
+        """Writes a job unless it left the expected state meanwhile, or its message has another one SENDING."""
+
+    def jobs(self, message_id: bytes) -> list[RetryJob]:
+        """The jobs of a message, oldest first."""
+
+    def counts(self) -> dict[RetryState, int]:
+        """How many jobs are in each state."""
+
+    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
+        """Opens the newest retry of that attempt again if it is DEAD; one that is not is left as it is.
+
+        Raises:
+            KeyError: there is none.
+        """
+
+    def dead(self, limit: int) -> list[RetryJob]:
+        """Retries that are DEAD, the newest first."""
+
+    def held(self) -> list[HeldRetries]:
+        """What budgets keep from being made, for each lane that ever had a retry."""
+
+    def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
+        """Keeps what a retry is to pay, unless a limit has no room for it: then says which.
+
+        The same attempt committed again, after a crash or at another price, takes the place of what it was.
+        """
+
+    def withdraw(self, message_id: bytes, attempt: int) -> None:
+        """Forgets what a retry that was not made was to pay."""

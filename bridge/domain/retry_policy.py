@@ -1,0 +1,175 @@
+"""How often and how long a delivery is tried: the table by kind of message, and the decision.
+
+The rows are those of the OIP fault tolerance document. Its formula puts jitter before the cap, so that at the cap all
+senders wait equally long; here the wait is scaled so that the jitter survives at the cap and never exceeds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from bridge.domain.failures import FailureKind
+from bridge.domain.ports import TerminalError, TransientError, UnansweredError
+from bridge.protocol.backoff import backoff
+from bridge.protocol.message import EnvelopeError, Kind
+
+JITTER: Final = 0.1
+"""Share by which a wait is made longer or shorter, unless a row says otherwise."""
+
+_LEAST_SETBACK = 1.0  # seconds: rows without retries have no pause of their own
+
+
+class Spent(StrEnum):
+    """Why nothing more is tried."""
+
+    MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
+    PERMANENT_FAILURE = "PERMANENT_FAILURE"  # the error says that no further try could succeed
+    MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"  # before the next try
+
+
+class PolicyError(ValueError):
+    """A policy table that can't be meant; the text lists everything that is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """One row of the table.
+
+    Attributes:
+        max_retries: tries after the first; None is without end.
+        base: seconds before the first retry; each further one waits twice as long.
+        cap: seconds that no wait exceeds.
+        dead_letter: whether a message that runs out of tries waits for somebody's decision.
+        jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
+    """
+
+    max_retries: int | None
+    base: float
+    cap: float
+    dead_letter: bool
+    jitter: float = JITTER
+
+    @property
+    def max_attempts(self) -> int | None:
+        """How many tries there are, the first one included."""
+        return None if self.max_retries is None else self.max_retries + 1
+
+    @property
+    def retry_window(self) -> float | None:
+        """The longest that all waits together can take, in seconds; None if there is no end."""
+        return None if self.max_retries is None else self.max_retries * self.cap
+
+
+_PLAIN = RetryPolicy(max_retries=10, base=5, cap=600, dead_letter=True)
+
+DEFAULT_POLICIES: Final[Mapping[Kind, RetryPolicy]] = MappingProxyType(
+    {
+        Kind.PLAIN: _PLAIN,
+        Kind.STATE_SYNC: RetryPolicy(max_retries=5, base=2, cap=60, dead_letter=True),
+        Kind.REGULATORY_ACTION: RetryPolicy(max_retries=10, base=1, cap=30, dead_letter=True),
+        Kind.REGULATORY_ACTION_CRITICAL: RetryPolicy(max_retries=None, base=0.5, cap=5, dead_letter=False),
+        Kind.LOCK_MANAGEMENT: RetryPolicy(max_retries=7, base=1, cap=30, dead_letter=True),
+        Kind.QUERY: RetryPolicy(max_retries=3, base=1, cap=10, dead_letter=False),
+        Kind.ACK: RetryPolicy(max_retries=3, base=0.5, cap=5, dead_letter=False),
+        Kind.HEARTBEAT: RetryPolicy(max_retries=0, base=0, cap=0, dead_letter=False),
+        Kind.GOVERNANCE_PROPOSAL: RetryPolicy(max_retries=5, base=2, cap=30, dead_letter=True),
+        Kind.GOVERNANCE_VOTE: RetryPolicy(max_retries=3, base=1, cap=10, dead_letter=True),
+        Kind.GOVERNANCE_EXECUTE: RetryPolicy(max_retries=7, base=2, cap=60, dead_letter=True),
+        # The document does not know these two: routers create them.
+        Kind.CANCELLATION: _PLAIN,
+        Kind.REPORT: _PLAIN,
+    }
+)
+
+
+def validated(policies: Mapping[Kind, RetryPolicy]) -> Mapping[Kind, RetryPolicy]:
+    """The table itself, if it holds together.
+
+    Raises:
+        PolicyError: a row is missing or contradicts itself or the document.
+    """
+    problems = [f"{kind.name}: has no policy" for kind in Kind if kind not in policies]
+    for kind, policy in policies.items():
+        problems += (f"{kind.name}: {problem}" for problem in _problems(policy))
+    critical = policies.get(Kind.REGULATORY_ACTION_CRITICAL)
+    if critical is not None and (critical.max_retries is not None or critical.dead_letter):
+        problems.append(
+            "REGULATORY_ACTION_CRITICAL: is retried without end and never becomes a dead letter"
+            f" (max_retries={critical.max_retries}, dead_letter={critical.dead_letter})"
+        )
+    if problems:
+        raise PolicyError("the retry policies can't be used:\n" + "\n".join(f"  {problem}" for problem in problems))
+    return policies
+
+
+def _problems(policy: RetryPolicy) -> list[str]:
+    problems = []
+    if policy.max_retries is not None and policy.max_retries < 0:
+        problems.append(f"max_retries is {policy.max_retries}, and can't be negative")
+    if policy.base < 0:
+        problems.append(f"base is {policy.base} s, and can't be negative")
+    if policy.cap < policy.base:
+        problems.append(f"cap is {policy.cap} s, less than base {policy.base} s")
+    if not 0 <= policy.jitter < 1:
+        problems.append(f"jitter is {policy.jitter}, and must be at least 0 and less than 1")
+    if policy.max_retries != 0 and policy.base == 0:
+        problems.append("base is 0 s, so that retries would follow each other without a pause")
+    return problems
+
+
+def classify(error: BaseException) -> FailureKind:
+    """How an error bears on trying again.
+
+    A revert is UNKNOWN: what a contract refuses now (a pause, a missing peer) it may take later.
+    """
+    if isinstance(error, UnansweredError):
+        return FailureKind.UNANSWERED
+    if isinstance(error, TransientError):
+        return FailureKind.TRANSIENT
+    if isinstance(error, TerminalError | EnvelopeError):
+        return FailureKind.TERMINAL
+    return FailureKind.UNKNOWN
+
+
+def retry_delay(
+    policy: RetryPolicy,
+    attempt: int,
+    failure: FailureKind,
+    *,
+    random: Callable[[], float],
+) -> float | None:
+    """Seconds to wait before the next try, or None if the tries are spent. Expiry is the router's to judge, not this row's.
+
+    Args:
+        policy: the row of the message's kind.
+        attempt: the try that just failed, or the setback if the failure costs none; 1 is the first.
+        failure: how it failed.
+        random: gives a number in [0, 1).
+    """
+    if _is_spent(policy, attempt, failure):
+        return None
+    delay = backoff(policy.base, attempt - 1, cap=policy.cap, jitter=policy.jitter, random=random)
+    return delay if failure.costs_a_try else max(delay, _LEAST_SETBACK)
+
+
+def _is_spent(policy: RetryPolicy, attempt: int, failure: FailureKind) -> bool:
+    if policy.max_attempts is None or not failure.costs_a_try:
+        return False
+    return failure is FailureKind.TERMINAL or attempt >= policy.max_attempts
+
+
+def why_spent(failure: FailureKind) -> Spent:
+    """Why `retry_delay` gave None after such a failure."""
+    return Spent.PERMANENT_FAILURE if failure is FailureKind.TERMINAL else Spent.MAX_RETRIES_EXCEEDED
+
+
+def becomes_dead_letter(policy: RetryPolicy, reason: Spent) -> bool:
+    """Whether a delivery whose tries are spent waits for somebody's decision.
+
+    One that is too late does not: EXPIRED is an end of its own, which the destination reports to the sender.
+    """
+    return policy.dead_letter and reason is not Spent.MESSAGE_TTL_EXPIRED

@@ -1,0 +1,67 @@
+"""What the bridge remembers, and the port to where it is kept.
+
+Records are immutable; the changes that they allow are methods that return another record. A store keeps them, in one
+transaction per call, and invents no changes of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bridge.domain.dead_letters import HeadMemory
+from bridge.domain.executions import Executions
+from bridge.domain.figures import Figures
+from bridge.domain.lanes import Lanes
+from bridge.domain.observations import Observations
+from bridge.domain.outbox import Outbox
+from bridge.domain.pending_sync import PendingSyncs
+from bridge.domain.retries import RetryJobs
+from bridge.domain.spending import Spending
+from bridge.domain.transactions import TransactionLedger
+
+
+class Store(Protocol):
+    """All that the bridge remembers, in one database."""
+
+    @property
+    def observations(self) -> Observations:
+        """What was seen on source chains."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """What is to be delivered."""
+
+    @property
+    def transactions(self) -> TransactionLedger:
+        """The nonces of our accounts."""
+
+    @property
+    def retries(self) -> RetryJobs:
+        """The retry requests of the indexer."""
+
+    @property
+    def executions(self) -> Executions:
+        """What was delivered and is not known to be executed."""
+
+    @property
+    def lanes(self) -> Lanes:
+        """Which lanes are held."""
+
+    @property
+    def figures(self) -> Figures:
+        """Sums over all of these."""
+
+    @property
+    def pending_sync(self) -> PendingSyncs:
+        """What is final on its source and not yet applied."""
+
+    @property
+    def spending(self) -> Spending:
+        """What was spent, for whom, and what waits since a bound has no room for it."""
+
+    @property
+    def letter_head(self) -> HeadMemory:
+        """How far the log of dead letters had come, which may be in another database."""
+
+    def close(self) -> None:
+        """Lets go of files and connections."""

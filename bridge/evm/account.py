@@ -1,0 +1,315 @@
+"""One account on one chain: signs for its slots, sends the bytes, finds out why they were refused, and reconciles nonces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from bridge.domain.ports import (
+    Chain,
+    Clock,
+    Fees,
+    FeesTooHighError,
+    InsufficientFundsError,
+    Receipt,
+    TerminalError,
+    TransientError,
+)
+from bridge.domain.spending import UNBOUNDED, SpendBounds, SpendHeldError
+from bridge.domain.transactions import SignedVersion, Slot, SlotState, TransactionLedger
+from bridge.evm.signing import Signer, UnsignedTransaction, noop_of
+from bridge.protocol.message import MOST_GAS
+
+_log = structlog.get_logger(__name__)
+
+
+class NonceLostError(TransientError):
+    """The nonce that a call was given is used by something else; the call itself was not sent, and needs another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendingSettings:
+    """How patiently an account sends. Times are in seconds."""
+
+    poll_interval: float = 1.0  # between two looks at the chain
+    reservation: float = 10.0  # after it, a nonce that was reserved but not signed for is closed by a no-op
+    rebroadcast: float = 20.0  # after it, a transaction that no block includes is sent again
+    fee_bump_after: float = 60.0  # after it, the first transaction in line offers higher fees
+    foreign: float = 15.0  # after it, a nonce that is used but not by us counts as taken by another signer
+    inclusion_timeout: float = 180.0  # how long one send waits for a block
+    gas_margin: float = 1.2  # on top of an estimate
+    max_gas: int = MOST_GAS  # gas that no transaction exceeds
+    max_fee: int | None = None  # wei per gas that no transaction exceeds
+    batch: int = 100  # calls signed and stored at once
+    bounds: SpendBounds = UNBOUNDED  # what transactions may cost, by message, sender, lane and chain
+    max_calls_per_tx: int = (
+        1  # calls that share a transaction at most, where the chain has a contract for that; 1: none does
+    )
+
+
+class Account:
+    """What sending and looking after transactions have in common.
+
+    Bytes are stored before they are sent, always: whatever a node has seen can be sent again after a crash.
+    """
+
+    def __init__(
+        self, chain: Chain, signer: Signer, ledger: TransactionLedger, clock: Clock, settings: SendingSettings
+    ) -> None:
+        self.chain = chain
+        self.ledger = ledger
+        self.clock = clock
+        self.settings = settings
+        self._signer = signer
+        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
+        self._problems: dict[int, str] = {}
+        self._being_sent: set[bytes] = set()  # hashes of what nodes have not answered for yet
+        self._needs: int | None = None  # wei that the last transaction needs which it could not pay for
+        self._is_too_dear = False  # whether the chain wanted more than the limit when it was asked last
+        self.last_sent: dict[int, float] = {}  # by slot: when it was handed to the chain, successfully or not
+
+    @property
+    def address(self) -> str:
+        """The account."""
+        return self._signer.address
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Chain and account, as the ledger asks for them."""
+        return self.chain.chain_id, self.address
+
+    # --- waiting
+
+    def settlement(self, slot: Slot) -> asyncio.Future[Receipt]:
+        """What resolves once the slot's nonce is used."""
+        if slot.slot_id not in self._waiting:
+            self._waiting[slot.slot_id] = asyncio.get_running_loop().create_future()
+        return self._waiting[slot.slot_id]
+
+    @property
+    def awaited(self) -> set[int]:
+        """The slots that somebody waits for."""
+        return set(self._waiting)
+
+    def settle(self, slot: Slot, outcome: Receipt | Exception) -> None:
+        """Tells whoever waits for a slot how it ended."""
+        self._problems.pop(slot.slot_id, None)
+        self.last_sent.pop(slot.slot_id, None)
+        future = self._waiting.pop(slot.slot_id, None)
+        if future is None or future.done():
+            return
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+            future.exception()  # the waiter may have given up: then nobody else reads it
+        else:
+            future.set_result(outcome)
+
+    def problem(self, slot: Slot) -> str:
+        """What keeps a slot's transaction out of the chain, as far as known."""
+        return self._problems.get(slot.slot_id, "it is on its way")
+
+    # --- signing
+
+    async def signed(self, slot: Slot, fees: Fees, *, is_noop: bool = False) -> SignedVersion:
+        """A transaction for the slot's nonce: its call, or nothing at all."""
+        call = noop_of(self.address) if is_noop or slot.call is None else slot.call
+        assert call.gas is not None
+        unsigned = UnsignedTransaction(
+            chain_id=slot.chain_id,
+            nonce=slot.nonce,
+            to=call.to,
+            data=call.data,
+            value=call.value,
+            gas=call.gas,
+            fees=fees,
+        )
+        done = await self._signer.sign(unsigned)
+        return SignedVersion(
+            hash=done.hash,
+            raw=done.raw,
+            fees=fees,
+            signed_at=self.clock.now(),
+            is_noop=is_noop or slot.call is None,
+        )
+
+    async def fees(self) -> Fees:
+        """What a transaction offers now.
+
+        Raises:
+            FeesTooHighError: nothing within the limit would be included; `can_pay` tells when that is over.
+        """
+        try:
+            return await self.chain.fees(self.settings.max_fee)
+        except FeesTooHighError as error:
+            if not self._is_too_dear:
+                _log.warning("fees above the limit: nothing is sent", account=self.address, reason=str(error))
+            self._is_too_dear = True
+            raise
+
+    async def replace(self, slot: Slot, *, is_noop: bool) -> bool:
+        """Stores and sends another transaction for the slot, at fees for which nodes give up the one before."""
+        try:
+            fees = await self.fees()
+        except FeesTooHighError as error:
+            self._problems[slot.slot_id] = str(error)
+            return False
+        if slot.latest is not None:
+            fees = higher_than(slot.latest.fees, fees)
+        limit = self.settings.max_fee
+        if limit is not None and fees.max_fee > limit:
+            self._problems[slot.slot_id] = f"its next fee of {fees.max_fee} wei per gas exceeds the limit of {limit}"
+            return False
+        version = await self.signed(slot, fees, is_noop=is_noop)
+        replaced = slot.latest.hash if slot.latest is not None else None
+        try:
+            if not self.ledger.sign(slot.slot_id, version, replaces=replaced, bounds=self.settings.bounds):
+                return False
+        except SpendHeldError as error:
+            _log.warning(
+                "no room for a higher fee: the nonce is closed",
+                chain=slot.chain_id,
+                transaction_key=slot.named_purposes,
+                nonce=slot.nonce,
+                reason=str(error),
+            )
+            return await self.replace(slot, is_noop=True)  # what it was for is asked for again, and waits
+        await self.broadcast([self.ledger.slot(slot.slot_id)])
+        return True
+
+    # --- sending
+
+    async def broadcast(self, slots: Sequence[Slot]) -> None:
+        """Hands the latest version of each slot to the chain; what the chain does not take stays to be sent again.
+
+        Bytes that a node has not answered for yet are not handed over a second time meanwhile.
+        """
+        now = self.clock.now()
+        by_hash = {slot.latest.hash: slot for slot in slots if slot.latest is not None}
+        wanted = {key: slot for key, slot in by_hash.items() if key not in self._being_sent}
+        for slot in wanted.values():
+            self.last_sent[slot.slot_id] = now
+        self._being_sent.update(wanted)
+        try:
+            taken = await asyncio.gather(*(self._hand_over(slot) for slot in wanted.values()))
+        finally:
+            self._being_sent.difference_update(wanted)
+        done = [slot.slot_id for slot, is_taken in zip(wanted.values(), taken, strict=True) if is_taken]
+        if done:
+            self.ledger.broadcast(done, self.clock.now())
+
+    async def _hand_over(self, slot: Slot) -> bool:
+        assert slot.latest is not None
+        try:
+            await self.chain.broadcast(slot.latest.raw)
+        except InsufficientFundsError as error:
+            self._problems[slot.slot_id] = str(error)
+            with suppress(TransientError):
+                await self.lacks_funds(slot)  # if it does not by now, the same bytes are taken the next time
+            return False
+        except TransientError as error:
+            self._problems[slot.slot_id] = str(error)
+            return False
+        except TerminalError as error:
+            await self._refused(slot, error)
+            return False
+        self._problems.pop(slot.slot_id, None)
+        return True
+
+    async def _refused(self, slot: Slot, error: TerminalError) -> None:
+        """A node calls these bytes malformed: is the nonce used, or is the call at fault?
+
+        That is a node's word, and may be a lie: the call may be tried again, with another nonce.
+        """
+        self._problems[slot.slot_id] = str(error)
+        try:
+            if await self.chain.transaction_count(self.address) > slot.nonce:
+                return  # included already, or taken by another signer: upkeep tells which
+        except TransientError:
+            return  # nobody knows: it is sent again later
+        if slot.latest is not None and slot.latest.is_noop:
+            _log.error("no-op refused", chain=slot.chain_id, account=slot.account, nonce=slot.nonce, error=str(error))
+            return
+        _log.warning(
+            "transaction refused",
+            chain=slot.chain_id,
+            transaction_key=slot.named_purposes,
+            nonce=slot.nonce,
+            error=str(error),
+        )
+        # Of calls that share a transaction nobody knows which is at fault: each has to be tried by itself.
+        what = "the transaction that it shared" if slot.parts else "its transaction"
+        self.settle(slot, TransientError(f"{what} was refused: {error}"))
+        await self.close(slot)
+
+    async def close(self, slot: Slot) -> None:
+        """Puts a no-op in the slot's place, so that the nonces behind it can go on."""
+        if await self.replace(slot, is_noop=True):
+            _log.info("nonce closed by a no-op", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
+
+    async def can_pay(self) -> bool:
+        """Whether the chain's fees are within the limit, and it holds what the last transaction needs that it could not pay for.
+
+        Nobody is asked unless one of them was in the way before.
+
+        Raises:
+            TransientError: the chain does not answer.
+        """
+        if self._is_too_dear:
+            try:
+                await self.chain.fees(self.settings.max_fee)
+            except FeesTooHighError:
+                return False
+            _log.info("fees are within the limit again", chain=self.chain.chain_id, account=self.address)
+            self._is_too_dear = False
+        if self._needs is None:
+            return True
+        if await self.chain.balance(self.address) < self._needs:
+            return False
+        _log.info("account has funds again", chain=self.chain.chain_id, account=self.address)
+        self._needs = None
+        return True
+
+    async def lacks_funds(self, slot: Slot) -> bool:
+        """Whether the account can't pay for the slot's transaction; somebody has to send it money, and it waits."""
+        assert slot.latest is not None
+        call = noop_of(self.address) if slot.latest.is_noop or slot.call is None else slot.call
+        needed = call.value + (call.gas or 0) * slot.latest.fees.max_fee
+        balance = await self.chain.balance(self.address)
+        if balance >= needed:
+            return False
+        self._needs = needed
+        self._problems[slot.slot_id] = f"account {self.address} holds {balance} wei, and needs {needed}: send it some"
+        _log.warning("account without funds", chain=slot.chain_id, account=self.address, balance=balance, needed=needed)
+        return True
+
+
+def higher_than(former: Fees, current: Fees) -> Fees:
+    """Fees for a replacement: nodes want at least an eighth more of both, and the chain may want more still."""
+    return Fees(
+        max_fee=max(current.max_fee, former.max_fee * 9 // 8 + 1),
+        priority_fee=max(current.priority_fee, former.priority_fee * 9 // 8 + 1),
+    )
+
+
+async def reconcile_nonces(chain: Chain, account: str, ledger: TransactionLedger, clock: Clock) -> int:
+    """Notes as taken every nonce that the chain knows and the ledger does not; returns how many there were.
+
+    Blocks include those, or nodes still hold them: the relayer signed them after the backup. None of them is given out
+    again; one that never gets into a block is closed by a no-op, as every gap is.
+
+    Raises:
+        TransientError: the chain did not answer; what was noted stays, and the rest is noted the next time.
+    """
+    known = {slot.nonce for slot in ledger.slots(chain.chain_id, account)}
+    first = max(known, default=-1) + 1 if known else await chain.transaction_count(account)
+    noted = 0
+    for nonce in range(first, await chain.pending_count(account)):
+        slot = ledger.fill(chain.chain_id, account, nonce, clock.now())
+        if slot.state is SlotState.RESERVED:
+            ledger.take(slot.slot_id)
+            noted += 1
+    return noted

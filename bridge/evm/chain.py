@@ -1,0 +1,387 @@
+"""An EVM chain behind JSON-RPC: the `Chain` port over web3.py."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from types import MappingProxyType, TracebackType
+from typing import Any, Self, TypeVar
+
+from eth_utils import keccak
+
+from bridge.domain.ports import (
+    Block,
+    Call,
+    CallRevertedError,
+    Fees,
+    FeesTooHighError,
+    InsufficientFundsError,
+    Log,
+    Receipt,
+    TerminalError,
+    TransientError,
+    UnansweredError,
+)
+from bridge.evm.answers import (
+    RpcError,
+    decoder_of,
+    revert_data,
+    to_base_fee,
+    to_block,
+    to_bytes,
+    to_int,
+    to_logs,
+    to_receipt,
+    to_values,
+)
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import Endpoints, EndpointState
+from bridge.protocol.deployment import Deployment, FinalityTag
+from bridge.protocol.node_errors import Meaning
+
+# A base fee grows by at most an eighth per block: twice the present one lasts for six full blocks.
+_BASE_FEE_MARGIN = 2
+_LEAST_PRIORITY_FEE = 1  # wei; nodes refuse or forget transactions that offer nothing
+
+_T = TypeVar("_T")
+
+
+class EvmChain:
+    """One chain behind its endpoints, asked in order. Close it, or use it in an ``async with``."""
+
+    def __init__(self, chain_id: int, endpoints: Endpoints) -> None:
+        self._chain_id = chain_id
+        self._endpoints = endpoints
+
+    @classmethod
+    async def connect(
+        cls, chain_id: int, rpc_urls: Sequence[str], policy: EndpointPolicy | None = None, **changes: Any
+    ) -> EvmChain:
+        """Connects to a chain.
+
+        Args:
+            chain_id: the EIP-155 id that must be behind every URL.
+            rpc_urls: endpoints, the preferred first.
+            policy: how they are asked.
+            changes: to the policy, by the names of its fields.
+
+        Raises:
+            WrongChainIdError: an endpoint is of another chain.
+            TransientError: no endpoint answers.
+        """
+        asked = replace(policy or EndpointPolicy(), **changes)
+        return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked))
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._endpoints.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def chain_id(self) -> int:
+        """See `Chain.chain_id`."""
+        return self._chain_id
+
+    @property
+    def answering_url(self) -> str:
+        """The endpoint that requests go to first at present: for programs that take only one."""
+        return self._endpoints.answering_url
+
+    @property
+    def endpoint_states(self) -> list[EndpointState]:
+        """How each endpoint does."""
+        return self._endpoints.states
+
+    async def head(self) -> Block:
+        """See `Chain.head`."""
+        blocks = await self._opinions("the newest block", to_block, "eth_getBlockByNumber", "latest", False)
+        number = _reached([block.number for block in blocks], self._endpoints.agreement)
+        same = [block for block in blocks if block.number == number]
+        if all(one == same[0] for one in same) and len(same) >= self._endpoints.agreement:
+            return same[0]
+        found = await self.block(number)  # some are further, and another one may have made it up
+        if found is None:
+            raise UnansweredError(f"the endpoints of chain {self._chain_id} do not agree on the newest block")
+        return found
+
+    async def height_of(self, tag: FinalityTag) -> int:
+        """See `Chain.height_of`.
+
+        Raises:
+            UnansweredError: a node does not know the tag, too.
+        """
+        try:
+            blocks = await self._opinions(f"the {tag} block", _to_block_or_none, "eth_getBlockByNumber", tag, False)
+        except RpcError as error:
+            raise UnansweredError(
+                f"chain {self._chain_id} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
+                " tag needs a deployments file without finality, and confirmations"
+            ) from error
+        heights = [block.number for block in blocks if block is not None]
+        if len(heights) < self._endpoints.agreement:
+            raise UnansweredError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
+        return _reached(heights, self._endpoints.agreement)
+
+    async def block(self, number: int) -> Block | None:
+        """See `Chain.block`."""
+
+        def decoder(answer: Any) -> Block | None:
+            block = _to_block_or_none(answer)
+            if block is not None and block.number != number:
+                raise ValueError(f"it is number {block.number}")
+            return block
+
+        found: Block | None = await self._look_up(
+            f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
+        )
+        return found
+
+    async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
+        """See `Chain.logs`. A range that the node finds too large is asked for in halves."""
+        if first > last or not addresses or not topics:
+            return []
+        criteria = {
+            "fromBlock": hex(first),
+            "toBlock": hex(last),
+            "address": list(addresses),
+            "topics": [[_hex(topic) for topic in topics]],
+        }
+        wanted, emitters = set(topics), {address.lower() for address in addresses}
+
+        def decoder(answer: Any) -> list[Log]:
+            found = to_logs(answer)
+            for log in found:
+                if not (
+                    first <= log.block_number <= last
+                    and log.address.lower() in emitters
+                    and log.topics
+                    and log.topics[0] in wanted
+                ):
+                    raise ValueError(
+                        f"block {log.block_number}, index {log.log_index}, of {log.address} was not asked for"
+                    )
+            return found
+
+        what = decoder_of(f"an answer with logs of blocks {first} to {last}", decoder)
+        try:
+            logs: list[Log] = await self._endpoints.agreed(_sum_of_logs, "eth_getLogs", criteria, decoder=what)
+        except RpcError as error:
+            if error.meaning is not Meaning.TOO_MUCH_ASKED or first == last:
+                raise _as_port_error(error) from error
+            middle = (first + last) // 2
+            lower = await self.logs(first, middle, addresses, topics)
+            return lower + await self.logs(middle + 1, last, addresses, topics)
+        return logs
+
+    async def call(self, call: Call, *, sender: str | None = None, block: int | None = None) -> bytes:
+        """See `Chain.call`."""
+        at = "latest" if block is None else hex(block)
+        what, asked = f"the answer of {call.to} to a call", _to_json(call, sender)
+        answer: bytes = await self._look_up(what, to_values(call.returns), str, "eth_call", asked, at)
+        return answer
+
+    async def estimate_gas(self, call: Call, sender: str) -> int:
+        """See `Chain.estimate_gas`."""
+        return await self._amount("a gas estimate", to_int, "eth_estimateGas", _to_json(call, sender))
+
+    async def fees(self, limit: int | None = None) -> Fees:
+        """See `Chain.fees`."""
+        said = await self._opinions("the newest block", to_base_fee, "eth_getBlockByNumber", "latest", False)
+        bases = [base for base in said if base is not None]
+        if len(bases) < self._endpoints.agreement:
+            raise UnansweredError(
+                f"the endpoints of chain {self._chain_id} name no base fee; Waybill sends EIP-1559 transactions only"
+            )
+        base = _reached(bases, self._endpoints.agreement)
+        offer = await self._amount("the priority fee", to_int, "eth_maxPriorityFeePerGas")
+        priority = max(offer, _LEAST_PRIORITY_FEE)
+        offered = _BASE_FEE_MARGIN * base + priority
+        if limit is not None and base + priority > limit:
+            raise FeesTooHighError(self._chain_id, base + priority, limit)
+        return Fees(max_fee=offered if limit is None else min(offered, limit), priority_fee=priority)
+
+    async def broadcast(self, transaction: bytes) -> None:
+        """See `Chain.broadcast`."""
+        try:
+            await self._endpoints.agreed(_is_taken, "eth_sendRawTransaction", _hex(transaction))
+        except RpcError as error:
+            meaning = error.meaning
+            if meaning is Meaning.ALREADY_KNOWN:
+                return
+            # Sent again after a crash, a transaction that was included meanwhile is refused for its nonce.
+            if meaning is Meaning.NONCE_USED and await self._knows(keccak(transaction)):
+                return
+            if meaning is Meaning.MALFORMED:
+                raise TerminalError(str(error)) from error
+            raise _as_port_error(error) from error
+
+    async def receipt(self, transaction_hash: bytes) -> Receipt | None:
+        """See `Chain.receipt`."""
+
+        def decoder(answer: Any) -> Receipt | None:
+            if answer is None:
+                return None
+            receipt = to_receipt(answer)
+            if receipt.transaction_hash != transaction_hash:
+                raise ValueError(f"it is of transaction 0x{receipt.transaction_hash.hex()}")
+            return receipt
+
+        name = _hex(transaction_hash)
+        found: Receipt | None = await self._look_up(
+            f"the receipt of {name}", decoder, _sum_of_receipt, "eth_getTransactionReceipt", name
+        )
+        return found
+
+    async def transaction_count(self, address: str) -> int:
+        """See `Chain.transaction_count`."""
+        return await self._amount("a nonce", to_int, "eth_getTransactionCount", address, "latest")
+
+    async def pending_count(self, address: str) -> int:
+        """See `Chain.pending_count`."""
+        return await self._amount("a nonce", to_int, "eth_getTransactionCount", address, "pending")
+
+    async def balance(self, address: str) -> int:
+        """See `Chain.balance`."""
+        return await self._amount("a balance", to_int, "eth_getBalance", address, "latest")
+
+    async def code(self, address: str) -> bytes:
+        """The contract at an address, or nothing if there is none."""
+        code: bytes = await self._look_up(f"the code of {address}", to_bytes, str, "eth_getCode", address, "latest")
+        return code
+
+    async def _knows(self, transaction_hash: bytes) -> bool:
+        name = _hex(transaction_hash)
+        answer = await self._look_up("a transaction", lambda one: one, _is_there, "eth_getTransactionByHash", name)
+        return answer is not None
+
+    async def _look_up(
+        self, what: str, decoder: Callable[[Any], Any], essence: Callable[[Any], Hashable], method: str, *params: Any
+    ) -> Any:
+        """What enough endpoints answer, decoded. `decoder` may raise whatever a wrong form makes it raise."""
+        try:
+            return await self._endpoints.agreed(essence, method, *params, decoder=decoder_of(what, decoder))
+        except RpcError as error:
+            raise _as_port_error(error) from error
+
+    async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
+        """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
+        try:
+            return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
+        except RpcError as error:
+            raise _as_port_error(error) from error
+
+    async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
+        """What endpoints say, without what has an unusable form: so many that have to agree, at least."""
+        return await self._endpoints.opinions(str, method, *params, decoder=decoder_of(what, decoder))
+
+
+def _reached(numbers: Sequence[int], needed: int) -> int:
+    """The highest number that so many are not below."""
+    return sorted(numbers, reverse=True)[needed - 1]
+
+
+def _as_port_error(error: RpcError) -> Exception:
+    meaning = error.meaning
+    if meaning is Meaning.REVERTED:
+        return CallRevertedError(revert_data(error))
+    if meaning is Meaning.NO_FUNDS:
+        return InsufficientFundsError(str(error))
+    # What has used a nonce may be gone in a moment: only blocks tell what became of it, and a message is not to blame.
+    # What nobody knows the meaning of may be a node's passing trouble: the caller's policy bounds how often it is tried.
+    return TransientError(str(error))
+
+
+def _to_json(call: Call, sender: str | None) -> dict[str, str]:
+    fields = {"to": call.to, "data": _hex(call.data)}
+    if call.value:
+        fields["value"] = hex(call.value)
+    if call.gas is not None:
+        fields["gas"] = hex(call.gas)
+    if sender is not None:
+        fields["from"] = sender
+    return fields
+
+
+def _hex(data: bytes) -> str:
+    return "0x" + data.hex()
+
+
+def _sum_of_block(answer: Any) -> Hashable:
+    """What of a block must be equal: all that is read of it, since any answer of those that agree is taken."""
+    if not isinstance(answer, dict):
+        return None
+    return tuple(str(answer.get(name)).lower() for name in ("number", "hash", "parentHash", "timestamp"))
+
+
+def _sum_of_logs(answer: Any) -> Hashable:
+    """The same of logs: their places and contents, whatever else a client writes beside them."""
+    if not isinstance(answer, list):
+        return None
+    names = ("blockNumber", "blockHash", "transactionHash", "logIndex", "address", "topics", "data")
+    sums = ([str(log.get(name)).lower() for name in names] + [str(bool(log.get("removed")))] for log in answer)
+    return tuple(sorted(str(one) for one in sums))
+
+
+def _sum_of_receipt(answer: Any) -> Hashable:
+    if not isinstance(answer, dict):
+        return None
+    names = ("transactionHash", "blockNumber", "blockHash", "status", "gasUsed")
+    return tuple(str(answer.get(name)).lower() for name in names), _sum_of_logs(answer.get("logs"))
+
+
+def _is_there(answer: Any) -> Hashable:
+    return answer is not None
+
+
+def _is_taken(_answer: Any) -> Hashable:
+    """Every answer to a transaction but an error: it is the transaction's hash."""
+    return True
+
+
+def _to_block_or_none(answer: Any) -> Block | None:
+    return None if answer is None else to_block(answer)
+
+
+@asynccontextmanager
+async def open_chains(
+    deployment: Deployment,
+    chain_ids: Collection[int] | None = None,
+    policies: Mapping[int, EndpointPolicy] = MappingProxyType({}),
+    rpc_urls: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    *,
+    eager: bool = True,
+) -> AsyncIterator[dict[int, EvmChain]]:
+    """Connects to the chains of a network, or to those given, and closes them afterwards.
+
+    Args:
+        deployment: the network.
+        chain_ids: which of its chains; None is all.
+        policies: how to ask endpoints, by the chain's id, where it is not the usual way.
+        rpc_urls: endpoints in place of the deployment's, by the chain's id.
+        eager: look behind every URL now; else with the first request to it, and nothing is raised here.
+
+    Raises:
+        WrongChainIdError: an endpoint is of another chain.
+        TransientError: a chain has no endpoint that answers.
+    """
+    async with AsyncExitStack() as stack:
+        chains = {}
+        for deployed in deployment.chains:
+            if chain_ids is None or deployed.chain_id in chain_ids:
+                urls = rpc_urls.get(deployed.chain_id) or deployed.rpc_urls
+                policy = policies.get(deployed.chain_id, EndpointPolicy())
+                chain = (
+                    await EvmChain.connect(deployed.chain_id, urls, policy)
+                    if eager
+                    else EvmChain(deployed.chain_id, Endpoints(deployed.chain_id, urls, policy))
+                )
+                chains[deployed.chain_id] = await stack.enter_async_context(chain)
+        yield chains

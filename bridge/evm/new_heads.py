@@ -1,0 +1,74 @@
+"""A chain's announcements of new blocks, over WebSocket. They only wake somebody up: what counts is what polling then reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import structlog
+from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
+
+from bridge.evm.transport import without_secrets
+from bridge.protocol.backoff import backoff
+
+_log = structlog.get_logger(__name__)
+
+_SUBSCRIBE: Final = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
+_PING: Final = 20.0  # seconds; a connection that answers none is dead
+_FIRST_PAUSE: Final = 1.0  # seconds until the next connection; doubles
+_LONGEST_PAUSE: Final = 60.0
+
+
+class _UnusableError(Exception):
+    """The connection is of no use (any more)."""
+
+
+class NewHeads:
+    """One endpoint's subscription. Whatever becomes of it, nobody depends on it."""
+
+    def __init__(self, url: str, announced: Callable[[], None]) -> None:
+        """Calls `announced` for each new block."""
+        self._url = url
+        self._name = without_secrets(url)  # for texts
+        self._announced = announced
+
+    async def run(self) -> None:
+        """Listens until it is cancelled, over a new connection whenever one is lost."""
+        pause, was_told = _FIRST_PAUSE, False
+        while True:
+            try:
+                async with (
+                    ClientSession() as session,
+                    session.ws_connect(self._url, heartbeat=_PING, max_msg_size=1 << 20) as connection,
+                ):
+                    await connection.send_json(_SUBSCRIBE)
+                    async for _ in _announcements(connection):
+                        if was_told:
+                            _log.info("new blocks are announced again", endpoint=self._name)
+                        pause, was_told = _FIRST_PAUSE, False
+                        self._announced()
+                problem = "the connection was closed"
+            except (ClientError, OSError, TimeoutError, ValueError, _UnusableError) as error:
+                problem = str(error) or type(error).__name__
+            if not was_told:
+                _log.warning("new blocks are not announced; polling goes on", endpoint=self._name, error=problem)
+                was_told = True
+            await asyncio.sleep(pause)
+            pause = backoff(pause, 1, cap=_LONGEST_PAUSE)
+
+
+async def _announcements(connection: ClientWebSocketResponse) -> AsyncIterator[None]:
+    """One for each new block.
+
+    Raises:
+        _UnusableError: the endpoint does not subscribe.
+    """
+    async for message in connection:
+        if message.type is not WSMsgType.TEXT:
+            continue
+        answer = message.json()
+        if not isinstance(answer, dict) or "error" in answer:
+            raise _UnusableError(f"it does not subscribe: {answer!r}"[:200])
+        if answer.get("method") == "eth_subscription":
+            yield

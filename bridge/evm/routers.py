@@ -1,0 +1,225 @@
+"""What the bridge asks of routers: the truth about a message, on both of its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from eth_utils import function_signature_to_4byte_selector
+
+from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.indexed import PausedThing
+from bridge.protocol.message import Message
+from bridge.protocol.status import Status
+
+_RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
+_EXECUTED = 1
+_OUTCOMES = {1: Status.EXECUTED, 2: Status.EXPIRED, 3: Status.CANCELLED}
+_SUPPORTS_INTERFACE = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
+"""An account without code answers it, as anything, with nothing; a recipient of messages is a contract and does not."""
+
+_OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
+_REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
+_BEYOND_QUORUM = _REFUSED | {"AlreadyExecuted", "AlreadyEnded"}
+_ZERO_ADDRESS = "0x" + "00" * 20
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a message is on its destination."""
+
+    receipts: frozenset[Gmp]
+    executed: bool
+    ended: bool  # executed, expired or cancelled: nothing will change any more
+    outcome: Status | None = None  # EXECUTED, EXPIRED or CANCELLED once it has ended
+
+
+class Verdict(StrEnum):
+    """What a call of `execute` would come to."""
+
+    READY = "READY"  # it would succeed
+    WAITING = "WAITING"  # the router does not allow it yet
+    REFUSED = "REFUSED"  # the recipient does not take it
+    SETTLED = "SETTLED"  # the message is executed, expired or cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """`execute`, called without a transaction."""
+
+    verdict: Verdict
+    why: str = ""  # the router's words where it would revert
+    missing: int | None = None  # receipts that it still needs; None if it does not say
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessage:
+    """What the source remembers of a retriable message."""
+
+    sender: str
+    attempts: int  # retries so far
+
+
+def shows_delivery(receipt: Receipt, router: str, dispatch: Dispatch) -> bool:
+    """Whether a transaction made that router record the delivery of a dispatch: then nobody need be asked for it."""
+    event = (_RECEIVED, dispatch.message_id, _word(dispatch.source_chain), _word(dispatch.gmp))
+    return receipt.succeeded and any(
+        log.topics == event and log.address.lower() == router.lower() for log in receipt.logs
+    )
+
+
+def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
+    """Whether a transaction had that router execute the message."""
+    return receipt.succeeded and any(
+        log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
+    )
+
+
+def _missing(name: str, arguments: Mapping[str, Any]) -> int | None:
+    """How many receipts an error of `execute` says are missing; None if it is about something else."""
+    if name == "QuorumNotReached":
+        return int(arguments["quorum"]) - int(arguments["receipts"])
+    return 0 if name in _BEYOND_QUORUM else None
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+class RouterReader:
+    """Reads one router. Each method raises `UnansweredError` if the chain, or what is at the address, gives no answer."""
+
+    def __init__(self, chain: Chain, router: str) -> None:
+        self._chain = chain
+        self.address = router
+
+    async def has_received(self, message_id: bytes, gmp: Gmp) -> bool:
+        """Whether that GMP's receipt is there."""
+        return bool(await self._ask("hasReceived", message_id, int(gmp)))
+
+    async def progress(self, message_id: bytes, *, block: int | None = None) -> Progress:
+        """The valid receipts, and whether the message was executed; at the head or at the end of a block."""
+        bits, execution = await self._ask("receiptsOf", message_id, block=block)
+        outcome = _OUTCOMES.get(execution)
+        return Progress(gmps_from_bits(bits), executed=execution == _EXECUTED, ended=execution != 0, outcome=outcome)
+
+    async def is_expired(self, other_chain: int, message: Message) -> bool:
+        """Whether this router considers the time of a message over the lane with that chain run out, pauses left out."""
+        return bool(await self._ask("isExpired", other_chain, message.sent_at, message.ttl))
+
+    async def paused_until(self, thing: PausedThing, number: int) -> int:
+        """When the newest pause of a GMP, or of the lane with a chain, ends or ended, in Unix seconds."""
+        view = "gmpPausedUntil" if thing is PausedThing.GMP else "lanePausedUntil"
+        return int(await self._ask(view, number))
+
+    async def missing_receipts(self, message: Message) -> int:
+        """How many more GMPs must deliver before the router executes; it knows the recipient's policy too.
+
+        Raises:
+            CallRevertedError: the router executes nothing now, whatever has been delivered.
+        """
+        try:
+            await self._chain.call(self.execute_call(message))
+        except CallRevertedError as error:
+            name, arguments = ROUTER.error(error.data) or ("", {})
+            missing = _missing(name, arguments)
+            if missing is None:
+                raise
+            return missing
+        return 0
+
+    async def try_execution(self, message: Message, *, block: int | None = None) -> Trial:
+        """What its execution would come to, at the head or at the end of a block."""
+        try:
+            await self._chain.call(self.execute_call(message), block=block)
+        except CallRevertedError as error:
+            name, arguments = ROUTER.error(error.data) or ("", {})
+            verdict = Verdict.SETTLED if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
+            return Trial(verdict, await self._refusal(error, message), _missing(name, arguments))
+        return Trial(Verdict.READY, missing=0)
+
+    async def _refusal(self, error: CallRevertedError, message: Message) -> str:
+        """Why an execution would revert; of a recipient that gives no reason, whether it can have one."""
+        name, arguments = ROUTER.error(error.data) or ("", {})
+        if name != "ExecutionReverted" or arguments["reason"]:
+            return explain_revert(error.data)
+        try:
+            recipient = from_bytes32(message.recipient)
+            if not await self._chain.call(Call(to=recipient, data=_SUPPORTS_INTERFACE)):
+                return f"nothing answers at {recipient}, as if it had no contract, and only a contract can execute: send a new message to one"
+        except (AddressError, CallRevertedError):
+            pass  # no address, or a contract that answers
+        return f"{name}: {explain_refusal(b'')}"
+
+    async def sent_message(self, message_id: bytes) -> SentMessage | None:
+        """Who may retry a message and how often it was, or None if this router did not create it as retriable."""
+        sender, attempts = await self._ask("sentMessage", message_id)
+        return None if sender == _ZERO_ADDRESS else SentMessage(sender.lower(), attempts)
+
+    async def retrier_of(self, sender: str) -> str | None:
+        """The account that may retry for a sender, or None."""
+        retrier = await self._ask("retrierOf", sender)
+        return None if retrier == _ZERO_ADDRESS else str(retrier).lower()
+
+    async def enabled_gmps(self) -> frozenset[Gmp]:
+        """The GMPs that have an adapter here."""
+        return gmps_from_bits(await self._ask("enabledGmps"))
+
+    async def adapter_of(self, gmp: Gmp) -> str:
+        """The contract that speaks for a GMP here."""
+        return str(await self._ask("adapterOf", int(gmp)))
+
+    async def quote(self, message: Message, gmp: Gmp) -> int:
+        """What that GMP asks for carrying the message from here now, in wei.
+
+        Raises:
+            CallRevertedError: it can't carry it.
+        """
+        adapter = await self.adapter_of(gmp)
+        arguments = (message.destination_chain, message.destination_router, message.encode(), message.gas_limit)
+        return int(await read_view(self._chain, ADAPTER, adapter, "quote", *arguments))
+
+    def retry_call(self, message: Message, fees: Sequence[tuple[Gmp, int]], refund_to: str) -> Call:
+        """The transaction that dispatches the message once more, with a fee in wei for each GMP."""
+        named = [(int(gmp), fee) for gmp, fee in fees]
+        data = ROUTER.encode("retryRoute", (message.id, message_tuple(message), 1, named, refund_to))
+        return Call(to=self.address, data=data, value=sum(fee for _, fee in fees))
+
+    async def retry_refusal(self, message: Message) -> str | None:
+        """The name of the error with which this router refuses its sender a retry now; None if it gives no known reason.
+
+        The retry that is tried names no GMPs, so it never succeeds: a message that may be retried is refused for that alone.
+        """
+        try:
+            sender = from_bytes32(message.sender)
+        except AddressError:
+            return None
+        try:
+            await self._chain.call(self.retry_call(message, [], sender), sender=sender)
+        except CallRevertedError as error:
+            name, _ = ROUTER.error(error.data) or (None, {})
+            return name
+        return None
+
+    def execute_call(self, message: Message) -> Call:
+        """The transaction that executes a message whose quorum is reached."""
+        return Call(to=self.address, data=ROUTER.encode("execute", message_tuple(message)))
+
+    async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
+        return await read_view(self._chain, ROUTER, self.address, function, *arguments, block=block)
+
+
+def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:
+    """Reads the routers of those chains of a deployment that are there; by chain."""
+    return {
+        deployed.chain_id: RouterReader(chains[deployed.chain_id], deployed.router)
+        for deployed in deployment.chains
+        if deployed.chain_id in chains
+    }

@@ -1,0 +1,382 @@
+"""Sends calls as transactions of one account, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from eth_utils import keccak
+
+from bridge.domain.finality import Finality
+from bridge.domain.outbox import Claim, StaleClaimError
+from bridge.domain.ports import Call, Chain, Clock, Receipt, TransientError
+from bridge.domain.spending import Bound, Refusal, SpendHeldError, SpentFor
+from bridge.domain.supervision import Wakeup
+from bridge.domain.transactions import (
+    BatchedCall,
+    CallBatch,
+    Slot,
+    SlotRequest,
+    SlotState,
+    SpendCheck,
+    TransactionLedger,
+)
+from bridge.evm.account import Account, SendingSettings
+from bridge.evm.signing import Signer
+from bridge.evm.transaction_monitor import TransactionMonitor
+from bridge.protocol.contracts import MULTICALL
+
+_CALLS_MADE: Final = keccak(text="CallsMade(uint256)")
+
+# What the multicall itself needs, in gas: for the transaction and its event, for each call, and for each byte of a call's
+# data, which is paid for as calldata and copied. Each call keeps back a 64th besides.
+_BASE_GAS: Final = 40_000
+_CALL_GAS: Final = 15_000
+_BYTE_GAS: Final = 17
+_CALL_HEAD: Final = 160  # bytes that a call takes in calldata beside its data
+
+# Nodes take no transaction above 128 KiB (geth's txMaxSize), and copies cost more than their length beyond.
+_MOST_BYTES: Final = 96 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    request: SlotRequest
+    slot: asyncio.Future[Slot]
+
+
+class Sender:
+    """One account on one chain.
+
+    Calls that are asked for at the same time are reserved, signed and stored together, in two transactions of the store.
+    `run` must be running for `send` to return: it looks after what is under way.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        signer: Signer,
+        ledger: TransactionLedger,
+        clock: Clock,
+        *,
+        finality: Finality,
+        settings: SendingSettings | None = None,
+        multicall: str | None = None,
+    ) -> None:
+        """Takes what is under way from an earlier run up again.
+
+        Args:
+            chain: where to send.
+            signer: the account.
+            ledger: what keeps its nonces.
+            clock: time.
+            finality: says up to which block the chain is final.
+            settings: how patiently.
+            multicall: the contract through which calls share a transaction; None if the chain has none.
+        """
+        self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
+        chosen = self._account.settings
+        self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
+        self._upkeep = TransactionMonitor(self._account, finality)
+        self.wakeup = Wakeup()  # for whoever ticks: something was handed over, and may be in a block already
+        self._wanted: deque[_Wanted] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        """The account that sends."""
+        return self._account.address
+
+    async def send(
+        self,
+        transaction_key: str,
+        call: Call,
+        claim: Claim | None = None,
+        *,
+        may_share: bool = False,
+        spent_for: SpentFor | None = None,
+    ) -> Receipt:
+        """Sends a call, and waits until a block includes it; a transaction_key that is under way already is not sent twice.
+
+        Args:
+            transaction_key: what the call is for.
+            call: without its own gas limit, it is estimated.
+            claim: with one, nothing is sent unless it is still good; and what was sent waits while the account can't pay.
+            may_share: whether the call may be made by a contract, in one transaction with others that are sent at this moment.
+            spent_for: the message that it is paid for; without one it counts for the bound of its chain alone.
+
+        Returns:
+            The receipt of the transaction_key's transaction: of this call, or of the one that was under way. It may have reverted;
+            of one that is shared, `succeeded` is about this purpose's call, and the logs are those of all.
+
+        Raises:
+            CallRevertedError: the call would revert.
+            StaleClaimError: the claim is lost.
+            NonceLostError: its nonce was used by something else, and the call was not sent.
+            FeesTooHighError: the chain wants more than the limit; the call was not sent.
+            SpendHeldError: a bound has no room for it; the call was not sent.
+            TransientError: no block included it in time, or a node calls it malformed.
+        """
+        # A call that says its gas needs no estimate, which could fail while the transaction_key is under way: reserving finds that.
+        slot = self._account.ledger.open_slot(*self._account.key, transaction_key) if call.gas is None else None
+        if slot is None:
+            request = SlotRequest(transaction_key, await self._with_gas(call), claim, may_share, spent_for)
+            wanted = _Wanted(request, asyncio.get_running_loop().create_future())
+            self._wanted.append(wanted)
+            self._start_worker()
+            slot = await wanted.slot
+        return receipt_of(transaction_key, slot, await self._included(slot, parks=claim is not None))
+
+    async def outcome(self, transaction_key: str) -> Receipt | None:
+        """Waits for what an earlier owner of a transaction_key has under way.
+
+        Whoever takes a transaction_key over asks this before it asks the chain what is left to do: what the chain says would else be out
+        of date once the transaction is in a block, and it would be sent again.
+
+        Returns:
+            The receipt of the transaction_key's transaction, see `send`; None if none is under way.
+
+        Raises:
+            NonceLostError: its nonce was used by something else, and the call was not sent.
+            TransientError: no block included it in time; or a node calls it malformed, or estimates too much gas.
+        """
+        slot = self._account.ledger.open_slot(*self._account.key, transaction_key)
+        return None if slot is None else receipt_of(transaction_key, slot, await self._included(slot, parks=True))
+
+    def is_sending(self, transaction_key: str) -> bool:
+        """Whether a call for that transaction_key is under way."""
+        waits = any(wanted.request.transaction_key == transaction_key for wanted in self._wanted)
+        return waits or self._account.ledger.open_slot(*self._account.key, transaction_key) is not None
+
+    @property
+    def under_way(self) -> int:
+        """How many calls are."""
+        return len(self._wanted) + len(self._account.awaited)
+
+    async def can_pay(self) -> bool:
+        """See `Account.can_pay`; nothing is sent before."""
+        return await self._account.can_pay()
+
+    async def tick(self) -> bool:
+        """Looks once after all that is under way, see `TransactionMonitor.tick`; there is never more to do at once."""
+        await self._upkeep.tick()
+        return False
+
+    async def close(self) -> None:
+        """Stops working; what is under way is in the ledger, and goes on with the next run."""
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.gather(self._worker, return_exceptions=True)
+
+    async def _included(self, slot: Slot, *, parks: bool) -> Receipt:
+        settlement = self._account.settlement(slot)
+        limit = self._account.settings.inclusion_timeout
+        while True:
+            is_empty = not await self._account.can_pay()
+            try:
+                async with asyncio.timeout(limit):
+                    return await asyncio.shield(settlement)
+            except TimeoutError:
+                if parks and (is_empty or not await self._account.can_pay()):
+                    continue  # it is no failure of the delivery, and goes on once somebody sends money
+            raise TransientError(
+                f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
+                f" {self._account.problem(slot)}"
+            )
+
+    async def _with_gas(self, call: Call) -> Call:
+        settings = self._account.settings
+        gas = call.gas
+        if gas is None:
+            gas = int(await self._account.chain.estimate_gas(call, self.address) * settings.gas_margin)
+        if gas > settings.max_gas:
+            why = f"its transaction needs {gas} gas, and {Bound.GAS.value} is {settings.max_gas}; raise that if the chain's"
+            raise SpendHeldError(Refusal(Bound.GAS, f"{why} blocks and transactions may hold so much"))
+        return replace(call, gas=gas)
+
+    def _start_worker(self) -> None:
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._work_off())
+
+    async def _work_off(self) -> None:
+        await asyncio.sleep(0)  # lets all that ask at the same moment get into the same batch
+        while self._wanted:
+            batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.batch))]
+            try:
+                await self._send_batch(batch)
+            except Exception as error:  # noqa: BLE001  # whoever asked decides what it means
+                for wanted in batch:
+                    if not wanted.slot.done():
+                        wanted.slot.set_exception(error)
+
+    async def _send_batch(self, batch: list[_Wanted]) -> None:
+        account = self._account
+        first_nonce = await self._upkeep.first_nonce()
+        fees = (
+            await account.fees()
+        )  # before anything is reserved: a nonce that nobody may sign for would block all behind it
+        requests = [wanted.request for wanted in batch]
+        now = account.clock.now()
+        check = SpendCheck(fees.max_fee, account.settings.bounds)
+        slots = account.ledger.reserve(
+            *account.key, requests, first_nonce=first_nonce, now=now, pack=self._sharing.pack, check=check
+        )
+        given = [slot for slot in slots if slot is not None and slot.state is SlotState.RESERVED]
+        # One that was reserved before is another worker's to sign for, or upkeep's to close.
+        unsigned = {slot.slot_id: slot for slot in given if slot.reserved_at == now}
+        versions = [(slot.slot_id, await account.signed(slot, fees)) for slot in unsigned.values()]
+        stored = account.ledger.sign_all(versions)
+        by_id = dict(versions)
+        fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
+        for wanted, slot in zip(batch, slots, strict=True):
+            if wanted.slot.done():
+                continue  # whoever asked has given up meanwhile: that is no matter of the others
+            if slot is not None:
+                account.settlement(slot)
+                wanted.slot.set_result(slot)
+            elif refusal := check.refusals.get(wanted.request.transaction_key):
+                wanted.slot.set_exception(SpendHeldError(refusal))
+            else:
+                assert wanted.request.claim is not None
+                wanted.slot.set_exception(StaleClaimError(wanted.request.claim))
+        await account.broadcast(fresh)
+        self.wakeup.set()
+
+
+class Sending(Protocol):
+    """What sends: one account, or several."""
+
+    async def send(
+        self,
+        transaction_key: str,
+        call: Call,
+        claim: Claim | None = None,
+        *,
+        may_share: bool = False,
+        spent_for: SpentFor | None = None,
+    ) -> Receipt:
+        """See `Sender.send`."""
+
+    async def outcome(self, transaction_key: str) -> Receipt | None:
+        """See `Sender.outcome`."""
+
+    async def can_pay(self) -> bool:
+        """See `Sender.can_pay`."""
+
+
+class SenderPool:
+    """Several accounts that send as one: a stuck nonce holds up only its own account.
+
+    The ledger says which account sent for a transaction key; that account stays with it until it ends.
+    """
+
+    def __init__(self, senders: Sequence[Sender]) -> None:
+        """`senders` are of one chain, at least one."""
+        self._senders = tuple(senders)
+
+    async def send(
+        self,
+        transaction_key: str,
+        call: Call,
+        claim: Claim | None = None,
+        *,
+        may_share: bool = False,
+        spent_for: SpentFor | None = None,
+    ) -> Receipt:
+        """See `Sender.send`: by the account that is at it already, else by the one with the least to do that can pay."""
+        if len(self._senders) == 1:
+            return await self._senders[0].send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
+        for sender in self._senders:
+            if sender.is_sending(transaction_key):
+                return await sender.send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
+        solvent = [sender for sender in self._senders if await sender.can_pay()]
+        chosen = min(solvent or self._senders, key=lambda sender: sender.under_way)
+        return await chosen.send(transaction_key, call, claim, may_share=may_share, spent_for=spent_for)
+
+    async def outcome(self, transaction_key: str) -> Receipt | None:
+        """See `Sender.outcome`: of the account that is at it."""
+        for sender in self._senders:
+            if sender.is_sending(transaction_key):
+                return await sender.outcome(transaction_key)
+        return None
+
+    async def can_pay(self) -> bool:
+        """Whether any of them can."""
+        return any([await sender.can_pay() for sender in self._senders])
+
+
+class CallBatching:
+    """Packs calls into transactions of one chain: which share one, and what it costs them.
+
+    The contract `contracts/relaying/BoundedMulticall.sol` gives each call its own gas, and lets none undo another.
+    """
+
+    def __init__(self, multicall: str | None, *, most: int, max_gas: int) -> None:
+        """Without a multicall, or with at most one call in a transaction, each has its own.
+
+        Args:
+            multicall: the contract that makes several calls, or None if the chain has none.
+            most: calls in one transaction.
+            max_gas: gas that no transaction exceeds; a call that does alone is refused before it gets here.
+        """
+        self._multicall = multicall
+        self._most = most if multicall is not None else 1
+        self._max_gas = max_gas
+
+    def pack(self, requests: Sequence[SlotRequest]) -> list[CallBatch]:
+        """See `bridge.domain.transactions.Packing`; in the order of the first request of each batch.
+
+        Calls with value never share: the contract passes none on.
+        """
+        groups: list[list[SlotRequest]] = []
+        sharing: list[SlotRequest] = []
+        gas = size = 0
+        for request in requests:
+            if self._most < 2 or not request.may_share or request.call.value:
+                groups.append([request])
+                continue
+            needs, length = _gas_of(request.call), _CALL_HEAD + len(request.call.data)
+            is_full = len(sharing) == self._most or size + length > _MOST_BYTES or gas + needs > self._max_gas
+            if not sharing or is_full:
+                sharing, gas, size = [], _BASE_GAS, 0
+                groups.append(sharing)
+            sharing.append(request)
+            gas, size = gas + needs, size + length
+        return [self._parcel(group) for group in groups]
+
+    def _parcel(self, group: Sequence[SlotRequest]) -> CallBatch:
+        if len(group) == 1:
+            return CallBatch.of(group[0])
+        assert self._multicall is not None
+        common, rest = divmod(_BASE_GAS, len(group))
+        parts = [BatchedCall(one.transaction_key, _gas_of(one.call) + common) for one in group]
+        parts[0] = replace(parts[0], gas=parts[0].gas + rest)
+        calls = [(one.call.to, one.call.gas, one.call.data) for one in group]
+        data = MULTICALL.encode("multicall", calls)
+        return CallBatch(Call(to=self._multicall, data=data, gas=sum(part.gas for part in parts)), tuple(parts))
+
+
+def receipt_of(transaction_key: str, slot: Slot, receipt: Receipt) -> Receipt:
+    """A transaction_key's own receipt: it succeeded if its call did, whatever became of those that share its transaction."""
+    if not slot.parts or slot.call is None:
+        return receipt
+    made = _calls_made(receipt, slot.call.to)
+    return replace(
+        receipt, succeeded=receipt.succeeded and bool(made >> slot.transaction_keys.index(transaction_key) & 1)
+    )
+
+
+def _calls_made(receipt: Receipt, multicall: str) -> int:
+    """One bit for each call that succeeded. A callee may call the contract again: its own event comes before ours."""
+    for log in reversed(receipt.logs):
+        if log.address.lower() == multicall.lower() and log.topics == (_CALLS_MADE,):
+            return int.from_bytes(log.data, "big")
+    return 0
+
+
+def _gas_of(call: Call) -> int:
+    assert call.gas is not None
+    return call.gas * 64 // 63 + 1 + _CALL_GAS + _BYTE_GAS * (_CALL_HEAD + len(call.data))

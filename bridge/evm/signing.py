@@ -1,0 +1,254 @@
+"""Keys that sign transactions: in this process, in a keystore file, or behind a signing service."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import httpx
+import rlp
+from coincurve import PrivateKey
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+from eth_account.typed_transactions.typed_transaction import TypedTransaction
+from eth_utils import keccak
+from eth_utils.address import to_canonical_address, to_checksum_address
+from hexbytes import HexBytes
+
+from bridge.domain.ports import Call, Fees, TransientError
+from bridge.domain.transactions import NOOP_GAS
+
+_EIP_1559: Final = b"\x02"  # the transaction's type, before its fields
+
+_SECONDS: Final = 10.0  # that one signature may take
+
+
+class InvalidKeyError(ValueError):
+    """Text that is no private key. The text itself is never shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsignedTransaction:
+    """An EIP-1559 transaction without its signature."""
+
+    chain_id: int
+    nonce: int
+    to: str
+    data: bytes
+    value: int  # wei
+    gas: int
+    fees: Fees
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTransaction:
+    """What a node takes, and the name it has from then on."""
+
+    hash: bytes
+    raw: bytes = field(repr=False)
+
+
+class Signer(Protocol):
+    """Holds a key: this process, a keystore file or a remote service."""
+
+    @property
+    def address(self) -> str:
+        """The account, with its EIP-55 checksum."""
+
+    async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
+        """Signs.
+
+        Raises:
+            TransientError: the signer does not answer.
+        """
+
+
+class LocalSigner:
+    """A key held in this process; libsecp256k1 signs, with a nonce that follows from key and transaction (RFC 6979)."""
+
+    def __init__(self, account: LocalAccount) -> None:
+        self._account = account
+        self._key = PrivateKey(
+            bytes(account.key)
+        )  # opened once: eth_account does it for each signature, which costs more
+
+    @classmethod
+    def from_key(cls, key: str) -> LocalSigner:
+        """The signer of a private key, 0x and 64 hex digits.
+
+        Raises:
+            InvalidKeyError: the text is none.
+        """
+        try:
+            return cls(Account.from_key(key))
+        except Exception:  # noqa: BLE001  # eth_account raises many kinds, and their texts quote the key
+            raise InvalidKeyError(
+                f"not a private key: 0x and 64 hex digits are needed, {len(key)} characters were given"
+            ) from None
+
+    @property
+    def account(self) -> LocalAccount:
+        """The key, for callers that sign something else than transactions."""
+        return self._account
+
+    @property
+    def address(self) -> str:
+        """See `Signer.address`."""
+        return str(self._account.address)
+
+    async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
+        """See `Signer.sign`."""
+        fields = _fields(transaction)
+        signature = self._key.sign_recoverable(keccak(_EIP_1559 + rlp.encode(fields)), hasher=None)
+        r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
+        raw = _EIP_1559 + rlp.encode([*fields, signature[64], r, s])
+        return SignedTransaction(keccak(raw), raw)
+
+
+def _fields(transaction: UnsignedTransaction) -> list[int | bytes | list[object]]:
+    """What EIP-1559 has signed, in its order."""
+    return [
+        transaction.chain_id,
+        transaction.nonce,
+        transaction.fees.priority_fee,
+        transaction.fees.max_fee,
+        transaction.gas,
+        to_canonical_address(transaction.to),
+        transaction.value,
+        transaction.data,
+        [],  # no access list
+    ]
+
+
+def noop_of(address: str) -> Call:
+    """The call that uses up a nonce and does nothing."""
+    return Call(to=address, data=b"", gas=NOOP_GAS)
+
+
+def environment_signer(variable: str) -> LocalSigner:
+    """The key in an environment variable.
+
+    Raises:
+        InvalidKeyError: the variable is not set, or holds no key.
+    """
+    key = os.environ.get(variable)
+    if not key:
+        raise InvalidKeyError(f"variable {variable} is to hold a signer's private key, and is not set")
+    try:
+        return LocalSigner.from_key(key)
+    except InvalidKeyError as error:
+        raise InvalidKeyError(f"variable {variable}: {error}") from None
+
+
+def keystore_signer(keystore: Path, password_file: Path) -> LocalSigner:
+    """The key in a version 3 keystore file, as geth, Foundry and eth-account write it. Opening it takes about a second.
+
+    Raises:
+        InvalidKeyError: a file can't be read, the keystore is none, or the password is not its own.
+    """
+    try:
+        document = json.loads(keystore.read_text(encoding="utf-8"))
+        password = password_file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        raise InvalidKeyError(f"keystore {keystore} with password file {password_file}: {error}") from None
+    try:
+        return LocalSigner(Account.from_key(Account.decrypt(document, password)))
+    except Exception as error:  # noqa: BLE001  # eth_account raises many kinds; a wrong password is a ValueError
+        raise InvalidKeyError(f"keystore {keystore} can't be opened: {error}") from None
+
+
+class RemoteSigner:
+    """A `Signer` whose key stays in a service: JSON-RPC's `eth_signTransaction`, as Web3signer and geth offer it.
+
+    Its answer is checked: it must be the transaction that was asked for, signed by the right account.
+    """
+
+    def __init__(self, url: str, address: str) -> None:
+        """Signs as one account of a service.
+
+        Args:
+            url: of the service's JSON-RPC.
+            address: the account.
+        """
+        self._url = url
+        self._address = to_checksum_address(address)
+
+    @property
+    def address(self) -> str:
+        """See `Signer.address`."""
+        return self._address
+
+    async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
+        """See `Signer.sign`.
+
+        Raises:
+            TransientError: the service does not answer, refuses, or answers with another transaction.
+        """
+        asked = {
+            "from": self._address,
+            "to": to_checksum_address(transaction.to),
+            "type": "0x2",
+            "chainId": hex(transaction.chain_id),
+            "nonce": hex(transaction.nonce),
+            "value": hex(transaction.value),
+            "data": "0x" + transaction.data.hex(),
+            "gas": hex(transaction.gas),
+            "maxFeePerGas": hex(transaction.fees.max_fee),
+            "maxPriorityFeePerGas": hex(transaction.fees.priority_fee),
+        }
+        raw = _raw(await self._request(asked))
+        if not _is_as_asked(raw, transaction, self._address):
+            raise TransientError(
+                f"the remote signer of {self._address} answered with another transaction than nonce"
+                f" {transaction.nonce} on chain {transaction.chain_id}; it is not sent"
+            )
+        return SignedTransaction(keccak(raw), raw)
+
+    async def _request(self, transaction: dict[str, str]) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "eth_signTransaction", "params": [transaction]}
+        try:
+            async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as http:
+                answer = await http.post(self._url, json=body)
+            answer.raise_for_status()
+            document = answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise TransientError(f"the remote signer of {self._address} does not answer: {_said(error)}") from error
+        if not isinstance(document, dict) or document.get("error") is not None:
+            reason = document.get("error") if isinstance(document, dict) else document
+            raise TransientError(f"the remote signer of {self._address} refuses: {reason}")
+        return document.get("result")
+
+
+def _raw(result: Any) -> bytes:
+    """The signed bytes: Web3signer answers with them, geth with an object that holds them."""
+    text: Any = result.get("raw") if isinstance(result, dict) else result
+    try:
+        return bytes(HexBytes(text))
+    except (TypeError, ValueError) as error:
+        raise TransientError(f"the remote signer's answer is no transaction: {error}") from error
+
+
+def _is_as_asked(raw: bytes, asked: UnsignedTransaction, address: str) -> bool:
+    try:
+        signed = TypedTransaction.from_bytes(HexBytes(raw)).as_dict()
+        by = Account.recover_transaction(raw)
+    except Exception:  # noqa: BLE001  # whatever can't be read is not what was asked for
+        return False
+    found = (
+        *(signed[name] for name in ("chainId", "nonce", "value", "gas", "maxFeePerGas", "maxPriorityFeePerGas")),
+        bytes(HexBytes(signed["to"])),
+        bytes(HexBytes(signed["data"])),
+    )
+    wanted = (
+        *(asked.chain_id, asked.nonce, asked.value, asked.gas, asked.fees.max_fee, asked.fees.priority_fee),
+        bytes(HexBytes(asked.to)),
+        asked.data,
+    )
+    return found == wanted and not signed["accessList"] and by == address
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__

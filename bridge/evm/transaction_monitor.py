@@ -1,0 +1,217 @@
+"""Looks after transactions that are under way, until each nonce is used for good."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from bridge.domain.finality import Finality
+from bridge.domain.observations import BlockRef
+from bridge.domain.ports import Receipt
+from bridge.domain.transactions import Inclusion, Slot, SlotState
+from bridge.evm.account import Account, NonceLostError
+
+_log = structlog.get_logger(__name__)
+
+_BLOCKS_AT_ONCE: Final = 50  # they travel together, and what is found in them is written together
+_SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALLY)
+
+
+class TransactionMonitor:
+    """What happens to slots between signing and finality. Every step may be repeated: it reads ledger and chain again."""
+
+    def __init__(self, account: Account, finality: Finality) -> None:
+        self._account = account
+        self._ledger = account.ledger
+        self._chain = account.chain
+        self._finality = finality
+        self._count: int | None = None  # transactions of ours in blocks, as last read
+        self._seen: tuple[bytes, int] | None = None  # the head that was looked at last, and what was final then
+        self._looked_at = 0.0  # when that was
+        self._foreign_since: dict[int, float] = {}  # by slot: since when its nonce is used, but by none of its versions
+        self._gap_since: float | None = None
+
+    async def first_nonce(self) -> int:
+        """The lowest nonce that the chain would take.
+
+        While transactions are under way it is known; an idle account may have been used elsewhere, so it is asked for.
+        """
+        if self._count is None or not self._account.awaited:
+            self._count = await self._chain.transaction_count(self._account.address)
+        return self._count
+
+    async def tick(self) -> None:
+        """Notes what blocks include, sends again what got lost, closes what will never be used.
+
+        Raises:
+            TransientError: the chain did not answer; what was done so far is kept.
+        """
+        key = self._account.key
+        if not self._account.awaited and not self._ledger.included_slots(*key) and not self._ledger.open_slots(*key):
+            return
+        looked_at = self._account.clock.now()
+        seen = ((await self._chain.head()).hash, self._finality.height())
+        if seen != self._seen:
+            await self._check_included()
+            self._count = await self._chain.transaction_count(self._account.address)
+        awaited, slots = self._account.awaited, self._ledger.open_slots(*key)
+        if slots:
+            assert self._count is not None
+            await self._settle_used([slot for slot in slots if slot.nonce < self._count])
+            # Read again: a node may have taken them while receipts were waited for, and need not be given them twice.
+            waiting = [slot for slot in self._ledger.open_slots(*key) if slot.nonce >= self._count]
+            await self._push(waiting, seen[0])
+            await self._fill_gap(waiting)
+        await self._settle_elsewhere(awaited - {slot.slot_id for slot in slots})
+        self._seen, self._looked_at = seen, looked_at
+
+    async def _settle_used(self, slots: Sequence[Slot]) -> None:
+        """Their nonces are used: by which version, or by whom?"""
+        receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
+        found = {slot.slot_id: one for slot, one in zip(slots, receipts, strict=True) if one is not None}
+        if found:
+            for slot in self._ledger.include([(slot_id, _inclusion(receipt)) for slot_id, receipt in found.items()]):
+                self._foreign_since.pop(slot.slot_id, None)
+                self._tell(slot, found[slot.slot_id])
+        for slot in slots:
+            if slot.slot_id not in found:
+                self._suspect_foreign(slot)
+
+    async def _receipt(self, slot: Slot) -> Receipt | None:
+        for version in reversed(slot.versions):
+            receipt = await self._chain.receipt(version.hash)
+            if receipt is not None:
+                return receipt
+        return None
+
+    def _suspect_foreign(self, slot: Slot) -> None:
+        """Nodes lag behind each other: only after a while is a nonce without a receipt really somebody else's."""
+        now = self._account.clock.now()
+        since = self._foreign_since.setdefault(slot.slot_id, now)
+        if now - since < self._account.settings.foreign:
+            return
+        del self._foreign_since[slot.slot_id]
+        self._ledger.take(slot.slot_id)
+        _log.warning("nonce taken by another signer", chain=slot.chain_id, account=slot.account, nonce=slot.nonce)
+        self._tell(self._ledger.slot(slot.slot_id), None)
+
+    def _tell(self, slot: Slot, receipt: Receipt | None) -> None:
+        if receipt is None:
+            error = NonceLostError(f"nonce {slot.nonce} of {slot.account} was used by a transaction signed elsewhere")
+            self._account.settle(slot, error)
+        elif slot.ended_as_noop:
+            self._account.settle(slot, NonceLostError(f"nonce {slot.nonce} of {slot.account} was closed by a no-op"))
+        else:
+            self._account.settle(slot, receipt)
+
+    async def _push(self, slots: Sequence[Slot], head: bytes) -> None:
+        """Their nonces are not used yet: see that their transactions are on their way. Those to send again go together."""
+        settings, now = self._account.settings, self._account.clock.now()
+        stuck: Slot | None = None
+        again = []
+        for slot in slots:
+            if slot.latest is None:
+                continue
+            if slot.nonce == self._count and now - slot.latest.signed_at >= settings.fee_bump_after:
+                stuck = slot
+            elif self._is_to_be_sent_again(slot, head):
+                again.append(slot)
+        await self._account.broadcast(again)
+        if stuck is not None:
+            if await self._raise_fees(stuck):
+                _log.info("fees raised", chain=stuck.chain_id, transaction_key=stuck.named_purposes, nonce=stuck.nonce)
+            elif self._is_to_be_sent_again(stuck, head):
+                await self._account.broadcast([stuck])
+        for slot in slots:
+            if slot.latest is None and now - slot.reserved_at >= settings.reservation:
+                await self._account.close(slot)
+
+    async def _raise_fees(self, slot: Slot) -> bool:
+        if await self._account.lacks_funds(slot):
+            return False
+        return await self._account.replace(slot, is_noop=slot.latest is not None and slot.latest.is_noop)
+
+    def _is_to_be_sent_again(self, slot: Slot, head: bytes) -> bool:
+        """The same bytes: at once after a restart, soon if no node took them or seems to have dropped them, else now and then."""
+        settings = self._account.settings
+        last = self._account.last_sent.get(slot.slot_id)
+        is_missing = slot.state is SlotState.SIGNED or self._was_passed_over(slot, head)
+        patience = settings.poll_interval if is_missing else settings.rebroadcast
+        return last is None or self._account.clock.now() - last >= patience
+
+    def _was_passed_over(self, slot: Slot, head: bytes) -> bool:
+        """Whether a block has come without the first in line since a node took it; all others wait for it."""
+        if slot.nonce != self._count or slot.broadcast_at is None or self._seen is None:
+            return False
+        return slot.broadcast_at <= self._looked_at and head != self._seen[0]
+
+    async def _fill_gap(self, waiting: Sequence[Slot]) -> None:
+        """Closes nonces below the first open one that nothing of ours will use: a foreign transaction held them, and fell."""
+        now = self._account.clock.now()
+        if not waiting or self._count is None or waiting[0].nonce == self._count:
+            self._gap_since = None
+            return
+        self._gap_since = self._gap_since if self._gap_since is not None else now
+        if now - self._gap_since < self._account.settings.foreign:
+            return
+        for nonce in range(self._count, waiting[0].nonce):
+            slot = self._ledger.fill(*self._account.key, nonce, now)
+            if slot.state in (SlotState.RESERVED, SlotState.USED_EXTERNALLY):
+                await self._account.close(slot)
+
+    async def _check_included(self) -> None:
+        """Blocks fall: what they included is looked for elsewhere, or sent again. Blocks deep enough are final."""
+        by_block = self._ledger.included_slots(*self._account.key)
+        references = list(by_block)
+        for start in range(0, len(references), _BLOCKS_AT_ONCE):
+            for reference in await self._finalise(references[start : start + _BLOCKS_AT_ONCE], by_block):
+                for slot_id in by_block[reference]:
+                    await self._reopen(self._ledger.slot(slot_id))
+
+    async def _finalise(
+        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[int]]
+    ) -> list[BlockRef]:
+        """Notes as final what is in those blocks that are deep enough; returns those that fell."""
+        final = self._finality.block()
+        blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
+        found = zip(references, blocks, strict=True)
+        standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
+        if final is not None:
+            deep = [slot_id for one in standing if one.number <= final.number for slot_id in by_block[one]]
+            if deep and self._finality.holds(final):
+                self._ledger.finalise(deep)
+        return [reference for reference in references if reference not in standing]
+
+    async def _reopen(self, slot: Slot) -> None:
+        if slot.state is not SlotState.INCLUDED:
+            return  # another worker did it meanwhile
+        receipt = await self._receipt(slot)
+        if receipt is not None:
+            self._ledger.include([(slot.slot_id, _inclusion(receipt))])
+            return
+        self._ledger.orphan(slot.slot_id)
+        _log.info(
+            "transaction reorged away, sent again",
+            chain=slot.chain_id,
+            transaction_key=slot.named_purposes,
+            nonce=slot.nonce,
+        )
+        await self._account.broadcast([self._ledger.slot(slot.slot_id)])
+
+    async def _settle_elsewhere(self, ended: set[int]) -> None:
+        """Another process on the same store may have noted the end of what somebody here waits for."""
+        for slot_id in ended & self._account.awaited:
+            slot = self._ledger.slot(slot_id)
+            if slot.state not in _SETTLED:
+                continue
+            receipt = None if slot.included is None else await self._chain.receipt(slot.included.transaction_hash)
+            if receipt is not None or slot.state is SlotState.USED_EXTERNALLY:
+                self._tell(slot, receipt)
+
+
+def _inclusion(receipt: Receipt) -> Inclusion:
+    block = BlockRef(receipt.block_number, receipt.block_hash)
+    return Inclusion(receipt.transaction_hash, block, receipt.succeeded, receipt.gas_used)

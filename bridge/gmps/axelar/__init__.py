@@ -1,0 +1,1 @@
+"""Axelar: Amplifier gateways whose network approves messages on the destination."""

@@ -1,0 +1,104 @@
+"""Axelar: `ContractCall` on the source; on the destination first the gateway approves, then the adapter executes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from eth_utils import keccak
+from eth_utils.address import is_address, to_checksum_address
+
+from bridge.domain.ports import Call, Dispatch, Log, Watch
+from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.signatures import contract, topic
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import AxelarContracts, ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
+
+MESSAGE_TYPE: Final = "(string,string,string,address,bytes32)"
+
+GATEWAY: Final = contract(
+    f"approveMessages({MESSAGE_TYPE}[],(((address,uint128)[],uint128,bytes32),bytes[]))",
+    "isMessageApproved(string,string,string,address,bytes32) returns (bool)",
+    "isMessageExecuted(string,string) returns (bool)",
+)
+_EXECUTABLE: Final = contract("execute(bytes32,string,string,bytes)")
+
+_CONTRACT_CALL: Final = topic("ContractCall(address,string,string,bytes32,bytes)")
+
+AxelarMessage = tuple[str, str, str, str, bytes]
+"""Source chain, message id, source address, destination contract, hash of the payload: what signers approve."""
+
+
+def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:
+    """The message as the gateway on the destination has it."""
+    return (
+        axelar_contracts(deployment.chain(dispatch.source_chain)).chain_name,
+        dispatch.transport_id,
+        str(dispatch.evidence["source_address"]),
+        str(dispatch.evidence["destination_address"]),
+        keccak(dispatch.envelope),
+    )
+
+
+class AxelarAdapter(BaseAdapter):
+    """The attestation is the whole call that makes the gateway approve; a refused execution leaves the approval standing."""
+
+    GMP = Gmp.AXELAR
+    DELIVERY_GAS = 350_000
+
+    def _watch(self, source: ChainDeployment) -> Watch:
+        return Watch((axelar_contracts(source).gateway,), (_CONTRACT_CALL,))
+
+    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
+        return (self._read_dispatch(source, log) for log in logs)
+
+    def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        values = self._own_event(source, log)
+        if values is None:
+            return None
+        chain_name, destination_address, envelope = values
+        lane = self._lane(source, envelope)
+        if lane is None:
+            return None
+        if chain_name != axelar_contracts(lane.destination).chain_name:
+            self._leave_out(source, f"{chain_name!r} is not Axelar's name for chain {lane.destination.name!r}")
+            return None
+        if not is_address(destination_address):
+            self._leave_out(source, f"{destination_address!r} is not an EVM address")
+            return None
+        return self._dispatch(
+            lane,
+            log,
+            envelope,
+            f"0x{log.transaction_hash.hex()}-{log.log_index}",
+            source_address=source.adapter(self.GMP),
+            destination_address=to_checksum_address(destination_address),
+        )
+
+    def _own_event(self, source: ChainDeployment, log: Log) -> tuple[Any, ...] | None:
+        """Destination chain, destination address and payload, if Waybill's adapter called the gateway."""
+        if not is_event(log, axelar_contracts(source).gateway, _CONTRACT_CALL, indexed=2):
+            return None
+        if log.topics[1] != to_bytes32(source.adapter(self.GMP)):
+            return None
+        return event_data(["string", "string", "bytes"], log)
+
+    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        destination = self._deployment.chain(dispatch.destination_chain)
+        gateway = axelar_contracts(destination).gateway
+        message = axelar_message(self._deployment, dispatch)
+        source_chain, message_id, source_address, adapter, _ = message
+        if await self._read(destination, gateway, GATEWAY, "isMessageExecuted", source_chain, message_id):
+            return None
+        if not await self._read(destination, gateway, GATEWAY, "isMessageApproved", *message):
+            return Call(to=gateway, data=attestation, by_anyone=True)
+        command_id = keccak(text=f"{source_chain}_{message_id}")
+        data = _EXECUTABLE.encode("execute", command_id, source_chain, source_address, dispatch.envelope)
+        return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)
+
+
+def axelar_contracts(chain: ChainDeployment) -> AxelarContracts:
+    """Axelar on a chain that has it."""
+    assert chain.gmps.axelar is not None, f"chain {chain.name!r} has no Axelar"
+    return chain.gmps.axelar

@@ -1,0 +1,217 @@
+"""What every adapter does alike: recognise Waybill's own messages, and look at the destination before delivering."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+import structlog
+from eth_abi.abi import decode
+from eth_abi.exceptions import DecodingError
+
+from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ROUTER, Contract
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+
+_log = structlog.get_logger(__name__)
+
+# A delivery that needs more is sent with so much and records its receipt; the router then defers the execution, and anyone
+# may execute with more. Below EIP-7825's limit for a transaction, and below every block's limit.
+MAX_DELIVERY_GAS: Final = 15_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GmpLane:
+    """A message's two ends, as the deployment has them."""
+
+    source: ChainDeployment
+    destination: ChainDeployment
+    message: Message
+
+
+class DeploymentReader:
+    """The deployments file, and a connection to each of its chains."""
+
+    def __init__(self, deployment: Deployment, chains: Mapping[int, Chain]) -> None:
+        """Reads `chains`, by id."""
+        self._deployment = deployment
+        self._chains = chains
+
+    async def _read(
+        self, chain: ChainDeployment, address: str, contract: Contract, function: str, *arguments: Any
+    ) -> Any:
+        """What a view function returns at the newest block.
+
+        Raises:
+            UnansweredError: the chain does not answer, or no contract with that function is there.
+        """
+        return await read_view(self._chains[chain.chain_id], contract, address, function, *arguments)
+
+
+class BaseAdapter(DeploymentReader, ABC):
+    """One GMP on all chains of a network; see `bridge.domain.ports.Adapter`."""
+
+    GMP: ClassVar[Gmp]
+
+    # Gas that a delivery needs beyond the recipient's limit: the GMP's verification, the adapter, the router's
+    # bookkeeping; and per byte of the envelope: calldata, copies between the contracts, hashes.
+    DELIVERY_GAS: ClassVar[int]
+    DELIVERY_GAS_PER_BYTE: ClassVar[int] = 45
+
+    def __init__(self, deployment: Deployment, chains: Mapping[int, Chain], attester: Attester) -> None:
+        """Serves the chains of a deployment that have this GMP.
+
+        Args:
+            deployment: where the GMP's contracts and Waybill's are.
+            chains: the deployment's chains by id.
+            attester: where proofs come from.
+        """
+        super().__init__(deployment, chains)
+        self._attester = attester
+
+    @property
+    def gmp(self) -> Gmp:
+        """See `Adapter.gmp`."""
+        return self.GMP
+
+    def watch(self, chain_id: int) -> Watch:
+        """See `Adapter.watch`. A chain without this GMP has nothing to watch."""
+        source = self._deployment.chain(chain_id)
+        return self._watch(source) if self.GMP in source.gmp_numbers else Watch((), ())
+
+    def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
+        """See `Adapter.dispatches`."""
+        source = self._deployment.chain(chain_id)
+        found = self._dispatches(source, logs) if self.GMP in source.gmp_numbers else ()
+        return [dispatch for dispatch in found if dispatch is not None]
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """See `Adapter.attest`."""
+        return await self._attester.attest(dispatch)
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        """See `Adapter.next_call`.
+
+        The call is tried on the newest block before it is given out, so that one that would be refused costs no gas. That
+        goes on while the router is asked; whatever comes of it, what the router has already received is not sent.
+
+        Raises:
+            CallRevertedError: the destination would refuse the call now.
+            TransportUsedError: the GMP has nothing left to do, and the router has no receipt.
+        """
+        received: bool | BaseException
+        call: Call | BaseException | None
+        received, call = await asyncio.gather(
+            self._is_received(dispatch),
+            self._tried(dispatch, attestation),
+            return_exceptions=True,
+        )
+        if isinstance(received, BaseException):
+            raise received
+        if received:
+            return None
+        if isinstance(call, BaseException):
+            raise call
+        if call is not None:
+            return call
+        if await self._is_received(dispatch):  # delivered since the router was asked
+            return None
+        raise TransportUsedError(
+            f"{self.GMP.label} counts {dispatch.transport_id} as delivered, and the router has no receipt of it: a reorg gave"
+            " its place to another message, or the receipt was revoked; retry the message over another GMP"
+        )
+
+    async def _is_received(self, dispatch: Dispatch) -> bool:
+        """Whether the router has the receipt: nothing else makes a delivery done."""
+        destination = self._deployment.chain(dispatch.destination_chain)
+        arguments = (dispatch.message_id, int(self.GMP))
+        return bool(await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments))
+
+    async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        """The next transaction after a trial of it, or None if the GMP has nothing left to do."""
+        call = await self._delivery(dispatch, attestation)
+        if call is not None:
+            await self._try(self._deployment.chain(dispatch.destination_chain), call)
+        return call
+
+    @abstractmethod
+    def _watch(self, source: ChainDeployment) -> Watch: ...
+
+    @abstractmethod
+    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
+        """What each log says; None for what is no dispatch."""
+
+    @abstractmethod
+    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        """The next transaction for a message whose receipt is missing, or None if the GMP has nothing left to do."""
+
+    async def _try(self, destination: ChainDeployment, call: Call) -> None:
+        """Makes the call without a transaction, as anybody; a GMP that admits certain accounts only does it as one of them."""
+        await self._chains[destination.chain_id].call(call)
+
+    def _lane(self, source: ChainDeployment, envelope: bytes) -> GmpLane | None:
+        """The ends of a message that this deployment's router on that chain created, or None if it did not."""
+        try:
+            stated = decode_envelope(envelope)
+            destination = self._deployment.chain(stated.message.destination_chain)
+        except (EnvelopeError, DeploymentError) as error:
+            self._leave_out(source, str(error))
+            return None
+        message = stated.message
+        if not stated.is_genuine:
+            self._leave_out(source, f"the content does not hash to the id stated, 0x{stated.stated_id.hex()}")
+        elif (message.source_chain, message.source_router) != (source.chain_id, to_bytes32(source.router)):
+            self._leave_out(source, f"it names chain {message.source_chain}, router 0x{message.source_router.hex()}")
+        elif self.GMP not in destination.gmp_numbers:
+            self._leave_out(source, f"chain {destination.name!r} has no adapter for {self.GMP.label}")
+        else:
+            return GmpLane(source, destination, message)
+        return None
+
+    def _dispatch(self, lane: GmpLane, log: Log, envelope: bytes, transport_id: str, **evidence: str | int) -> Dispatch:
+        return Dispatch(
+            gmp=self.GMP,
+            message_id=lane.message.id,
+            source_chain=lane.source.chain_id,
+            destination_chain=lane.destination.chain_id,
+            envelope=envelope,
+            transport_id=transport_id,
+            block_number=log.block_number,
+            block_hash=log.block_hash,
+            transaction_hash=log.transaction_hash,
+            log_index=log.log_index,
+            evidence=evidence,
+        )
+
+    def _leave_out(self, source: ChainDeployment, reason: str) -> None:
+        # Waybill's own adapter takes envelopes from its router only: what does not fit should not exist.
+        _log.warning("dispatch left out", chain=source.name, gmp=self.GMP.label, reason=reason)
+
+    def _with_gas(self, call: Call, envelope: bytes) -> Call:
+        """The call with enough gas for the recipient's limit, said explicitly.
+
+        An estimate would be too low: the router takes a delivery with little gas too, and defers the execution.
+        """
+        needed = self.DELIVERY_GAS + self.DELIVERY_GAS_PER_BYTE * len(envelope)
+        limit = decode_envelope(envelope).message.gas_limit
+        # Each of the five calls down to the recipient keeps a 64th of its gas: (64/63)^5 < 1.09.
+        return replace(call, gas=min(needed + limit * 109 // 100, MAX_DELIVERY_GAS))
+
+
+def event_data(types: Sequence[str], log: Log) -> tuple[Any, ...] | None:
+    """The unindexed values of an event, or None if the data does not hold them."""
+    try:
+        return decode(types, log.data)
+    except (DecodingError, OverflowError, UnicodeDecodeError):
+        return None
+
+
+def is_event(log: Log, emitter: str, topic: bytes, indexed: int) -> bool:
+    """Whether a log is that contract's event with so many indexed values."""
+    return log.address.lower() == emitter.lower() and len(log.topics) == indexed + 1 and log.topics[0] == topic

@@ -1,0 +1,1 @@
+"""Chainlink CCIP: oracles commit messages and execute them on the destination."""

@@ -1,0 +1,232 @@
+"""CCIP 1.6 on a devnet: router, ramps and fee quoter, and the oracles that commit messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from eth_abi.abi import encode
+from eth_account.signers.local import LocalAccount
+from eth_utils import keccak
+
+from bridge.devnet.accounts import RELAYER_KEY, account, sign_digest, signer
+from bridge.devnet.artifacts import Artifact
+from bridge.devnet.committee import Committee
+from bridge.devnet.deployer import Deployer
+from bridge.domain.ports import Call, Chain, Dispatch
+from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipMessage, ccip_contracts, encode_proof
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import CcipContracts, ChainDeployment, Deployment
+
+ORACLES: Final = tuple(signer("ccip oracle", index) for index in range(4))
+SIGNATURES: Final = 2  # one oracle may be faulty
+_FAULTY: Final = 1
+
+_TRANSMITTER: Final = signer("ccip transmitter", 0)  # sends what the oracles signed
+_TRANSMITTER_FUNDS: Final = 1_000 * 10**18  # wei
+
+_COMMIT_PLUGIN: Final = 0
+_COMMIT_CONFIG: Final = keccak(text="waybill devnet ccip commit")
+_EXECUTION_CONFIG: Final = keccak(text="waybill devnet ccip execution")
+_ROOTS_PER_REPORT: Final = 8  # as many as a transaction of the deployer has gas for
+
+_NO_ADDRESS: Final = "0x" + "00" * 20
+_USD: Final = 10**18  # units of prices
+_GAS_FOR_CALL_EXACT_CHECK: Final = 5_000
+_MANUAL_EXECUTION_SECONDS: Final = 3600  # after which anyone may execute what the oracles did not
+_LONGEST_DATA: Final = 30_000  # bytes
+
+_PRICE_UPDATES: Final = "((address,uint224)[],(uint64,uint224)[])"
+_ROOT: Final = "(uint64,bytes,uint64,uint64,bytes32)"
+_COMMIT_REPORT: Final = f"({_PRICE_UPDATES},{_ROOT}[],{_ROOT}[],(bytes32,bytes32)[])"
+_TOKENS: Final = "(bytes,address,uint32,bytes,uint256)[]"
+
+# What messages to a chain may be and cost; fields as the fee quoter names them.
+_DESTINATION: Final[Mapping[str, Any]] = {
+    "isEnabled": True,
+    "maxNumberOfTokensPerMsg": 1,
+    "maxDataBytes": _LONGEST_DATA,
+    "maxPerMsgGasLimit": 14_000_000,
+    "destGasOverhead": 300_000,
+    "destGasPerPayloadByteBase": 16,
+    "destGasPerPayloadByteHigh": 40,
+    "destGasPerPayloadByteThreshold": 3_000,
+    "destDataAvailabilityOverheadGas": 0,
+    "destGasPerDataAvailabilityByte": 0,
+    "destDataAvailabilityMultiplierBps": 0,
+    "chainFamilySelector": bytes.fromhex("2812d52c"),  # EVM
+    "enforceOutOfOrder": False,
+    "defaultTokenFeeUSDCents": 25,
+    "defaultTokenDestGasOverhead": 90_000,
+    "defaultTxGasLimit": 200_000,
+    "gasMultiplierWeiPerEth": 11 * 10**17,
+    "gasPriceStalenessThreshold": 0,  # prices never grow old
+    "networkFeeUSDCents": 10,
+}
+
+
+def _load(name: str) -> Artifact:
+    return Artifact.load("ccip", name)
+
+
+async def deploy(deployer: Deployer, selector: int, remote_selectors: Sequence[int]) -> CcipContracts:
+    """Puts CCIP on a chain, able to send to the other chains. `connect` lets it receive from them.
+
+    Raises:
+        DevnetError: a transaction failed.
+    """
+    # CCIP's fees are paid in tokens, or in the chain's coin, which its router wraps.
+    token = Artifact.load("wormhole", "MockWETH9")
+    wrapped, link = deployer.create(token), deployer.create(token)
+    rmn = deployer.create(_load("RMNRemote"), selector, _NO_ADDRESS)
+    router = deployer.create(_load("Router"), wrapped, rmn)
+    registry = deployer.create(_load("TokenAdminRegistry"))
+    nonces = deployer.create(_load("NonceManager"), [])
+    fee_quoter = _create_fee_quoter(deployer, wrapped, link, remote_selectors)
+    on_ramp = deployer.create(
+        _load("OnRamp"),
+        (selector, rmn, nonces, registry),
+        (fee_quoter, False, _NO_ADDRESS, deployer.address, _NO_ADDRESS),
+        [(remote, router, False) for remote in remote_selectors],
+    )
+    off_ramp = deployer.create(
+        _load("OffRamp"),
+        (selector, _GAS_FOR_CALL_EXACT_CHECK, rmn, registry, nonces),
+        (fee_quoter, _MANUAL_EXECUTION_SECONDS, _NO_ADDRESS),
+        [],
+    )
+    deployer.call(_load("NonceManager"), nonces, "applyAuthorizedCallerUpdates", ([on_ramp, off_ramp], []))
+    deployer.call(_load("OffRamp"), off_ramp, "setOCR3Configs", _oracle_configs())
+    deployer.fund(_TRANSMITTER.address, _TRANSMITTER_FUNDS)
+    await deployer.send()
+    return CcipContracts(selector=selector, router=router, on_ramp=on_ramp, off_ramp=off_ramp)
+
+
+async def connect(deployer: Deployer, here: CcipContracts, others: Sequence[CcipContracts]) -> None:
+    """Lets a chain receive from the others, whose on-ramps must be known for that.
+
+    Raises:
+        DevnetError: a transaction failed.
+    """
+    # Of each source: enabled, and without the blessing of the risk management network, which a devnet has none of.
+    sources = [(here.router, other.selector, True, True, to_bytes32(other.on_ramp)) for other in others]
+    deployer.call(_load("OffRamp"), here.off_ramp, "applySourceChainConfigUpdates", sources)
+    on_ramps = [(other.selector, here.on_ramp) for other in others]
+    off_ramps = [(other.selector, here.off_ramp) for other in others]
+    deployer.call(_load("Router"), here.router, "applyRampUpdates", on_ramps, [], off_ramps)
+    await deployer.send()
+
+
+def _create_fee_quoter(deployer: Deployer, wrapped: str, link: str, remote_selectors: Sequence[int]) -> str:
+    artifact = _load("FeeQuoter")
+    destination = tuple(_DESTINATION.values())
+    fee_quoter = deployer.create(
+        artifact,
+        (200 * _USD, link, 86_400),  # highest fee of a message, the token that fees are counted in, seconds
+        [deployer.address],
+        [wrapped, link],
+        [],
+        [],
+        [(wrapped, 10**18), (link, 10**18)],
+        [(remote, destination) for remote in remote_selectors],
+    )
+    token_prices = [(wrapped, 2000 * _USD), (link, 15 * _USD)]
+    gas_prices = [(remote, 2000 * 10**9) for remote in remote_selectors]  # one gwei of a coin worth 2,000 dollars
+    deployer.call(artifact, fee_quoter, "updatePrices", (token_prices, gas_prices))
+    return fee_quoter
+
+
+def _oracle_configs() -> list[tuple[Any, ...]]:
+    signers = [oracle.address for oracle in ORACLES]
+    relayer = account(RELAYER_KEY).address
+    return [
+        (_COMMIT_CONFIG, _COMMIT_PLUGIN, _FAULTY, True, signers, [_TRANSMITTER.address]),
+        # Executing needs no signature but the root's; the relayer does it as one of the oracles' transmitters.
+        (_EXECUTION_CONFIG, EXECUTION_PLUGIN, _FAULTY, False, [], [relayer]),
+    ]
+
+
+class CcipOracles(Committee):
+    """Commit to the destination what an on-ramp sent: one root for each message, so that none needs a proof beneath it."""
+
+    ATTESTATION = encode_proof([], 0)
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        oracles: Sequence[LocalAccount] = ORACLES[:SIGNATURES],
+    ) -> None:
+        """Signs for the chains of a deployment, with the oracles given."""
+        super().__init__(deployment, chains, _TRANSMITTER)
+        self._oracles = oracles
+
+    async def _is_written(self, dispatch: Dispatch) -> bool:
+        return await self._next_sequence(dispatch) > CcipMessage.of_dispatch(dispatch).sequence
+
+    async def _next_sequence(self, dispatch: Dispatch) -> int:
+        """The sequence number that the off-ramp wants to see committed next."""
+        destination = self._deployment.chain(dispatch.destination_chain)
+        selector = CcipMessage.of_dispatch(dispatch).source_selector
+        off_ramp = ccip_contracts(destination).off_ramp
+        sequence: int = (await self._read(destination, off_ramp, OFF_RAMP, "getSourceChainConfig", selector))[2]
+        return sequence
+
+    async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
+        source = self._deployment.chain(dispatch.source_chain)
+        off_ramp = ccip_contracts(self._deployment.chain(dispatch.destination_chain)).off_ramp
+        artifact = _load("OffRamp")
+        waiting = await self._uncommitted(dispatch, newest)
+        for start in range(0, len(waiting), _ROOTS_PER_REPORT):
+            arguments = self._commit(source, waiting[start : start + _ROOTS_PER_REPORT])
+            if start == 0:  # the later ones need the first to be there
+                call = Call(to=off_ramp, data=artifact.contract.encode("commit", *arguments))
+                await deployer.chain.call(call, sender=deployer.address)
+            deployer.call(artifact, off_ramp, "commit", *arguments)
+
+    async def _uncommitted(self, dispatch: Dispatch, newest: int) -> list[CcipMessage]:
+        """The lane's messages, from the first that is not committed to those in the block given, in order."""
+        asked = CcipMessage.of_dispatch(dispatch)
+        following = await self._next_sequence(dispatch)
+        source = self._deployment.chain(dispatch.source_chain)
+        first = dispatch.block_number if asked.sequence == following else source.start_block
+        on_ramp = ccip_contracts(source).on_ramp
+        logs = await self._logs(source, on_ramp, MESSAGE_SENT, first, newest)
+        found = (CcipMessage.of_log(log, on_ramp) for log in logs)
+        return [
+            message
+            for message in found
+            if message is not None
+            and message.destination_selector == asked.destination_selector
+            and message.sequence >= following
+        ]
+
+    def _commit(self, source: ChainDeployment, messages: Sequence[CcipMessage]) -> tuple[Any, ...]:
+        """The arguments of `commit`: context, report and signatures."""
+        on_ramp = to_bytes32(ccip_contracts(source).on_ramp)
+        roots = [
+            (message.source_selector, on_ramp, message.sequence, message.sequence, _leaf(message, on_ramp))
+            for message in messages
+        ]
+        report = encode([_COMMIT_REPORT], [(([], []), [], roots, [])])
+        context = (_COMMIT_CONFIG, messages[0].sequence.to_bytes(32, "big"))
+        digest = keccak(keccak(report) + b"".join(context))
+        signatures = [sign_digest(oracle, digest) for oracle in self._oracles]
+        # The recovery ids count from 0 here, and share a word.
+        recovery_ids = bytes(signature[64] - 27 for signature in signatures).ljust(32, b"\0")
+        r_values, s_values = ([signature[at : at + 32] for signature in signatures] for at in (0, 32))
+        return context, report, r_values, s_values, recovery_ids
+
+
+def _leaf(message: CcipMessage, on_ramp: bytes) -> bytes:
+    """The hash by which a message stands in a tree; it is the root of the tree that holds no other."""
+    (message_id, source, destination, sequence, nonce), sender, data, receiver, gas_limit, tokens = message.to_tuple()
+    metadata = encode(
+        ["bytes32", "uint64", "uint64", "bytes32"],
+        [keccak(text="Any2EVMMessageHashV1"), source, destination, keccak(on_ramp)],
+    )
+    fixed = encode(
+        ["bytes32", "address", "uint64", "uint256", "uint64"], [message_id, receiver, sequence, gas_limit, nonce]
+    )
+    parts = [metadata, fixed, sender, data, encode([_TOKENS], [tokens])]
+    return keccak(bytes(32) + b"".join(keccak(part) for part in parts))

@@ -1,0 +1,200 @@
+"""Hyperlane: the validators' checkpoints, from where the validators announced on chain that they put them.
+
+The destination's ISM says whose signatures it wants. Supported are multisig by message id, and routing and aggregation of what
+is supported: together they are what Hyperlane deploys by default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Final
+
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_utils import keccak
+from eth_utils.address import to_checksum_address
+
+from bridge.domain.ports import (
+    CallRevertedError,
+    Chain,
+    Dispatch,
+    ProofPendingError,
+    TerminalError,
+    TransientError,
+    UnansweredError,
+)
+from bridge.gmps.base_adapter import DeploymentReader
+from bridge.gmps.hyperlane.adapter import hyperlane_contracts, hyperlane_message
+from bridge.gmps.json_documents import Web
+from bridge.gmps.signatures import contract
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
+
+_MAILBOX: Final = contract("recipientIsm(address) returns (address)")
+_ISM: Final = contract(
+    "moduleType() returns (uint8)",
+    "validatorsAndThreshold(bytes) returns (address[],uint8)",
+    "modulesAndThreshold(bytes) returns (address[],uint8)",
+    "route(bytes) returns (address)",
+)
+_ANNOUNCE: Final = contract("getAnnouncedStorageLocations(address[]) returns (string[][])")
+_DEEPEST: Final = 4  # ISMs within ISMs
+
+
+class _Ism(IntEnum):
+    """The kinds of ISM that a proof is put together for, by Hyperlane's numbers."""
+
+    ROUTING = 1
+    AGGREGATION = 2
+    MESSAGE_ID_MULTISIG = 5
+    NULL = 6
+
+
+class HyperlaneCheckpoints(DeploymentReader):
+    """Puts metadata together from what validators published."""
+
+    def __init__(
+        self, deployment: Deployment, chains: Mapping[int, Chain], announcements: Mapping[int, str], web: Web
+    ) -> None:
+        """Knows where validators announce themselves: addresses of ValidatorAnnounce, by chain id."""
+        super().__init__(deployment, chains)
+        self._announcements = announcements
+        self._web = web
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """See `Attester.attest`.
+
+        Raises:
+            TerminalError: the message is in no tree.
+            TransientError: a validator has not signed, or the destination wants another kind of proof.
+        """
+        if "leaf" not in dispatch.evidence:
+            raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
+        destination = self._deployment.chain(dispatch.destination_chain)
+        mailbox, recipient = hyperlane_contracts(destination).mailbox, destination.adapter(Gmp.HYPERLANE)
+        ism = await self._read(destination, mailbox, _MAILBOX, "recipientIsm", recipient)
+        return await self._metadata(dispatch, destination, ism, depth=0)
+
+    async def _metadata(self, dispatch: Dispatch, destination: ChainDeployment, ism: str, depth: int) -> bytes:
+        """What one ISM asks for."""
+        kind = await self._read(destination, ism, _ISM, "moduleType")
+        message = hyperlane_message(dispatch)
+        if depth > _DEEPEST or kind not in set(_Ism):
+            raise TransientError(  # one node's word, and the adapter's owner may change it
+                f"ISM {ism} on {destination.name} is of kind {kind}, {depth} deep: no proof for it can be put together;"
+                " let the adapter's owner choose another one"
+            )
+        if kind == _Ism.NULL:
+            return b""
+        if kind == _Ism.ROUTING:
+            chosen = await self._read(destination, ism, _ISM, "route", message)
+            return await self._metadata(dispatch, destination, chosen, depth + 1)
+        if kind == _Ism.AGGREGATION:
+            modules, threshold = await self._read(destination, ism, _ISM, "modulesAndThreshold", message)
+            return await self._aggregated(dispatch, destination, modules, threshold, depth)
+        validators, threshold = await self._read(destination, ism, _ISM, "validatorsAndThreshold", message)
+        return await self._signed(dispatch, [to_checksum_address(one) for one in validators], threshold)
+
+    async def _aggregated(
+        self, dispatch: Dispatch, destination: ChainDeployment, modules: Sequence[str], threshold: int, depth: int
+    ) -> bytes:
+        """As many modules' metadata as are asked for, behind a table of where each begins and ends."""
+        table, body, begins = [bytes(8)] * len(modules), b"", 8 * len(modules)
+        found, problems = 0, list[Exception]()
+        for place, module in enumerate(modules):
+            if found == threshold:
+                break
+            try:
+                part = await self._metadata(dispatch, destination, module, depth + 1)
+            except (TransientError, TerminalError, CallRevertedError) as error:
+                problems.append(error)
+                continue
+            table[place] = (begins + len(body)).to_bytes(4, "big") + (begins + len(body) + len(part)).to_bytes(4, "big")
+            body, found = body + part, found + 1
+        if found < threshold:
+            raise next((one for one in problems if isinstance(one, TransientError)), problems[0])
+        return b"".join(table) + body
+
+    async def _signed(self, dispatch: Dispatch, validators: Sequence[str], threshold: int) -> bytes:
+        """Hook, root, leaf, and signatures in the validators' order."""
+        source = self._deployment.chain(dispatch.source_chain)
+        announce = self._announcements[source.chain_id]
+        locations = await self._read(source, announce, _ANNOUNCE, "getAnnouncedStorageLocations", list(validators))
+        asked = (
+            self._signature(dispatch, source, validator, places)
+            for validator, places in zip(validators, locations, strict=True)
+        )
+        by_root: dict[bytes, list[bytes]] = {}
+        problems, silent = [], 0
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, TransientError):
+                problems.append(str(answer))
+                silent += isinstance(answer, UnansweredError)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                root, signature = answer
+                by_root.setdefault(root, []).append(signature)
+        for root, signatures in by_root.items():
+            if len(signatures) >= threshold:
+                hook, leaf = to_bytes32(hyperlane_contracts(source).merkle_tree_hook), int(dispatch.evidence["leaf"])
+                return hook + root + leaf.to_bytes(4, "big") + b"".join(signatures[:threshold])
+        signed = max((len(signatures) for signatures in by_root.values()), default=0)
+        text = f"{signed} of {threshold} validators of {source.name} have signed {dispatch.transport_id}: {'; '.join(problems)}"
+        raise UnansweredError(text) if signed + silent >= threshold else ProofPendingError(text)
+
+    async def _signature(
+        self, dispatch: Dispatch, source: ChainDeployment, validator: str, places: Sequence[str]
+    ) -> tuple[bytes, bytes]:
+        """A validator's root and signature, from the place it announced last.
+
+        Raises:
+            UnansweredError: the place does not answer as it should.
+            TransientError: there is none that is its own and of this message.
+        """
+        if not places:
+            raise TransientError(f"{validator} has not announced where its signatures are")
+        url = f"{public_url(places[-1])}/checkpoint_{dispatch.evidence['leaf']}_with_id.json"
+        document = await self._web.json(url)
+        if document is None:
+            raise TransientError(f"{validator} has not signed yet")
+        try:
+            root = bytes.fromhex(document["value"]["checkpoint"]["root"].removeprefix("0x"))
+            signature = bytes.fromhex(document["serialized_signature"].removeprefix("0x"))
+            signer = Account.recover_message(
+                encode_defunct(_checkpoint_hash(dispatch, source, root)), signature=signature
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise TransientError(f"{url} is no signed checkpoint: {error!r}") from error
+        if signer != validator:
+            raise TransientError(f"{url} is not signed by {validator} for this message")
+        return root, signature
+
+
+def public_url(location: str) -> str:
+    """Where a validator's storage can be read without an account: buckets of Amazon and Google, or plain HTTP.
+
+    Raises:
+        TransientError: it can't be read from here; the validator may announce another one.
+    """
+    scheme, _, rest = location.rstrip("/").partition("://")
+    if scheme in ("http", "https"):
+        return location.rstrip("/")
+    bucket, *parts = rest.split("/")
+    if scheme == "s3" and parts:
+        region, *folders = parts
+        return "/".join([f"https://{bucket}.s3.{region}.amazonaws.com", *folders])
+    if scheme == "gs":
+        return "/".join([f"https://storage.googleapis.com/{bucket}", *parts])
+    raise TransientError(f"signatures at {location!r} can't be read from here")
+
+
+def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -> bytes:
+    """What validators sign of a message in the tree, but for Ethereum's prefix."""
+    contracts = hyperlane_contracts(source)
+    domain = keccak(contracts.domain.to_bytes(4, "big") + to_bytes32(contracts.merkle_tree_hook) + b"HYPERLANE")
+    leaf = int(dispatch.evidence["leaf"]).to_bytes(4, "big")
+    return keccak(domain + root + leaf + keccak(hyperlane_message(dispatch)))

@@ -1,0 +1,1 @@
+"""LayerZero V2: DVNs verify packets at the destination's endpoint."""

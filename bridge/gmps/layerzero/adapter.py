@@ -1,0 +1,165 @@
+"""LayerZero V2: `PacketSent` on the source; once the packet is verified on the destination, the endpoint's `lzReceive`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from eth_utils import keccak
+
+from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
+from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.signatures import contract, topic
+from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.deployment import ChainDeployment, LayerZeroContracts
+from bridge.protocol.gmps import Gmp
+
+PACKET_SENT: Final = topic("PacketSent(bytes,bytes,address)")
+
+ENDPOINT: Final = contract(
+    "inboundNonce(address,uint32,bytes32) returns (uint64)",
+    "inboundPayloadHash(address,uint32,bytes32,uint64) returns (bytes32)",
+    "lazyInboundNonce(address,uint32,bytes32) returns (uint64)",
+    "lzReceive((uint32,bytes32,uint64),address,bytes32,bytes,bytes)",
+)
+
+_HEADER_LENGTH: Final = 81
+_PREFIX_LENGTH: Final = 113  # header and guid; the message follows
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """What travels: version 1 byte, nonce 8, source eid 4, sender 32, destination eid 4, receiver 32, guid 32, message."""
+
+    encoded: bytes
+
+    @classmethod
+    def of_log(cls, log: Log, endpoint: str) -> Self | None:
+        """The packet that an endpoint says it sent, or None if the log says something else."""
+        if not is_event(log, endpoint, PACKET_SENT, indexed=0):
+            return None
+        values = event_data(["bytes", "bytes", "address"], log)
+        if values is None or len(values[0]) < _PREFIX_LENGTH or values[0][0] != _VERSION:
+            return None
+        return cls(values[0])
+
+    @classmethod
+    def of_dispatch(cls, dispatch: Dispatch) -> Self:
+        """The packet that carries a dispatched envelope."""
+        return cls(bytes.fromhex(str(dispatch.evidence["prefix"])) + dispatch.envelope)
+
+    @property
+    def prefix(self) -> bytes:
+        """Everything before the message."""
+        return self.encoded[:_PREFIX_LENGTH]
+
+    @property
+    def header(self) -> bytes:
+        """What verifiers know a packet by, with the hash of its payload."""
+        return self.encoded[:_HEADER_LENGTH]
+
+    @property
+    def payload_hash(self) -> bytes:
+        """Hash of guid and message."""
+        return keccak(self.encoded[_HEADER_LENGTH:])
+
+    @property
+    def nonce(self) -> int:
+        """Counts from 1 per path."""
+        return int.from_bytes(self.encoded[1:9], "big")
+
+    @property
+    def source_eid(self) -> int:
+        """LayerZero's number of the source chain."""
+        return int.from_bytes(self.encoded[9:13], "big")
+
+    @property
+    def sender(self) -> bytes:
+        """32 bytes."""
+        return self.encoded[13:45]
+
+    @property
+    def destination_eid(self) -> int:
+        """LayerZero's number of the destination chain."""
+        return int.from_bytes(self.encoded[45:49], "big")
+
+    @property
+    def receiver(self) -> str:
+        """The contract that gets the message.
+
+        Raises:
+            AddressError: it is none of an EVM chain's.
+        """
+        return from_bytes32(self.encoded[49:81])
+
+    @property
+    def guid(self) -> bytes:
+        """LayerZero's id of the packet."""
+        return self.encoded[81:113]
+
+    @property
+    def message(self) -> bytes:
+        """What the sender gave to the endpoint."""
+        return self.encoded[_PREFIX_LENGTH:]
+
+    @property
+    def path(self) -> tuple[str, int, bytes]:
+        """Receiver, source eid and sender: nonces count along it."""
+        return self.receiver, self.source_eid, self.sender
+
+
+class LayerZeroAdapter(BaseAdapter):
+    """A refused delivery by LayerZero's executor leaves an alert and the packet; anyone may call `lzReceive` from then on.
+
+    The adapter delivers by that call in the first place: it needs no role, and it reverts as a whole when it is refused.
+    The proof is no part of it: verifiers write to the destination, and `attest` waits until they have.
+    """
+
+    GMP = Gmp.LAYERZERO
+    DELIVERY_GAS = 350_000
+
+    def _watch(self, source: ChainDeployment) -> Watch:
+        return Watch((layerzero_contracts(source).endpoint,), (PACKET_SENT,))
+
+    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
+        return (self._read_dispatch(source, log) for log in logs)
+
+    def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        packet = Packet.of_log(log, layerzero_contracts(source).endpoint)
+        if packet is None or packet.sender != to_bytes32(source.adapter(self.GMP)):
+            return None
+        lane = self._lane(source, packet.message)
+        if lane is None:
+            return None
+        eid = packet.destination_eid
+        if eid != layerzero_contracts(lane.destination).eid:
+            self._leave_out(source, f"{eid} is not LayerZero's number of chain {lane.destination.name!r}")
+            return None
+        try:
+            _ = packet.receiver
+        except AddressError as error:
+            self._leave_out(source, str(error))
+            return None
+        return self._dispatch(lane, log, packet.message, f"0x{packet.guid.hex()}", prefix=packet.prefix.hex())
+
+    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # it is on chain
+        destination = self._deployment.chain(dispatch.destination_chain)
+        endpoint = layerzero_contracts(destination).endpoint
+        packet = Packet.of_dispatch(dispatch)
+        verified = await self._read(destination, endpoint, ENDPOINT, "inboundPayloadHash", *packet.path, packet.nonce)
+        if verified == bytes(32):
+            # The hash goes when the packet is received. A packet that never had one is above the highest nonce received.
+            if packet.nonce <= await self._read(destination, endpoint, ENDPOINT, "lazyInboundNonce", *packet.path):
+                return None
+            raise TransientError(f"LayerZero's verifiers have not committed packet {dispatch.transport_id} yet")
+        origin = (packet.source_eid, packet.sender, packet.nonce)
+        data = ENDPOINT.encode("lzReceive", origin, packet.receiver, packet.guid, packet.message, b"")
+        return self._with_gas(Call(to=endpoint, data=data, by_anyone=True), dispatch.envelope)
+
+
+def layerzero_contracts(chain: ChainDeployment) -> LayerZeroContracts:
+    """LayerZero on a chain that has it."""
+    assert chain.gmps.layerzero is not None, f"chain {chain.name!r} has no LayerZero"
+    return chain.gmps.layerzero

@@ -1,0 +1,1 @@
+"""Wormhole: guardians sign VAAs."""

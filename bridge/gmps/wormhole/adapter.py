@@ -1,0 +1,66 @@
+"""Wormhole's core: `LogMessagePublished` on the source, a signed VAA to the adapter on the destination."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from bridge.domain.ports import Call, Dispatch, Log, Watch
+from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.signatures import contract, topic
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import ChainDeployment, WormholeContracts
+from bridge.protocol.gmps import Gmp
+
+_RECEIVER: Final = contract("deliver(bytes)")
+
+_PUBLISHED: Final = topic("LogMessagePublished(address,uint64,uint32,bytes,uint8)")
+
+
+class WormholeAdapter(BaseAdapter):
+    """The core keeps no replay state and a VAA names no destination: the router's receipt says whether it is delivered."""
+
+    GMP = Gmp.WORMHOLE
+    DELIVERY_GAS = 350_000
+
+    def _watch(self, source: ChainDeployment) -> Watch:
+        return Watch((wormhole_contracts(source).core,), (_PUBLISHED,))
+
+    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
+        return (self._read_dispatch(source, log) for log in logs)
+
+    def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        contracts = wormhole_contracts(source)
+        if not is_event(log, contracts.core, _PUBLISHED, indexed=1):
+            return None
+        emitter = to_bytes32(source.adapter(self.GMP))
+        if log.topics[1] != emitter:
+            return None
+        values = event_data(["uint64", "uint32", "bytes", "uint8"], log)
+        if values is None:
+            return None
+        sequence, nonce, envelope, consistency_level = values
+        lane = self._lane(source, envelope)
+        if lane is None:
+            return None
+        return self._dispatch(
+            lane,
+            log,
+            envelope,
+            f"{contracts.chain_id}/{emitter.hex()}/{sequence}",
+            emitter=emitter.hex(),
+            sequence=sequence,
+            nonce=nonce,
+            consistency_level=consistency_level,
+        )
+
+    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        adapter = self._deployment.chain(dispatch.destination_chain).adapter(self.GMP)
+        data = _RECEIVER.encode("deliver", attestation)
+        return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)
+
+
+def wormhole_contracts(chain: ChainDeployment) -> WormholeContracts:
+    """Wormhole on a chain that has it."""
+    assert chain.gmps.wormhole is not None, f"chain {chain.name!r} has no Wormhole"
+    return chain.gmps.wormhole

@@ -1,0 +1,65 @@
+"""Wormhole: the guardians' signatures, as their REST interface and Wormholescan give them out."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+from bridge.domain.ports import Dispatch, ProofPendingError, TransientError, UnansweredError
+from bridge.gmps.json_documents import Web
+from bridge.gmps.wormhole.adapter import wormhole_contracts
+from bridge.protocol.deployment import Deployment
+
+_HEADER = 6  # version, guardian set, number of signatures
+_SIGNATURE = 66  # guardian's index, r, s, recovery id
+_BODY = 51  # timestamp, nonce, emitter chain, emitter, sequence, consistency level; then the payload
+
+
+class WormholeVaas:
+    """Fetches VAAs. The core checks their signatures; that one belongs to the message is checked here."""
+
+    def __init__(self, deployment: Deployment, hosts: Sequence[str], web: Web) -> None:
+        """Asks the hosts in their order; the first that has the VAA is believed."""
+        self._deployment = deployment
+        self._hosts = hosts
+        self._web = web
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        """See `Attester.attest`."""
+        chain = wormhole_contracts(self._deployment.chain(dispatch.source_chain)).chain_id
+        emitter, sequence = str(dispatch.evidence["emitter"]), int(dispatch.evidence["sequence"])
+        problems, is_silent = [], True
+        for host in self._hosts:
+            url = f"{host.rstrip('/')}/v1/signed_vaa/{chain}/{emitter}/{sequence}"
+            try:
+                found = await self._web.json(url)
+            except UnansweredError as error:
+                problems.append(str(error))
+                continue
+            if found is None:
+                continue
+            vaa = _vaa(found)
+            if vaa is not None and _is_of(vaa, chain, bytes.fromhex(emitter), sequence, dispatch.envelope):
+                return vaa
+            problems.append(f"{url} is not the VAA of this message")
+            is_silent = False
+        if problems:
+            raise UnansweredError("; ".join(problems)) if is_silent else TransientError("; ".join(problems))
+        raise ProofPendingError(f"the guardians have not signed {dispatch.transport_id} yet")
+
+
+def _vaa(document: Any) -> bytes | None:
+    try:
+        return base64.b64decode(document["vaaBytes"], validate=True)
+    except (KeyError, TypeError, binascii.Error):
+        return None
+
+
+def _is_of(vaa: bytes, chain: int, emitter: bytes, sequence: int, payload: bytes) -> bool:
+    if len(vaa) < _HEADER or vaa[0] != 1:
+        return False
+    body = vaa[_HEADER + _SIGNATURE * vaa[5] :]
+    stated = chain.to_bytes(2, "big") + emitter + sequence.to_bytes(8, "big")
+    return body[8 : _BODY - 1] == stated and body[_BODY:] == payload

@@ -1,0 +1,1 @@
+"""Observe → outbox → claim → attest → deliver → confirm; retries, executions and re-propagation."""

@@ -1,0 +1,226 @@
+"""When the outbox learns how deliveries ended: the strategies, what each guarantees, and at what price.
+
+To commit is to make CLAIMED → DELIVERED durable. A delivery that was made and not committed is found on its chain when it
+is claimed again, and costs a read; a commit without a delivery is a message that this relayer forgets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+import structlog
+
+from bridge.domain.outbox import Claim, Delivered, Delivery, Outbox, Outcome, StaleClaimError
+from bridge.domain.ports import Clock, TransientError
+from bridge.domain.supervision import Wakeup
+from bridge.protocol.backoff import backoff
+
+_log = structlog.get_logger(__name__)
+
+
+class CommitStrategy(StrEnum):
+    """When a delivery is committed."""
+
+    BATCH = "batch"
+    MESSAGE = "message"
+    TIME = "time"
+    AT_MOST_ONCE = "at-most-once"
+    AUTO = "auto"
+
+
+GUARANTEES: Final[Mapping[CommitStrategy, str]] = MappingProxyType(
+    {
+        CommitStrategy.BATCH: (
+            "at least once: committed 100 at a time, after 5 s, or when nothing else is under way;"
+            " a crash repeats what was not committed"
+        ),
+        CommitStrategy.MESSAGE: "at least once: each delivery is committed by itself; a crash repeats one per delivery under way",
+        CommitStrategy.TIME: "at least once: committed every 30 s; a crash repeats up to 30 s of deliveries",
+        CommitStrategy.AT_MOST_ONCE: (
+            "at most once: committed before the transaction is sent; what fails or crashes after that is lost"
+        ),
+        CommitStrategy.AUTO: (
+            "none: a timer commits every 5 s whatever is under way, delivered or not; a crash may lose or repeat."
+            " Needs unsafe = true"
+        ),
+    }
+)
+"""What each promises, in one sentence: the help, the documentation and the tests say the same."""
+
+DEFAULT_SECONDS: Final[Mapping[CommitStrategy, float]] = MappingProxyType(
+    {CommitStrategy.BATCH: 5.0, CommitStrategy.TIME: 30.0, CommitStrategy.AUTO: 5.0}
+)
+"""How long a commit waits at most, for the strategies that wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitSettings:
+    """How commits are made."""
+
+    strategy: CommitStrategy = CommitStrategy.BATCH
+    interval: int = 100  # deliveries that a batch holds at most
+    seconds: float | None = None  # that a commit waits at most; None is the strategy's own
+    tries: int = 12  # of a commit that the store refuses, the first included; then the relayer stops
+    first_pause: float = 0.1  # seconds before the second try; each further one waits twice as long
+    longest_pause: float = 30.0  # seconds
+
+    @property
+    def wait(self) -> float:
+        """Seconds that a delivery waits at most for its commit."""
+        return DEFAULT_SECONDS.get(self.strategy, 0.0) if self.seconds is None else self.seconds
+
+    def pause(self, failures: int) -> float:
+        """Seconds before the next try of a commit that failed so many times."""
+        return backoff(self.first_pause, failures - 1, cap=self.longest_pause)
+
+
+class CommitsHaltedError(Exception):
+    """The store took no commit for too long: the relayer stops, and repeats them when it is started again."""
+
+
+class Acknowledgements:
+    """Commits ends of claims as the strategy says; failures are committed at once, and whatever waits goes with them."""
+
+    def __init__(self, outbox: Outbox, clock: Clock, settings: CommitSettings, written: Callable[[], None]) -> None:
+        """`written` is called after each commit."""
+        self._outbox = outbox
+        self._clock = clock
+        self._settings = settings
+        self._written = written
+        self._outcomes: list[Outcome] = []
+        self._committed: set[Claim] = set()  # whose delivery was not there when they were committed
+        self.commits: Counter[str] = Counter()  # by result: success, failure
+        self._due = Wakeup()
+        self._writer: asyncio.Task[None] | None = None
+        self._halt_reason: CommitsHaltedError | None = None
+        self._halted = asyncio.Event()
+
+    @property
+    def claims(self) -> list[Claim]:
+        """Claims whose end is not written yet: their leases must last."""
+        return [outcome.claim for outcome in self._outcomes]
+
+    def is_committed(self, claim: Claim) -> bool:
+        """Whether the outbox says DELIVERED already, and the delivery is still under way."""
+        return claim in self._committed
+
+    async def halted(self) -> None:
+        """Waits for the moment when the store has refused too many commits.
+
+        Raises:
+            CommitsHaltedError: it has come.
+        """
+        await self._halted.wait()
+        assert self._halt_reason is not None
+        raise self._halt_reason
+
+    def add(self, outcome: Outcome) -> None:
+        """Has an outcome written when the strategy says so."""
+        if outcome.claim in self._committed:
+            self._committed.discard(outcome.claim)
+            if isinstance(outcome, Delivered) and outcome.delivery is not None:
+                self._prove(outcome.claim, outcome.delivery)
+            elif not isinstance(outcome, Delivered):
+                _log.error("delivery lost: committed before it failed", entry=outcome.claim.event_id)
+            return
+        self._outcomes.append(outcome)
+        if self._is_due(outcome):
+            self._due.set()
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._write_all())
+
+    def nothing_under_way(self) -> None:
+        """A batch that nobody adds to any more need not wait."""
+        if self._outcomes and self._settings.strategy is CommitStrategy.BATCH:
+            self._due.set()
+
+    def commit_before_sending(self, claim: Claim) -> None:
+        """Commits a delivery that is about to be sent, if the strategy is to lose rather than to repeat.
+
+        Raises:
+            StaleClaimError: the claim is lost.
+            TransientError: the store can't be written; nothing is sent.
+        """
+        if self._settings.strategy is not CommitStrategy.AT_MOST_ONCE or claim in self._committed:
+            return
+        if self._outbox.finish([Delivered(claim, None)], self._clock.now()):
+            raise StaleClaimError(claim)
+        self._committed.add(claim)
+
+    def commit_everything(self, active: Collection[Claim]) -> None:
+        """Commits what is under way as if it were delivered, and what has ended: the timer of `auto`.
+
+        Raises:
+            TransientError: the store can't be written; nothing changed.
+        """
+        early = [claim for claim in active if claim not in self._committed]
+        ends = [*self._outcomes, *(Delivered(claim, None) for claim in early)]
+        if not ends:
+            return
+        lost = self._outbox.finish(ends, self._clock.now())
+        self._outcomes = []
+        self._committed.update(set(early) - lost)
+        self._written()
+
+    def flush(self) -> None:
+        """Writes everything now, each end by itself if the strategy is `message`.
+
+        Raises:
+            TransientError: the store can't be written; the outcomes are kept.
+        """
+        while self._outcomes:
+            size = 1 if self._settings.strategy is CommitStrategy.MESSAGE else len(self._outcomes)
+            lost = self._outbox.finish(self._outcomes[:size], self._clock.now())
+            self.commits["success"] += 1
+            self._outcomes = self._outcomes[size:]
+            for claim in lost:
+                _log.info("claim lost before its end was written", entry=claim.event_id, worker=claim.worker)
+            self._written()
+
+    def _is_due(self, outcome: Outcome) -> bool:
+        if not isinstance(outcome, Delivered):
+            return True
+        if self._settings.strategy is CommitStrategy.BATCH:
+            return len(self._outcomes) >= self._settings.interval
+        return self._settings.strategy in (CommitStrategy.MESSAGE, CommitStrategy.AT_MOST_ONCE)
+
+    async def _write_all(self) -> None:
+        failures = 0
+        while self._outcomes:
+            await self._due.wait(0 if failures else self._settings.wait)
+            await asyncio.sleep(0)  # lets what ends at the same moment get into the same commit
+            try:
+                self.flush()
+            except TransientError as error:
+                failures += 1
+                self.commits["failure"] += 1
+                if failures >= self._settings.tries:
+                    self._halt(failures, error)
+                    return
+                pause = self._settings.pause(failures)
+                _log.warning(
+                    "not committed, will be repeated", ends=len(self._outcomes), again_in=pause, error=str(error)
+                )
+                await self._clock.sleep(pause)
+            else:
+                failures = 0
+
+    def _halt(self, failures: int, error: TransientError) -> None:
+        self._halt_reason = CommitsHaltedError(
+            f"{len(self._outcomes)} ends of deliveries could not be committed in {failures} tries: {error}."
+            " Nothing is lost: mend the store, and start the relayer again"
+        )
+        self._halted.set()
+        _log.critical("commits halted", ends=len(self._outcomes), error=str(error))
+
+    def _prove(self, claim: Claim, delivery: Delivery) -> None:
+        try:
+            self._outbox.repin(claim.event_id, delivery)
+        except TransientError as error:
+            _log.warning("delivered; its block could not be noted", entry=claim.event_id, error=str(error))

@@ -1,0 +1,130 @@
+"""Sees deliveries through to finality on their destination, and opens again what a reorg there undid."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from bridge.domain.executions import Executions
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.finality import Finality
+from bridge.domain.observations import BlockRef
+from bridge.domain.outbox import STUCK_AFTER, Delivery, Outbox, OutboxState, delivery_of
+from bridge.domain.ports import Block, Chain, Clock
+from bridge.evm.routers import RouterReader
+
+_log = structlog.get_logger(__name__)
+
+_BLOCKS_AT_ONCE: Final = 50  # they travel together, and what is found in them is written together
+
+
+class Confirmation:
+    """One destination chain."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        router: str,
+        outbox: Outbox,
+        executions: Executions,
+        clock: Clock,
+        *,
+        finality: Finality,
+        head: Callable[[], Awaitable[Block]] | None = None,
+    ) -> None:
+        """Looks after deliveries to one router.
+
+        Args:
+            chain: where.
+            router: its contract.
+            outbox: what was delivered.
+            executions: what is to be executed; in another block a delivery may not do that any more.
+            clock: time.
+            finality: says up to which block the chain is final.
+            head: gives the newest block that somebody has asked for; the chain itself without it.
+        """
+        self._chain = chain
+        self._router = RouterReader(chain, router)
+        self._outbox = outbox
+        self._executions = executions
+        self._clock = clock
+        self._finality = finality
+        self._head = head or chain.head
+        self._seen: tuple[bytes, int] | None = None
+
+    async def step(self) -> bool:
+        """Confirms deliveries in blocks that are deep enough, and looks again for those whose block fell."""
+        head = await self._head()
+        seen = (head.hash, self._finality.height())
+        if seen == self._seen:
+            return False
+        by_block = self._outbox.unconfirmed(self._chain.chain_id)
+        references = list(by_block)
+        for start in range(0, len(references), _BLOCKS_AT_ONCE):
+            for reference in await self._confirm(references[start : start + _BLOCKS_AT_ONCE], by_block):
+                for event_id in by_block[reference]:
+                    await self._look_again(event_id, head)
+        self._seen = seen
+        return False
+
+    async def _confirm(
+        self, references: Sequence[BlockRef], by_block: Mapping[BlockRef, Sequence[str]]
+    ) -> list[BlockRef]:
+        """Confirms what is in those blocks that are deep enough; returns those that fell."""
+        final = self._finality.block()
+        blocks = await asyncio.gather(*(self._chain.block(reference.number) for reference in references))
+        found = list(zip(references, blocks, strict=True))
+        standing = {reference for reference, block in found if block is not None and block.hash == reference.hash}
+        if final is not None:
+            deep = [event_id for one in standing if one.number <= final.number for event_id in by_block[one]]
+            if deep:
+                await self._finish(deep, final)
+        return [reference for reference in references if reference not in standing]
+
+    async def _finish(self, event_ids: Sequence[str], block: BlockRef) -> None:
+        """Notes as final what the router has a receipt of. What one node said, of a transaction too, may be nowhere."""
+        shown = await asyncio.gather(*(self._router.has_received(*delivery_of(one)) for one in event_ids))
+        if not self._finality.holds(block):
+            return  # a reorg has taken finality back meanwhile; the next look sees what is left
+        refuted = {one for one, is_there in zip(event_ids, shown, strict=True) if not is_there}
+        final = [one for one in event_ids if one not in refuted]
+        if final:
+            self._outbox.confirm(final, self._clock.now())
+        for one in sorted(refuted):
+            entry = self._outbox.entry(one)
+            if entry is None or entry.state is not OutboxState.DELIVERED:
+                continue  # another worker did it meanwhile
+            self._reopen(one, FailureKind.TRANSIENT, "its block is final, and the router has no receipt of it")
+            _log.error("delivery is not there, opened again", entry=one, chain=self._chain.chain_id)
+
+    async def _look_again(self, event_id: str, head: Block) -> None:
+        entry = self._outbox.entry(event_id)
+        if entry is None or entry.state is not OutboxState.DELIVERED or entry.delivery is None:
+            return  # another worker did it meanwhile
+        dispatch, delivery = entry.dispatch, entry.delivery
+        if await self._router.has_received(dispatch.message_id, dispatch.gmp):
+            self._executions.note(dispatch.message_id, self._clock.now())
+            receipt = delivery.transaction_hash and await self._chain.receipt(delivery.transaction_hash)
+            if receipt:
+                block = BlockRef(receipt.block_number, receipt.block_hash)
+                self._outbox.repin(entry.event_id, Delivery(block, receipt.transaction_hash))
+            else:
+                self._outbox.repin(entry.event_id, Delivery(BlockRef.of(head), None))
+            return
+        self._reopen(entry.event_id, FailureKind.UNDONE, "the block of its delivery was reorged away")
+        _log.warning(
+            "delivery reorged away, opened again",
+            message=f"0x{dispatch.message_id.hex()}",
+            gmp=dispatch.gmp.label,
+            block=delivery.block.number,
+        )
+
+    def _reopen(self, event_id: str, kind: FailureKind, why: str) -> None:
+        now = self._clock.now()
+        failure = Failure(at=now, kind=kind, code="DeliveryNotThere", message=why)
+        entry = self._outbox.reopen(event_id, failure, now)
+        if entry.setbacks == STUCK_AFTER:
+            _log.error("delivery makes no progress", entry=event_id, setbacks=entry.setbacks, error=why)

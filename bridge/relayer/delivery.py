@@ -1,0 +1,586 @@
+"""Works off the outbox of one destination: claim, attest, deliver, acknowledge."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from enum import StrEnum
+from typing import Final
+
+import structlog
+
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.errors import StoreBusyError
+from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind
+from bridge.domain.figures import Tried
+from bridge.domain.guarantee import Atomicity, guarantee_of
+from bridge.domain.observations import BlockRef
+from bridge.domain.outbox import (
+    STUCK_AFTER,
+    STUCK_PAUSE,
+    Claim,
+    Dead,
+    Delivered,
+    Delivery,
+    LiveTrafficQuota,
+    Outbox,
+    OutboxEntry,
+    Outcome,
+    Postponed,
+    Retry,
+    StaleClaimError,
+    snapshot_of,
+)
+from bridge.domain.ports import (
+    Adapter,
+    Call,
+    CallRevertedError,
+    Chain,
+    Clock,
+    Dispatch,
+    FeesTooHighError,
+    ProofPendingError,
+    Receipt,
+    RecipientFailedError,
+    TransientError,
+    UnansweredError,
+)
+from bridge.domain.relay_policy import RelayPolicy
+from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, classify, retry_delay, why_spent
+from bridge.domain.spending import SpendHeldError, SpentFor
+from bridge.domain.supervision import Wakeup
+from bridge.evm.account import NonceLostError
+from bridge.evm.routers import RouterReader, shows_delivery, shows_execution
+from bridge.evm.sender import Sending
+from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.relayer.breaker import BreakerState, GmpHealth
+from bridge.relayer.commits import Acknowledgements
+from bridge.relayer.settings import Ordering, RelaySettings
+from bridge.relayer.spending import SpendGate
+
+_log = structlog.get_logger(__name__)
+
+_SHARES: Final = 16  # a lane and GMP with nothing under way, and what is new, get this part of `in_flight` on top of it
+_FRESH: Final = 60.0  # seconds for which what no worker has had before counts as live traffic
+_PAUSE: Final = 20  # times as long as the look took
+
+MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
+
+
+class Phase(StrEnum):
+    """A part of a delivery. A timeout of a phase ends the try; only a TTL ends the message."""
+
+    ATTEST = "attest"
+    DELIVER = "deliver"
+
+
+class DeliveryTimeoutError(TransientError):
+    """A phase took too long. The next try joins a transaction that is under way, and sends no second one."""
+
+    code = "DELIVERY_TIMEOUT"
+
+    def __init__(self, phase: Phase, seconds: float) -> None:
+        super().__init__(f"phase {phase} did not end within {seconds:g} s")
+
+
+class DeliveryRevertedError(Exception):
+    """A delivery was included and reverted, in a transaction of its own or in a batch."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__(
+            f"the delivery reverted in block {receipt.block_number}: transaction 0x{receipt.transaction_hash.hex()},"
+            f" which used {receipt.gas_used} gas"
+        )
+
+
+class NotAttestedError(TransientError):
+    """The GMP has no proof for the delivery yet, or did not answer."""
+
+
+class AttestationUnansweredError(NotAttestedError, UnansweredError):
+    """Neither the GMP's services nor the chains that hold its proof gave a usable answer."""
+
+
+class Deliveries:
+    """The worker of one destination. Many deliveries are under way at once; each one ends in exactly one outcome."""
+
+    def __init__(
+        self,
+        *,
+        worker: str,
+        chain: Chain,
+        router: str,
+        adapters: Mapping[Gmp, Adapter],
+        outbox: Outbox,
+        dead_letters: DeadLetterQueue,
+        sender: Sending,
+        gate: SpendGate,
+        health: GmpHealth,
+        policies: Mapping[Kind, RetryPolicy],
+        clock: Clock,
+        random: Callable[[], float],
+        settings: RelaySettings,
+    ) -> None:
+        self._worker = worker
+        self._chain = chain
+        self._router = router
+        self._adapters = adapters
+        self._outbox = outbox
+        self._dead_letters = dead_letters
+        self._sender = sender
+        self._gate = gate
+        self._health = health
+        self._policies = policies
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._gmps = settings.claimable & adapters.keys()
+        self.wakeup = Wakeup()
+        self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self._may_claim_more)
+        self._active: dict[Claim, asyncio.Task[None]] = {}
+        self._shares = FairQueue(settings.in_flight, settings.poll_interval)
+        self._probes: dict[Gmp, Claim] = {}
+        self._waits_for_fees = asyncio.Lock()
+        self._waits_for_room = True  # whether an end lets something be claimed that could not be before
+
+    @property
+    def commits(self) -> Mapping[str, int]:
+        """How many commits the store took, and how many it refused, by result."""
+        return self._acknowledgements.commits
+
+    async def step(self) -> bool:
+        """Claims what there is room for, and starts to deliver it; says whether there may be more to claim."""
+        room = max(0, self._settings.in_flight - len(self._active))
+        self._waits_for_room = True
+        now = self._clock.now()
+        if (room == 0 and not self._shares.are_due(now)) or not self._gmps or not await self._sender.can_pay():
+            return False
+        closed = self._health.among(self._gmps, BreakerState.CLOSED)
+        claimed = self._claim(closed, room, fresh=self._shares.of_fresh(len(self._active), now))
+        if closed != self._gmps:
+            claimed += self._claim_behind_breakers(self._gmps - closed, room - len(claimed))
+        self._start(claimed)
+        if len(claimed) >= room and self._shares.are_due(now):
+            began = self._clock.now()
+            for gmp in sorted(closed):
+                idle = self._shares.without_busy(self._settings.acceptance, gmp)
+                self._start(self._claim(frozenset({gmp}), self._shares.size, idle))
+            self._shares.given(began, self._clock.now())
+        is_held_back = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
+        self._waits_for_room = len(claimed) >= room or is_held_back
+        return len(claimed) >= room
+
+    def _start(self, claimed: Sequence[OutboxEntry]) -> None:
+        for entry in claimed:
+            claim = entry.claim_held
+            self._shares.start(entry, self._clock.now())
+            self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
+
+    def _claim(
+        self,
+        gmps: frozenset[Gmp],
+        limit: int,
+        accepts: RelayPolicy | None = None,
+        *,
+        fresh: LiveTrafficQuota | None = None,
+    ) -> list[OutboxEntry]:
+        if not gmps or limit + (fresh.places if fresh is not None else 0) <= 0:
+            return []
+        return self._outbox.claim(
+            worker=self._worker,
+            destination_chain=self._chain.chain_id,
+            gmps=gmps,
+            accepts=accepts or self._settings.acceptance,
+            limit=limit,
+            now=self._clock.now(),
+            lease=self._settings.lease,
+            in_order=self._settings.ordering is Ordering.BLOCK,
+            fresh=fresh,
+        )
+
+    def _claim_behind_breakers(self, gmps: frozenset[Gmp], room: int) -> list[OutboxEntry]:
+        """What is tried although its GMP's breaker is not closed: critical actions, which may not wait, and probes."""
+        critical = replace(self._settings.acceptance, kinds=frozenset({Kind.REGULATORY_ACTION_CRITICAL}))
+        claimed = self._claim(gmps, room, critical)
+        for gmp in sorted(self._health.among(gmps, BreakerState.HALF_OPEN)):
+            if self._probes.get(gmp) not in self._active and len(claimed) < room:
+                claimed += self._probe(gmp)
+        return claimed
+
+    def _probe(self, gmp: Gmp) -> list[OutboxEntry]:
+        """One delivery over a GMP whose deliveries failed, to see whether it works again."""
+        found = self._claim(frozenset({gmp}), 1)
+        for entry in found:
+            self._probes[gmp] = entry.claim_held
+        return found
+
+    async def renew(self) -> bool:
+        """Keeps the leases of what is being delivered; gives up what another worker took over."""
+        active = {claim for claim in self._active if not self._acknowledgements.is_committed(claim)}
+        claims = active.union(self._acknowledgements.claims)
+        if claims:
+            for lost in self._outbox.renew(claims, self._clock.now(), self._settings.lease):
+                _log.warning("lease lost to another worker", entry=lost.event_id, worker=lost.worker)
+                if lost in self._active:
+                    self._active[lost].cancel()
+        return False
+
+    async def commit(self) -> bool:
+        """Commits whatever is under way; see `Acknowledgements.commit_everything`."""
+        self._acknowledgements.commit_everything(list(self._active))
+        return False
+
+    async def halted(self) -> None:
+        """Waits until the store has refused too many commits; see `Acknowledgements.halted`."""
+        await self._acknowledgements.halted()
+
+    async def stop(self) -> None:
+        """Gives back what is not finished, so that the next worker needs to wait for no lease."""
+        tasks = list(self._active.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            self._acknowledgements.flush()
+        except TransientError as error:
+            _log.warning("not given back; the leases will run out", entries=len(tasks), error=str(error))
+
+    async def _work_on(self, entry: OutboxEntry, claim: Claim) -> None:
+        log = _log.bind(
+            message=f"0x{entry.dispatch.message_id.hex()}", gmp=entry.dispatch.gmp.label, attempt=entry.attempt_number
+        )
+        try:
+            delivered = await self._deliver(entry, claim)
+        except StaleClaimError as error:
+            log.info("delivery given up", reason=str(error))
+        except SpendHeldError as error:
+            look_at = self._gate.hold(entry.event_id, _message_of(entry), error.refusal)
+            self._acknowledgements.add(Postponed(claim, str(error), look_at))
+        except asyncio.CancelledError:
+            now = self._clock.now()
+            self._acknowledgements.add(Retry(claim, _interrupted(now, "the worker stopped"), now))
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
+            if not isinstance(error, StoreBusyError):
+                self._tell_health(entry, _code_of(error))
+            outcome = await self._failed(entry, claim, error, log)
+            self._acknowledgements.add(outcome)
+            if isinstance(outcome, Retry):
+                self._waits_for_room = True  # it may be due by the time that it is written
+                wait = outcome.available_at - self._clock.now()
+                asyncio.get_running_loop().call_later(wait, self.wakeup.set)  # a short one is over before the next poll
+        else:
+            _log_delivered(log, delivered, self._clock.now() - entry.created_at)
+            if entry.fence > 1:  # it may have waited for a bound before
+                self._gate.release(entry.event_id)
+            self._tell_health(entry, None)
+            self._acknowledgements.add(delivered)
+        finally:
+            del self._active[claim]
+            self._shares.ended(entry)
+            self._may_claim_more()
+            if not self._active:
+                self._acknowledgements.nothing_under_way()
+
+    def _may_claim_more(self) -> None:
+        if self._waits_for_room:
+            self.wakeup.set()
+
+    def _tell_health(self, entry: OutboxEntry, code: str | None) -> None:
+        dispatch = entry.dispatch
+        self._health.record(
+            Tried(
+                gmp=dispatch.gmp,
+                destination_chain=dispatch.destination_chain,
+                message_id=dispatch.message_id,
+                at=self._clock.now(),
+                code=code,
+            )
+        )
+
+    async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
+        adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
+        self._gate.admit(_message_of(entry), self._chain.chain_id)
+        atomicity = self._settings.atomicity[entry.kind]
+        async with _timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
+            attestation = await _attested(adapter, dispatch)
+        while True:
+            try:
+                async with _timed(Phase.DELIVER, atomicity, self._settings.phase_timeouts):
+                    return await self._send_all(entry, claim, adapter, attestation)
+            except FeesTooHighError:
+                await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase
+
+    async def _until_it_can_pay(self) -> None:
+        """Returns once fees are within the limit; one of the deliveries that wait asks for all of them."""
+        async with self._waits_for_fees:
+            while True:
+                with suppress(TransientError):
+                    if await self._sender.can_pay():
+                        return
+                await self._clock.sleep(self._settings.poll_interval)
+
+    async def _send_all(self, entry: OutboxEntry, claim: Claim, adapter: Adapter, attestation: bytes) -> Delivered:
+        dispatch = entry.dispatch
+        sent = await self._taken_over(entry)
+        for _ in range(MOST_CALLS):
+            call = await _next_call(adapter, dispatch, attestation)
+            if call is None:
+                return await self._proof(dispatch, claim, sent)
+            if sent is not None and not sent.succeeded:
+                raise DeliveryRevertedError(sent)
+            try:
+                sent = await self._send(entry, call, claim)
+            except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
+                _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
+            except CallRevertedError as error:
+                if not _is_received(error, dispatch):
+                    raise
+            else:
+                if shows_delivery(sent, self._router, dispatch):
+                    return await self._proof(dispatch, claim, sent)
+        raise TransientError(f"after {MOST_CALLS} transactions {adapter.gmp.label} still wants another one")
+
+    async def _taken_over(self, entry: OutboxEntry) -> Receipt | None:
+        """What an earlier claim of the entry has sent, if that is under way, once it is in a block."""
+        if entry.fence <= 1:
+            return None
+        try:
+            return await self._sender.outcome(entry.event_id)
+        except NonceLostError as error:  # such as one that a dead worker reserved and never signed for
+            _log.info("delivery takes another nonce", entry=entry.event_id, reason=str(error))
+            return None
+
+    async def _send(self, entry: OutboxEntry, call: Call, claim: Claim) -> Receipt:
+        self._acknowledgements.commit_before_sending(claim)
+        fence = None if self._acknowledgements.is_committed(claim) else claim
+        # What has failed before goes alone: it may be what makes a shared transaction fail, and shows its reason better.
+        may_share, spent_for = call.by_anyone and entry.failed_tries == 0, SpentFor.of(_message_of(entry))
+        try:
+            return await self._sender.send(entry.event_id, call, fence, may_share=may_share, spent_for=spent_for)
+        except StaleClaimError:
+            if not self._acknowledgements.is_committed(claim):
+                raise
+            # A timer committed it meanwhile.
+            return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
+
+    async def _proof(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
+        """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
+        if sent is not None and sent.succeeded:
+            delivery = Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
+            return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))
+        return Delivered(claim, Delivery(BlockRef.of(await self._chain.head()), None))
+
+    async def _failed(
+        self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
+    ) -> Outcome:
+        now, message = self._clock.now(), _message_of(entry)
+        policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
+        if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to mark_dead it
+            log.warning("delivery interrupted", error=str(error))
+            return Retry(claim, _interrupted(now, str(error)), now)
+        failure = replace(failure_of(error, now), delivery_snapshot=self._slip(entry))
+        if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
+            log.error("delivery failed unexpectedly", exc_info=error)
+        tries = entry.failed_tries + failure.kind.costs_a_try
+        delay = retry_delay(
+            policy,
+            tries if failure.kind.costs_a_try else entry.setbacks + 1,
+            failure.kind,
+            random=self._random,
+        )
+        expired = delay is not None and await self._would_be_late(message, delay)
+        if delay is not None and not expired:
+            if not failure.kind.costs_a_try and entry.setbacks + 1 >= STUCK_AFTER:
+                delay = _pause_if_stuck(policy, delay)
+                if entry.setbacks + 1 == STUCK_AFTER:
+                    log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=delay, error=failure.message)
+            log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
+            return Retry(claim, failure, now + delay)
+        reason = Spent.MESSAGE_TTL_EXPIRED if expired else why_spent(failure.kind)
+        if becomes_dead_letter(policy, reason):
+            return await self._dead_letters.mark_dead(entry, claim, failure, reason.value)
+        log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
+        return Dead(claim, replace(failure, letter=False))
+
+    async def _would_be_late(self, message: Message, delay: float) -> bool:
+        """Whether a message will have expired after so many seconds. Its router knows: pauses stop a message's clock."""
+        if message.expires_at is None or await self._chain_time() + delay <= message.expires_at:
+            return False
+        then = replace(message, ttl=max(1, message.ttl - math.ceil(delay)))
+        try:
+            return await RouterReader(self._chain, self._router).is_expired(message.source_chain, then)
+        except (TransientError, CallRevertedError):  # nobody says that it is over
+            return False
+
+    async def _chain_time(self) -> float:
+        """The destination's, which decides what has expired: this machine's clock may be off. As long as it is silent, nothing has."""
+        try:
+            return (await self._chain.head()).timestamp
+        except TransientError:
+            return 0
+
+    def _slip(self, entry: OutboxEntry) -> DeliverySnapshot:
+        """Where all deliveries of the message are; nothing if the store does not say: a failure is noted in any case."""
+        try:
+            return snapshot_of(self._outbox.entries(entry.dispatch.message_id))
+        except StoreBusyError:
+            return ()
+
+
+def _pause_if_stuck(policy: RetryPolicy, delay: float) -> float:
+    """What is stuck is seldom looked at, unless it is of a kind that is tried without end, at the pace of its row."""
+    return delay if policy.max_retries is None else max(delay, STUCK_PAUSE)
+
+
+def _message_of(entry: OutboxEntry) -> Message:
+    """The message that an entry delivers."""
+    return decode_envelope(entry.dispatch.envelope).message
+
+
+def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
+    transaction = None if delivered.delivery is None else delivered.delivery.transaction_hash
+    if transaction is None:
+        log.info("delivered already")
+    else:
+        log.info("delivered", transaction=f"0x{transaction.hex()}", seconds=round(seconds, 3))
+
+
+async def _attested(adapter: Adapter, dispatch: Dispatch) -> bytes:
+    """The proof for a delivery.
+
+    Raises:
+        NotAttestedError: the GMP has no proof, which counts against it.
+        AttestationUnansweredError: no usable answer, which counts against it too.
+        ProofPendingError: the GMP's own parties are not done yet.
+        RecipientFailedError: an operator must execute it by hand.
+    """
+    try:
+        return await adapter.attest(dispatch)
+    except (ProofPendingError, RecipientFailedError):
+        raise  # it is tried again later, and does not speak against the GMP
+    except UnansweredError as error:
+        raise AttestationUnansweredError(str(error)) from error
+    except TransientError as error:
+        raise NotAttestedError(str(error)) from error
+
+
+async def _next_call(adapter: Adapter, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    """The delivery's next transaction, or None once the delivery is there.
+
+    Raises:
+        CallRevertedError: the destination refuses it for another reason.
+    """
+    try:
+        return await adapter.next_call(dispatch, attestation)
+    except CallRevertedError as error:
+        if _is_received(error, dispatch):
+            return None
+        raise
+
+
+def _is_received(error: CallRevertedError, dispatch: Dispatch) -> bool:
+    """Whether the router refused because it has this delivery already. Another relayer was faster, which is success."""
+    found = ROUTER.error(error.data)
+    if found is None or found[0] != "AlreadyReceived":
+        return False
+    return (found[1]["messageId"], found[1]["gmp"]) == (dispatch.message_id, int(dispatch.gmp))
+
+
+@asynccontextmanager
+async def _timed(phase: Phase, atomicity: Atomicity, timeouts: Mapping[str, float]) -> AsyncIterator[None]:
+    """Limits how long a phase may take, unless the message is best effort or the phase has no timeout.
+
+    Raises:
+        DeliveryTimeoutError: the phase took longer.
+    """
+    seconds = timeouts.get(phase) if atomicity.has_phases else None
+    timer = asyncio.timeout(seconds)
+    try:
+        async with timer:
+            yield
+    except TimeoutError as error:
+        if not timer.expired():
+            raise
+        assert seconds is not None
+        raise DeliveryTimeoutError(phase, seconds) from error
+
+
+def failure_of(error: Exception, now: float) -> Failure:
+    """The failure that an entry's history records for an error; `now` is in Unix seconds."""
+    text = explain_revert(error.data) if isinstance(error, CallRevertedError) else str(error)
+    return Failure(at=now, kind=classify(error), code=_code_of(error), message=text or repr(error))
+
+
+def _interrupted(now: float, why: str) -> Failure:
+    """The failure that records an interrupted try; `now` is in Unix seconds."""
+    return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message=why)
+
+
+def _code_of(error: Exception) -> str:
+    """The error's code in the history: OIP-105's where it defines one, else the type's name."""
+    if isinstance(error, DeliveryTimeoutError):
+        return error.code
+    if isinstance(error, UnansweredError) and not isinstance(error, NotAttestedError):
+        return UnansweredError.__name__
+    return type(error).__name__
+
+
+class FairQueue:
+    """What is under way to one destination, by source chain and GMP.
+
+    Entries are given out in the order in which they are due, so that those of one source and GMP may take all the room there is.
+    Whatever has nothing under way then gets a few of its own now and then, and live traffic comes first until it has half of the
+    room: so old and failing entries get half of it at least, and no more while live traffic waits.
+    """
+
+    def __init__(self, in_flight: int, every: float) -> None:
+        """Adds room to `in_flight` every so many seconds; below sixteen deliveries there is none to add."""
+        self.size = in_flight // _SHARES
+        self._every = every
+        self._next_at = 0.0  # Unix seconds
+        self._busy: Counter[tuple[Gmp, int]] = Counter()
+        self._in_flight = in_flight
+        self._half = in_flight // 2
+        self._fresh: dict[Claim, OutboxEntry] = {}  # that were when they were taken
+
+    def start(self, entry: OutboxEntry, now: float) -> None:
+        """Counts what is under way."""
+        self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] += 1
+        if entry.is_fresh(now - _FRESH):
+            self._fresh[entry.claim_held] = entry
+
+    def ended(self, entry: OutboxEntry) -> None:
+        """Counts what is under way no more."""
+        self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] -= 1
+        self._fresh.pop(entry.claim_held, None)
+
+    def of_fresh(self, active: int, now: float) -> LiveTrafficQuota:
+        """What live traffic gets before all others beside so many under way; now and then a few where there is no room.
+
+        Never is so much under way that it is half as much again as there is room for.
+        """
+        since = now - _FRESH
+        live = sum(entry.is_fresh(since) for entry in self._fresh.values())  # what takes long is live no more
+        room = max(0, self._in_flight - active) + (self.size if self.are_due(now) else 0)
+        most = self._in_flight + self._half - active
+        return LiveTrafficQuota(max(0, min(self._half - live, room, most)), since)
+
+    def are_due(self, now: float) -> bool:
+        """Whether others than the oldest entries have their turn."""
+        return self.size > 0 and now >= self._next_at
+
+    def given(self, began: float, now: float) -> None:
+        """Notes that they had it. To look past a long backlog takes its time, of which that may have a small part only."""
+        self._next_at = now + max(self._every, _PAUSE * (now - began))
+
+    def without_busy(self, accepts: RelayPolicy, gmp: Gmp) -> RelayPolicy:
+        """What is accepted, less the sources of which that GMP has something under way."""
+        busy = {source for (other, source), count in self._busy.items() if other is gmp and count}
+        return replace(accepts, withheld_sources=accepts.withheld_sources | busy)

@@ -1,0 +1,522 @@
+"""Reads one source chain into the outbox, and takes back what a reorg undid."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from bridge.domain.errors import CursorMovedError
+from bridge.domain.finality import FinalityRule
+from bridge.domain.guarantee import AssetClass, undercut
+from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, Observations, ObservedMessage, ObservedRange
+from bridge.domain.outbox import Outbox, event_id_of
+from bridge.domain.ports import Adapter, Block, CallRevertedError, Chain, Clock, Log, TransientError, Watch, read_view
+from bridge.domain.supervision import Wakeup
+from bridge.protocol.backoff import backoff
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.message import Message, decode_envelope
+from bridge.relayer.log_parser import ROUTER_TOPICS, Findings, contradiction, interpret
+
+_log = structlog.get_logger(__name__)
+
+_REMEMBERED: Final = 16  # looks
+_LONGEST_PAUSE: Final = 15.0  # seconds
+
+_LOOK_EVERY: Final = 5.0  # seconds; what one range of blocks holds meanwhile may exceed the capacity
+_FASTEST: Final = 1_000  # messages/s: no relayer takes in more, so a store with much room is rarely counted
+
+_LONGEST_WAIT = 64  # as many times as long as between two comparisons, when looking again does not help
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """What was asked of a range of blocks."""
+
+    last: Block
+    logs: Sequence[Log]
+
+
+class Observer:
+    """One source chain. The cursor and all that was found below it are written together, or not at all."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        router: str,
+        adapters: Iterable[Adapter],
+        observations: Observations,
+        clock: Clock,
+        *,
+        start_block: int,
+        finality: FinalityRule,
+        block_range: int,
+        capacity: SeenCapacity,
+        completeness: Completeness,
+        ttl_violations: TtlViolations,
+        found: Callable[[int], None],
+    ) -> None:
+        """Looks for the messages of one router.
+
+        Args:
+            chain: where.
+            router: whose messages.
+            adapters: the GMPs that they may take.
+            observations: where to write.
+            clock: time.
+            start_block: the first block to read.
+            finality: says from which block downwards blocks are read.
+            block_range: most blocks to read at once.
+            capacity: while it is full the cursor stays below the first new message, so that nothing is lost.
+            completeness: says when something was left out, so that the chain is read again.
+            ttl_violations: is shown every new message.
+            found: is told the destination of every new outbox entry.
+        """
+        self._chain = chain
+        self._router = router
+        self._watching = Watching(chain.chain_id, router, adapters)
+        self._observations = observations
+        self._clock = clock
+        self._start_block = start_block
+        self._finality = finality
+        self._block_range = block_range
+        self._capacity = capacity
+        self._completeness = completeness
+        self.ttl_violations = ttl_violations
+        self._found = found
+        self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
+        self._head: Block | None = None
+        self._head_seen: bytes | None = None
+        self._block_time = BlockTime()
+        self._is_caught_up = False
+        self._doubted: BlockRef | None = None  # the end of a range that did not fit together
+        self._borne_out = dict[bytes, frozenset[Log]]()  # by transaction of the range being read: what its receipt has
+        self._told: Sequence[str] = ()  # contradictions that were logged last
+        self._again_from: int | None = None  # the next block to read once more
+
+    async def identify(self) -> None:
+        """Makes sure that the store is of this very chain.
+
+        Raises:
+            StoreMismatchError: it is of another one with the same id.
+        """
+        genesis = await self._chain.block(0)
+        if genesis is not None:
+            self._observations.identify(self._chain.chain_id, genesis.hash)
+
+    def pause(self, poll_interval: float) -> float:
+        """Seconds until the next look: as long as a block takes, and at least `poll_interval`."""
+        return self._block_time.pause(poll_interval)
+
+    async def head(self) -> Block:
+        """The newest block when the chain was looked at last, for others that need no newer one."""
+        return self._head or await self._chain.head()
+
+    async def step(self) -> bool:
+        """Reads one range, or takes one reorg back; says whether there is more to do at once.
+
+        All that a look at a chain on which nothing happens asks is asked at the same moment, so that it is one HTTP request.
+        """
+        has_more, is_missing_any = await asyncio.gather(self._read_on(), self._is_missing_any(), return_exceptions=True)
+        if is_missing_any is True:
+            self._again_from = self._start_block
+        for outcome in (has_more, is_missing_any):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._is_caught_up = not has_more
+        return await self._read_again() or bool(has_more)
+
+    async def _is_missing_any(self) -> bool:
+        cursor = self._observations.cursor(self._chain.chain_id)
+        if cursor is None or not self._is_caught_up or self._again_from is not None:
+            return False
+        return await self._completeness.is_missing_any(cursor.position)
+
+    async def _read_on(self) -> bool:
+        cursor = self._observations.cursor(self._chain.chain_id)
+        if cursor is not None and cursor.watched != self._watching.fingerprint:
+            _log.info("reading again from the start: other contracts are watched now", chain=self._chain.chain_id)
+            self._observations.reread(self._chain.chain_id)
+            cursor = None
+        first = cursor.position.number + 1 if cursor is not None else self._start_block
+        head, tagged, stands, early = await asyncio.gather(
+            self._chain.head(),
+            self._finality.tagged(self._chain),
+            self._stands(cursor.position if cursor is not None else None),
+            self._read_early(cursor),
+        )
+        self._head = head
+        self._block_time.saw(head)
+        if cursor is not None and head.hash == self._head_seen:
+            return False
+        if cursor is not None and not stands:
+            await self._rewind(cursor)
+            return True
+        final = self._finality.last(head, tagged)
+        last = min(final, first + self._block_range - 1)
+        if early is not None and first <= last <= first + 1:
+            last = first  # a second new block is read with the next look
+        else:
+            early = None
+        if last >= first and not await self._read(cursor, first, last, early=early):
+            return False
+        if last < final:
+            return early is None
+        self._head_seen = head.hash
+        return False
+
+    async def _read_early(self, cursor: Cursor | None) -> _Fetched | None:
+        """The next block, if it should be deep enough by now, was there before, and follows the cursor's; else None."""
+        if cursor is None or self._head is None or self._finality.tag is not None:
+            return None
+        number = cursor.position.number + 1
+        if number > self._head.number or number + self._finality.confirmations > self._head.number + 1:
+            return None
+        fetched = await self._fetched(number, number)
+        return fetched if fetched is not None and fetched.last.parent_hash == cursor.position.hash else None
+
+    async def _fetched(self, first: int, last: int) -> _Fetched | None:
+        """A range's logs, between two looks at its last block; None if that is not there, or changed."""
+        before, logs, after = await asyncio.gather(
+            self._chain.block(last),
+            self._chain.logs(first, last, self._watching.addresses, self._watching.topics),
+            self._chain.block(last),
+        )
+        return None if before is None or after != before else _Fetched(before, logs)
+
+    async def _read_again(self) -> bool:
+        """Reads one range of what was read before, if something is missing in it; the cursor stays where it is."""
+        cursor = self._observations.cursor(self._chain.chain_id)
+        if cursor is None or self._again_from is None:
+            return False
+        last = min(self._again_from + self._block_range - 1, cursor.position.number)
+        if not await self._read(cursor, self._again_from, last, position=cursor.position):
+            return False
+        self._again_from = last + 1 if last < cursor.position.number else None
+        return self._again_from is not None
+
+    async def _stands(self, reference: BlockRef | None) -> bool:
+        if reference is None:
+            return True
+        block = await self._chain.block(reference.number)
+        return block is not None and block.hash == reference.hash
+
+    async def _rewind(self, cursor: Cursor) -> None:
+        ancestor = None
+        for candidate in cursor.ancestors:
+            if await self._stands(candidate):
+                ancestor = candidate
+                break
+        if ancestor is None:
+            await self.identify()  # a chain that was made again with the same id looks like a reorg of all of it
+        rewound = self._observations.rewind(cursor.chain_id, ancestor, self._clock.now())
+        self._head_seen = None
+        _log.warning(
+            "source chain reorganised",
+            chain=cursor.chain_id,
+            read_up_to=cursor.position.number,
+            common_ancestor=ancestor.number if ancestor else None,
+            entries_dropped=rewound.dropped,
+            entries_orphaned=rewound.orphaned,
+            deliveries_not_final=rewound.unconfirmed,
+        )
+
+    async def _read(
+        self,
+        cursor: Cursor | None,
+        first: int,
+        last: int,
+        *,
+        position: BlockRef | None = None,
+        early: _Fetched | None = None,
+    ) -> bool:
+        """Reads a range and records it; False if the node's answers were inconsistent.
+
+        The cursor goes to `position`, by default the end of the range. `early` is a block that follows the cursor's and was asked
+        for already: without logs there is nothing to compare, and whether it stands is the next look's question.
+        """
+        fetched = early or await self._fetched(first, last)
+        if fetched is None:
+            return False
+        before, logs = fetched.last, fetched.logs
+        if (logs or early is None) and not await self._agrees(logs, before, cursor):
+            return False
+        findings = interpret(self._chain.chain_id, self._router, logs, self._watching.adapters)
+        contradictions = await self._contradictions(logs, findings.transactions)
+        if (contradictions or findings.unmatched) and self._doubted != BlockRef.of(before):
+            self._doubted = BlockRef.of(before)  # a node that lacks logs may have them the next time
+            return False
+        if contradictions:  # nothing is written: either could be made up, and what is left out would be lost
+            self._tell_once(contradictions)
+            return False
+        for text in findings.unmatched:
+            _log.error("dispatch not recognised", chain=self._chain.chain_id, reason=text)
+        new = self._first_new(findings) if self._capacity.is_full() else None
+        if new is not None:  # it waits on the chain; what lies before it is recorded
+            if position is None and new > first:
+                await self._read(cursor, first, new - 1)
+            return False
+        self._borne_out.clear()
+        try:
+            self._record(cursor, position or BlockRef.of(before), findings)
+        except CursorMovedError as error:
+            _log.debug("another relayer was faster", chain=self._chain.chain_id, reason=str(error))
+        return True
+
+    def _first_new(self, findings: Findings) -> int | None:
+        """The block of the first message that the store does not know; None if it knows all of them."""
+        new = {one for one in findings.envelopes if self._observations.message(one) is None}
+        blocks = [one.block.number for one in findings.attempts if one.message_id in new]
+        blocks += [one.dispatch.block_number for one in findings.dispatches if one.dispatch.message_id in new]
+        return min(blocks, default=None)
+
+    async def _contradictions(self, logs: Sequence[Log], transactions: Iterable[bytes]) -> list[str]:
+        """Where receipts do not bear out the logs that something is made of.
+
+        Raises:
+            TransientError: a receipt can't be had now; the others are kept for the next time.
+        """
+        by_transaction: defaultdict[bytes, set[Log]] = defaultdict(set)
+        for log in logs:
+            by_transaction[log.transaction_hash].add(log)
+        asked = [one for one in transactions if not by_transaction[one] <= self._borne_out.get(one, frozenset())]
+        answers = await asyncio.gather(*map(self._chain.receipt, asked), return_exceptions=True)
+        found = []
+        for transaction, receipt in zip(asked, answers, strict=True):
+            if not isinstance(receipt, BaseException):
+                text = contradiction(transaction, receipt, by_transaction[transaction])
+                if text is not None:
+                    found.append(text)
+                elif receipt is not None:
+                    self._borne_out[transaction] = frozenset(receipt.logs)
+        for receipt in answers:
+            if isinstance(receipt, BaseException):
+                raise receipt
+        return sorted(found)
+
+    def _tell_once(self, contradictions: Sequence[str]) -> None:
+        if self._told != contradictions:
+            self._told = contradictions
+            for text in contradictions:
+                _log.error("logs and receipts contradict each other", chain=self._chain.chain_id, reason=text)
+
+    async def _agrees(self, logs: Sequence[Log], last: Block, cursor: Cursor | None) -> bool:
+        """Whether the logs are of the chain as it is, and it did not change below them or while they were read."""
+        hashes = {log.block_number: log.block_hash for log in logs}
+        hashes[last.number] = last.hash
+        if any(log.block_hash != hashes[log.block_number] for log in logs):
+            return False
+        references = [BlockRef(number, block_hash) for number, block_hash in hashes.items()]
+        if cursor is not None:
+            references.append(cursor.position)
+        return all(await asyncio.gather(*(self._stands(reference) for reference in references)))
+
+    def _record(self, cursor: Cursor | None, position: BlockRef, findings: Findings) -> None:
+        now = self._clock.now()
+        new = self._observations.record(
+            ObservedRange(
+                chain_id=self._chain.chain_id,
+                previous=cursor.position if cursor is not None else None,
+                position=position,
+                watched=self._watching.fingerprint,
+                messages=tuple(
+                    ObservedMessage(message_id, envelope, now, findings.created.get(message_id))
+                    for message_id, envelope in findings.envelopes.items()
+                ),
+                attempts=findings.attempts,
+                dispatches=findings.dispatches,
+                observed_at=now,
+            )
+        )
+        fresh = [one for one in findings.dispatches if _event_id(one) in new]
+        for numbered in fresh:
+            dispatch = numbered.dispatch
+            _log.info(
+                "dispatch observed",
+                message=f"0x{dispatch.message_id.hex()}",
+                gmp=dispatch.gmp.label,
+                attempt=numbered.attempt,
+                source=dispatch.source_chain,
+                destination=dispatch.destination_chain,
+            )
+        for message in {
+            one.dispatch.message_id: decode_envelope(one.dispatch.envelope).message for one in fresh
+        }.values():
+            self.ttl_violations.look_at(message)
+        for destination in {numbered.dispatch.destination_chain for numbered in fresh}:
+            self._found(destination)
+
+
+def _event_id(numbered: NumberedDispatch) -> str:
+    return event_id_of(numbered.dispatch.message_id, numbered.dispatch.gmp, numbered.attempt)
+
+
+class BlockTime:
+    """How long a chain's blocks take, by their timestamps: as often as they come, a chain is looked at."""
+
+    def __init__(self) -> None:
+        self._head: Block | None = None
+        self._seconds = deque[float](maxlen=_REMEMBERED)  # per block, between looks that found new ones
+
+    def saw(self, head: Block) -> None:
+        """Takes a newest block into account."""
+        before, self._head = self._head, head
+        if before is not None and head.number > before.number:
+            self._seconds.append((head.timestamp - before.timestamp) / (head.number - before.number))
+
+    def pause(self, poll_interval: float) -> float:
+        """Seconds until a look may find another block.
+
+        The shortest that was seen counts, since chains skip blocks, and a devnet may make none for long. Timestamps are in whole
+        seconds, so that blocks of a second or less can't be told apart.
+        """
+        shortest = min(self._seconds, default=0.0)
+        return poll_interval if shortest <= 1 else max(poll_interval, min(shortest, _LONGEST_PAUSE))
+
+
+class Watching:
+    """The contracts and topics of one router, and of the GMPs that its messages may take."""
+
+    def __init__(self, chain_id: int, router: str, adapters: Iterable[Adapter]) -> None:
+        self.adapters: list[tuple[Adapter, Watch]] = [(adapter, adapter.watch(chain_id)) for adapter in adapters]
+        self.addresses = sorted({router, *(a for _, watch in self.adapters for a in watch.addresses)})
+        self.topics = sorted({*ROUTER_TOPICS, *(t for _, watch in self.adapters for t in watch.topics)})
+        text = "\n".join([*(address.lower() for address in self.addresses), *(topic.hex() for topic in self.topics)])
+        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]  # another one for other contracts or topics
+
+
+class SeenCapacity:
+    """Limits how many messages the store knows at once. All observers share it, and a restart keeps it.
+
+    Nothing is pruned to make room: new messages wait on their chain.
+    """
+
+    def __init__(self, outbox: Outbox, capacity: int | None, clock: Clock) -> None:
+        """`capacity` is in messages; None is no limit."""
+        self._outbox = outbox
+        self._capacity = capacity
+        self._clock = clock
+        self._look_at = 0.0
+        self._is_full = False
+
+    def is_full(self) -> bool:
+        """Whether nothing new may be taken in now."""
+        now = self._clock.now()
+        if self._capacity is not None and now >= self._look_at:
+            room = self._look(self._capacity)
+            self._look_at = now + max(_LOOK_EVERY, room / _FASTEST)
+        return self._is_full
+
+    def _look(self, capacity: int) -> int:
+        seen, was_full = self._outbox.seen(), self._is_full
+        self._is_full = seen >= capacity
+        if self._is_full and not was_full:
+            _log.error(
+                "the store is full: no new message is taken in until old ones are forgotten",
+                seen=seen,
+                capacity=capacity,
+            )
+        elif was_full and not self._is_full:
+            _log.warning("the store has room again: new messages are taken in", seen=seen, capacity=capacity)
+        return capacity - seen
+
+
+class TtlViolations:
+    """Counts messages with a shorter TTL than their asset class demands, since this process started.
+
+    The id binds the TTL, so the relayer can only report them.
+    """
+
+    def __init__(self, asset_classes: Sequence[AssetClass]) -> None:
+        """`asset_classes` are those whose minimum TTL messages are to keep."""
+        self._asset_classes = asset_classes
+        self.counts: Counter[str] = Counter({one.name: 0 for one in asset_classes})  # messages, by class
+
+    def look_at(self, message: Message) -> None:
+        """Reports a message that was observed for the first time, if it lives shorter than it is to."""
+        demanded = undercut(message, self._asset_classes)
+        if demanded is None:
+            return
+        self.counts[demanded.name] += 1
+        _log.warning(
+            "message lives shorter than its class of assets demands",
+            message=f"0x{message.id.hex()}",
+            asset_class=demanded.name,
+            ttl=message.ttl,
+            least=demanded.min_ttl,
+        )
+
+
+class Completeness:
+    """Compares, now and then, how many messages the router of a source chain has counted with how many were found there.
+
+    The router counts the messages of each lane (`sentTo`); nonces make each of them another one, so that equal counts mean
+    that none is missing.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        router: str,
+        destinations: Iterable[int],
+        observations: Observations,
+        clock: Clock,
+        *,
+        every: float,
+    ) -> None:
+        """Compares the lanes from one chain.
+
+        Args:
+            chain: the source.
+            router: its router.
+            destinations: chain ids.
+            observations: what was found.
+            clock: time.
+            every: seconds between two comparisons.
+        """
+        self._chain = chain
+        self._router = router
+        self._destinations = sorted(destinations)
+        self._observations = observations
+        self._clock = clock
+        self._every = every
+        self._in_vain = 0  # comparisons in a row after which messages were lacking
+        self._due = 0.0
+
+    async def is_missing_any(self, position: BlockRef) -> bool:
+        """Whether, up to a block, fewer messages were found than the router had counted there; False if it is not due.
+
+        Raises:
+            TransientError: the chain did not answer.
+        """
+        now = self._clock.now()
+        if now < self._due:
+            return False
+        lanes = await asyncio.gather(*(self._lacking(destination, position) for destination in self._destinations))
+        lacking = [lane for lane in lanes if lane is not None]
+        self._due = now + backoff(self._every, self._in_vain, cap=_LONGEST_WAIT * self._every)
+        self._in_vain = self._in_vain + 1 if lacking else 0
+        for text in lacking:
+            _log.warning(
+                "messages missing, reading again", chain=self._chain.chain_id, block=position.number, lane=text
+            )
+        return bool(lacking)
+
+    async def _lacking(self, destination: int, position: BlockRef) -> str | None:
+        try:
+            (counted, _), block = await asyncio.gather(
+                read_view(self._chain, ROUTER, self._router, "sentTo", destination, block=position.number),
+                self._chain.block(position.number),
+            )
+        except (CallRevertedError, TransientError) as error:  # nodes have no state of that block any more, as a rule
+            _log.debug("lane not compared", chain=self._chain.chain_id, to=destination, reason=str(error))
+            return None
+        found = self._observations.created_on(self._chain.chain_id, destination)
+        if found >= counted or block is None or block.hash != position.hash:
+            return None
+        return f"to {destination}: {counted} created, {found} found"

@@ -1,0 +1,382 @@
+"""Copies the indexer's retry requests, and carries them out: `retryRoute` as the message's own sender."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.errors import StoreBusyError
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.guarantee import RetryChoice, guarantee_of
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
+from bridge.domain.retries import (
+    RetryBudget,
+    RetryJob,
+    RetryLimits,
+    RetryPayment,
+    RetryRequestSource,
+    RetryState,
+    spent_id,
+)
+from bridge.domain.retry_policy import RetryPolicy
+from bridge.domain.spending import SpendHeldError, SpentFor
+from bridge.domain.store import Store
+from bridge.domain.supervision import Wakeup, run_forever
+from bridge.protocol.backoff import backoff
+from bridge.protocol.contracts import ROUTER, explain_revert
+from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
+from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.message import Kind, Message
+from bridge.relayer.retry_planning import (
+    BudgetSpentError,
+    ExecutableError,
+    ImpossibleError,
+    NotNowError,
+    Plan,
+    Planner,
+    UnneededError,
+    retry_purpose,
+)
+
+_log = structlog.get_logger(__name__)
+
+_NEVER_ACCEPTED = frozenset({"NotRetriable", "MessageIdMismatch", "AlreadyCancelled", "Expired"})
+
+RETRY_BUDGET_SPENT: Final = "RETRY_BUDGET_SPENT"
+"""What the letter names as its error."""
+
+_UNDER_WAY: Final = (OutboxState.PENDING, OutboxState.CLAIMED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverySettings:
+    """Times are in seconds."""
+
+    poll_interval: float = 1.0  # between two looks at the indexer's requests
+    in_flight: int = 32  # retries worked on at once
+    reschedule: float = 5.0  # before a retry that can't be made is looked at again; doubles each time
+    put_off_cap: float = 600.0
+    batch: int = 500  # requests copied at once
+    max_retries: int | None = 10  # of one message; None is no limit
+    max_message_fee: int | None = None  # wei that all retries of one message pay their GMPs
+    lane_fees: Mapping[tuple[int, int], int] = field(default_factory=dict)  # wei a day, by source and destination
+
+    def limits_on(self, lane: tuple[int, int]) -> RetryLimits:
+        """What retries on a lane may come to."""
+        return RetryLimits(retries=self.max_retries, message=self.max_message_fee, lane=self.lane_fees.get(lane))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """An attempt that the router made."""
+
+    message_id: bytes
+    attempt: int
+    gmps: frozenset[Gmp]  # those that took it
+    transaction_hash: bytes
+
+
+class RetryFailedError(Exception):
+    """A message was not retried; the text says why."""
+
+
+class Recovery:
+    """Retries messages: those that the indexer asks for, and one that somebody names."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        store: Store,
+        clock: Clock,
+        settings: RecoverySettings,
+        *,
+        burial: BudgetExhaustion,
+        source: RetryRequestSource | None = None,
+    ) -> None:
+        """Without a source of requests it retries by name only."""
+        self._planner = planner
+        self._burial = burial
+        self._retries = store.retries
+        self._ledger = store.transactions
+        self._executions = store.executions
+        self._clock = clock
+        self._settings = settings
+        self._source = source
+        self._active: dict[tuple[bytes, int, int], asyncio.Task[None]] = {}
+        self._wakeup = Wakeup()
+
+    async def run(self) -> None:
+        """Carries out requests until it is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(run_forever("copy retry requests", self.copy, every=self._settings.poll_interval))
+                group.create_task(
+                    run_forever("retry messages", self.work, every=self._settings.poll_interval, wakeup=self._wakeup)
+                )
+        finally:
+            tasks = list(self._active.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def copy(self) -> bool:
+        """Copies requests that are new; says whether there may be more."""
+        if self._source is None:
+            return False
+        cursor = self._retries.cursor()
+        requests = self._source.requests_after(cursor, self._settings.batch)
+        if not requests:
+            if self._source.highest_sequence() >= cursor:
+                return False
+            _log.info("the index was built again: its retry requests are read from the start", cursor=cursor)
+            self._retries.copy([], 0, self._clock.now())
+            return True
+        new = self._retries.copy(requests, requests[-1].sequence, self._clock.now())
+        if new:
+            _log.info("retry requests copied", new=new)
+            self._wakeup.set()
+        return True
+
+    async def work(self) -> bool:
+        """Starts on retries that are due."""
+        room = self._settings.in_flight - len(self._active)
+        for job in self._retries.due(self._clock.now(), self._settings.in_flight):
+            if room > 0 and job.key not in self._active:
+                self._active[job.key] = asyncio.get_running_loop().create_task(self._carry_out(job))
+                room -= 1
+        return False
+
+    async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
+        """Retries one message now, over those GMPs or over the best ones.
+
+        Raises:
+            RetryFailedError: it is not needed, not possible, or the router refused.
+            TransientError: a chain does not answer, or no block included the transaction in time.
+        """
+        try:
+            plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps)
+            self._commit(plan)
+            return await self._send(plan)
+        except (UnneededError, ImpossibleError, NotNowError) as error:
+            self._have_executed(message_id, error)
+            raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
+        except SpendHeldError as error:
+            raise RetryFailedError(f"message 0x{message_id.hex()} is not retried now: {error}") from error
+        except CallRevertedError as error:
+            raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
+
+    async def _carry_out(self, job: RetryJob) -> None:
+        log = _log.bind(message=f"0x{job.request.message_id.hex()}", attempt=job.request.attempt)
+        try:
+            plan = await self._plan(job)
+            self._commit(plan, job)
+            if job.state is RetryState.OPEN:
+                job = job.start(frozenset(plan.gmps))
+                if not self._retries.save(job, expected=RetryState.OPEN):
+                    return
+            done = await self._send(plan)
+            names = ", ".join(gmp.label for gmp in sorted(done.gmps))
+            self._end(job, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
+            log.info("message retried", gmps=names, transaction=f"0x{done.transaction_hash.hex()}")
+        except UnneededError as error:
+            self._have_executed(job.request.message_id, error)
+            self._end_unneeded(job, str(error))
+        except ImpossibleError as error:
+            self._end(job, RetryState.IMPOSSIBLE, str(error))
+            log.warning("message can't be retried", reason=str(error))
+        except CallRevertedError as error:
+            self._refused(job, error)
+        except BudgetSpentError as error:
+            await self._held(job, error)
+        except SpendHeldError as error:
+            self._reschedule(job, str(error), RetryBudget.SPENDING, until=error.refusal.until or math.inf)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
+            self._reschedule(job, str(error) or repr(error))
+        finally:
+            del self._active[job.key]
+            self._wakeup.set()
+
+    async def _plan(self, job: RetryJob) -> Plan:
+        request = job.request
+        message = await self._planner.find(request.message_id, request.source_chain, request.cause_block)
+        tried = request.missing_gmps | request.received_gmps
+        ranking = self._ranking(request.sequence)
+        return await self._planner.plan(message, attempt=request.attempt, tried=tried, ranking=ranking)
+
+    def _ranking(self, sequence: int) -> tuple[Gmp, ...]:
+        """The index's ranking of GMPs; a retry does not wait for an index that can't be read now."""
+        try:
+            return () if self._source is None else self._source.ranking(sequence)
+        except StoreBusyError as error:
+            _log.warning("the index's ranking of GMPs can't be read", reason=str(error))
+            return ()
+
+    def _commit(self, plan: Plan, job: RetryJob | None = None) -> None:
+        """Keeps what the retry is to pay, before anything is sent.
+
+        Raises:
+            BudgetSpentError: retries of its message or its lane have cost enough.
+        """
+        lane = (plan.message.source_chain, plan.message.destination_chain)
+        payment = RetryPayment(
+            message_id=plan.message.id,
+            attempt=plan.attempt,
+            source_chain=plan.message.source_chain,
+            destination_chain=plan.message.destination_chain,
+            wei=plan.call.value,
+            at=self._clock.now(),
+        )
+        limits = self._settings.limits_on(lane)
+        exceeded = self._retries.commit(payment, limits)
+        is_spent = exceeded is not None and exceeded.budget is RetryBudget.MESSAGE
+        if is_spent and job is not None and self._burial.is_let_through(job):
+            exceeded = self._retries.commit(payment, limits.of_lane_alone)
+        if exceeded is not None:
+            raise BudgetSpentError(exceeded, payment, plan.message)
+
+    async def _held(self, job: RetryJob, error: BudgetSpentError) -> None:
+        """A budget of its lane has room again the next day; its message's own is spent, and with it the message."""
+        now, budget = self._clock.now(), error.exceeded.budget
+        if budget is RetryBudget.LANE:
+            self._reschedule(job, str(error), budget, until=error.payment.next_day)
+        elif job.state is RetryState.SENDING:  # a transaction of before a crash may still land
+            self._reschedule(job, str(error), budget)
+        else:
+            waits = await self._burial.mark_dead(job, error.message, str(error), now)
+            if waits is None:
+                letter = self._burial.promises_letter(error.message)
+                self._retries.save(job.died(str(error), now, letter=letter), expected=job.state)
+            else:
+                self._reschedule(job, f"{error}; {waits}", budget)
+
+    async def _send(self, plan: Plan) -> Retried:
+        try:
+            receipt = await plan.sender.send(plan.transaction_key, plan.call, spent_for=SpentFor.of(plan.message))
+        except (CallRevertedError, FeesTooHighError, SpendHeldError):
+            self._withdraw(plan)
+            raise
+        if not receipt.succeeded:
+            self._withdraw(plan)
+            raise NotNowError(f"transaction 0x{receipt.transaction_hash.hex()} reverted: something changed in between")
+        return _retried(receipt, plan)
+
+    def _withdraw(self, plan: Plan) -> None:
+        """The retry was not made, and pays nothing; unless another worker has one under way for the same attempt."""
+        slots = self._ledger.slots_for(plan.transaction_key)
+        if all(slot.ended_as_noop or (slot.included is not None and not slot.included.succeeded) for slot in slots):
+            self._retries.withdraw(plan.message.id, plan.attempt)
+
+    def _have_executed(self, message_id: bytes, error: Exception) -> None:
+        """What lacks nothing but its execution is left to whoever looks after that (`Execution`)."""
+        if isinstance(error, ExecutableError):
+            self._executions.note(message_id, self._clock.now())
+
+    def _end_unneeded(self, job: RetryJob, why: str) -> None:
+        """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""
+        slots = self._ledger.slots_for(retry_purpose(job.request.message_id, job.request.attempt))
+        ours = [slot.included for slot in slots if slot.included is not None and not slot.ended_as_noop]
+        landed = next((included for included in ours if included.succeeded), None)
+        if job.state is RetryState.SENDING and landed is not None:
+            self._end(job, RetryState.SENT, f"attempt {job.request.attempt}", landed.transaction_hash)
+        else:
+            self._end(job, RetryState.NOT_NEEDED, why)
+        _log.info("retry not needed any more", message=f"0x{job.request.message_id.hex()}", reason=why)
+
+    def _refused(self, job: RetryJob, error: CallRevertedError) -> None:
+        found = ROUTER.error(error.data)
+        if found is not None and found[0] in _NEVER_ACCEPTED:
+            self._end(job, RetryState.IMPOSSIBLE, explain_revert(error.data))
+        else:
+            self._reschedule(job, explain_revert(error.data))
+
+    def _reschedule(
+        self, job: RetryJob, why: str, held_by: RetryBudget | None = None, *, until: float = math.inf
+    ) -> None:
+        """Looks at it again after a pause, at the latest at `until`."""
+        now = self._clock.now()
+        pause = backoff(self._settings.reschedule, job.tries, cap=self._settings.put_off_cap)
+        pause = max(0.0, min(pause, until - now))
+        self._retries.save(job.reschedule(why, now + pause, held_by), expected=job.state)
+        if why != job.outcome:
+            _log.warning("retry put off", message=f"0x{job.request.message_id.hex()}", reason=why, again_in=pause)
+
+    def _end(self, job: RetryJob, state: RetryState, outcome: str, transaction_hash: bytes | None = None) -> None:
+        self._retries.save(job.ended(state, outcome, self._clock.now(), transaction_hash), expected=job.state)
+
+
+def _retried(receipt: Receipt, plan: Plan) -> Retried:
+    """What the router's event says; the plan where the transaction that was joined had another form."""
+    attempt, gmps = plan.attempt, frozenset(plan.gmps)
+    for log in receipt.logs:
+        try:
+            event = decode_event(log.topics, log.data)
+        except EventDecodingError:
+            continue
+        if isinstance(event, MessageRetried) and event.message_id == plan.message.id:
+            attempt, gmps = event.attempt, gmps_from_bits(event.gmps)
+    return Retried(message_id=plan.message.id, attempt=attempt, gmps=gmps, transaction_hash=receipt.transaction_hash)
+
+
+class BudgetExhaustion:
+    """Ends a message whose retry budget is spent: DEAD, with a dead letter if its kind has those."""
+
+    def __init__(
+        self,
+        dead_letter_queue: DeadLetterQueue,
+        store: Store,
+        *,
+        policies: Mapping[Kind, RetryPolicy],
+        guarantees: Mapping[bytes, RetryChoice],
+        usable: frozenset[Gmp],
+    ) -> None:
+        """`usable` are the GMPs that this relayer delivers over: what others have still to deliver is not waited for."""
+        self._office = dead_letter_queue
+        self._outbox = store.outbox
+        self._observations = store.observations
+        self._policies = policies
+        self._guarantees = guarantees
+        self._usable = usable
+
+    def is_let_through(self, job: RetryJob) -> bool:
+        """Whether an operator has decided that this one attempt is made whatever its message has cost."""
+        return self._office.is_let_through(spent_id(job.request.message_id, job.request.attempt))
+
+    def promises_letter(self, message: Message) -> bool:
+        """Whether a message that ends now has a dead letter."""
+        return guarantee_of(message, self._policies, self._guarantees).policy.dead_letter
+
+    async def mark_dead(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:
+        """Ends a message for whose retry its budget has no room; says why it can't end yet, else None.
+
+        Args:
+            job: the retry.
+            message: which one.
+            why: the budget's words.
+            now: Unix seconds.
+        """
+        policy = guarantee_of(message, self._policies, self._guarantees).policy
+        if policy.max_retries is None:
+            return "it is tried without end, and waits until the limit is raised"
+        if self._observations.message(message.id) is None:
+            return "this relayer has not read its dispatch yet, and may still deliver it"
+        alive = sorted(
+            entry.dispatch.gmp.label
+            for entry in self._outbox.entries(message.id)
+            if entry.state in _UNDER_WAY and entry.orphaned_at is None and entry.dispatch.gmp in self._usable
+        )
+        if alive:
+            return f"{' and '.join(dict.fromkeys(alive))} still tries to deliver it"
+        if self.promises_letter(message):
+            failure = Failure(at=now, kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
+            problem = await self._office.bury_message(job, message, failure)
+            if problem is not None:
+                return f"its dead letter can't be written ({problem})"
+        _log.error("message dead", message=f"0x{message.id.hex()}", attempt=job.request.attempt, reason=why)
+        return None

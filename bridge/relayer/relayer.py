@@ -1,0 +1,198 @@
+"""All chains of a network at once: what is observed on one is delivered on another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.finality import FinalityRule, ObservedFinality
+from bridge.domain.ports import Adapter, Chain, Clock
+from bridge.domain.retry_policy import RetryPolicy, validated
+from bridge.domain.store import Store
+from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.evm.sender import Sending
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.relayer.breaker import GmpHealth
+from bridge.relayer.commits import CommitStrategy
+from bridge.relayer.confirmation import Confirmation
+from bridge.relayer.delivery import Deliveries
+from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
+from bridge.relayer.settings import RelaySettings
+from bridge.relayer.spending import SpendGate
+
+_log = structlog.get_logger(__name__)
+
+_RETENTION_EVERY = 600.0  # seconds
+_FORGOTTEN_AT_ONCE = 200  # entries
+
+
+class Relayer:
+    """Observes every chain, and delivers to every chain that it has a sender for."""
+
+    def __init__(
+        self,
+        *,
+        worker: str,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        adapters: Mapping[Gmp, Adapter],
+        senders: Mapping[int, Sending],
+        store: Store,
+        dead_letters: DeadLetterQueue,
+        policies: Mapping[Kind, RetryPolicy],
+        clock: Clock,
+        random: Callable[[], float],
+        settings: RelaySettings,
+        gate: SpendGate,
+    ) -> None:
+        """Puts the parts together; `run` starts them.
+
+        Raises:
+            PolicyError: the policies contradict themselves.
+        """
+        self._settings = settings
+        self._outbox = store.outbox
+        self._clock = clock
+        self._capacity = SeenCapacity(store.outbox, settings.dedup_capacity, clock)
+        validated(policies)
+        self.observers = {
+            deployed.chain_id: self._observer(deployed, deployment, chains, adapters, store)
+            for deployed in deployment.chains
+        }
+        self.confirmations = {
+            deployed.chain_id: self._confirmation(deployed, chains, store) for deployed in deployment.chains
+        }
+        self.deliveries = {
+            chain_id: Deliveries(
+                worker=worker,
+                chain=chains[chain_id],
+                router=deployment.chain(chain_id).router,
+                adapters=adapters,
+                outbox=store.outbox,
+                dead_letters=dead_letters,
+                sender=sender,
+                gate=gate,
+                health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
+                policies=policies,
+                clock=clock,
+                random=random,
+                settings=settings,
+            )
+            for chain_id, sender in senders.items()
+        }
+
+    def _observer(
+        self,
+        deployed: ChainDeployment,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        adapters: Mapping[Gmp, Adapter],
+        store: Store,
+    ) -> Observer:
+        chain = chains[deployed.chain_id]
+        completeness = Completeness(
+            chain,
+            deployed.router,
+            [other.chain_id for other in deployment.chains if other is not deployed],
+            store.observations,
+            self._clock,
+            every=self._settings.completeness_interval,
+        )
+        return Observer(
+            chain,
+            deployed.router,
+            adapters.values(),
+            store.observations,
+            self._clock,
+            start_block=deployed.start_block,
+            finality=FinalityRule.of(deployed),
+            block_range=self._settings.block_range,
+            capacity=self._capacity,
+            ttl_violations=TtlViolations(self._settings.asset_classes),
+            completeness=completeness,
+            found=self._wake,
+        )
+
+    def _confirmation(self, deployed: ChainDeployment, chains: Mapping[int, Chain], store: Store) -> Confirmation:
+        return Confirmation(
+            chains[deployed.chain_id],
+            deployed.router,
+            store.outbox,
+            store.executions,
+            self._clock,
+            finality=ObservedFinality(store.observations, deployed.chain_id),
+            head=self.observers[deployed.chain_id].head,
+        )
+
+    @property
+    def commits(self) -> dict[int, Mapping[str, int]]:
+        """How many commits each destination's worker made, by result."""
+        return {chain_id: deliveries.commits for chain_id, deliveries in self.deliveries.items()}
+
+    @property
+    def ttl_violations(self) -> Mapping[str, int]:
+        """How many messages were observed that live shorter than their class of assets demands, by class."""
+        counts: Counter[str] = Counter()
+        for observer in self.observers.values():
+            counts.update(observer.ttl_violations.counts)
+        return counts
+
+    async def run(self) -> None:
+        """Works until it is cancelled; then gives back what it holds.
+
+        Raises:
+            StoreMismatchError: the store is of other chains.
+            CommitsHaltedError: the store took no commit for too long.
+        """
+        _log.info(
+            "relaying",
+            chains=len(self.observers),
+            gmps=sorted(gmp.label for gmp in self._settings.gmps),
+            paused=sorted(gmp.label for gmp in self._settings.paused),
+            commit=self._settings.commits.strategy.value,
+        )
+        try:
+            async with asyncio.TaskGroup() as group:
+                for chain_id in self.observers:
+                    group.create_task(self._serve(chain_id))
+                if self._settings.retention is not None:
+                    group.create_task(run_forever("retention", self._forget, every=_RETENTION_EVERY))
+        finally:
+            await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
+
+    async def _serve(self, chain_id: int) -> None:
+        """Everything that is done for one chain, once the store is known to be of it; no chain waits for another one."""
+        poll, lease = self._settings.poll_interval, self._settings.lease
+        observer = self.observers[chain_id]
+        await retry_until_success(f"identify {chain_id}", observer.identify, every=poll)
+        async with asyncio.TaskGroup() as group:
+            look = run_forever(
+                f"observe {chain_id}", observer.step, every=lambda: observer.pause(poll), wakeup=observer.wakeup
+            )
+            group.create_task(look)
+            if chain_id in self.deliveries:
+                deliveries, confirmation = self.deliveries[chain_id], self.confirmations[chain_id]
+                name = f"deliver to {chain_id}"
+                group.create_task(run_forever(name, deliveries.step, every=poll, wakeup=deliveries.wakeup))
+                group.create_task(run_forever(f"{name}: leases", deliveries.renew, every=lease / 3))
+                group.create_task(deliveries.halted())
+                if self._settings.commits.strategy is CommitStrategy.AUTO:
+                    every = self._settings.commits.wait
+                    group.create_task(run_forever(f"{name}: commits", deliveries.commit, every=every))
+                group.create_task(run_forever(f"confirm on {chain_id}", confirmation.step, every=poll))
+
+    async def _forget(self) -> bool:
+        """Forgets what is final and old, a little at a time: deliveries go first."""
+        assert self._settings.retention is not None
+        before = self._clock.now() - self._settings.retention
+        return self._outbox.forget(before, _FORGOTTEN_AT_ONCE) == _FORGOTTEN_AT_ONCE
+
+    def _wake(self, destination: int) -> None:
+        if destination in self.deliveries:
+            self.deliveries[destination].wakeup.set()

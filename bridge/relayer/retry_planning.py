@@ -1,0 +1,348 @@
+"""Whether and how a message is retried: read from both of its chains, just before the money is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bridge.domain.observations import Observations
+from bridge.domain.outbox import OutboxEntry, OutboxState, QueueCount
+from bridge.domain.ports import Call, CallRevertedError, Chain
+from bridge.domain.retries import Exceeded, RetryPayment
+from bridge.domain.spending import Bound, Refusal, SpendHeldError
+from bridge.domain.store import Store
+from bridge.evm.routers import Progress, RouterReader, SentMessage
+from bridge.evm.sender import Sender
+from bridge.protocol.addresses import AddressError, from_bytes32
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.events import EventDecodingError, MessageRouted, decode_event, topic_of
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.relayer.spending import SpendGate
+
+_WAITING = (OutboxState.PENDING, OutboxState.CLAIMED)
+
+_BLOCK_RANGE = 2_000
+
+
+class UnneededError(Exception):
+    """A retry would change nothing any more."""
+
+
+class ExecutableError(UnneededError):
+    """Its quorum has delivered: it has to be executed, not retried."""
+
+    def __init__(self) -> None:
+        super().__init__("its quorum has delivered: it has to be executed, not retried")
+
+
+class ImpossibleError(Exception):
+    """The router will never take the retry."""
+
+
+class NotNowError(Exception):
+    """The retry can't be made now, and may be later."""
+
+
+class BudgetSpentError(NotNowError):
+    """Retries of its message or its lane have cost enough."""
+
+    def __init__(self, exceeded: Exceeded, payment: RetryPayment, message: Message) -> None:
+        super().__init__(exceeded.why)
+        self.exceeded = exceeded
+        self.payment = payment
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A retry that is ready to be sent."""
+
+    message: Message
+    attempt: int
+    gmps: tuple[Gmp, ...]
+    call: Call
+    sender: Sender
+
+    @property
+    def transaction_key(self) -> str:
+        """Names the attempt: whoever asks for the same one joins the transaction that is under way."""
+        return retry_purpose(self.message.id, self.attempt)
+
+
+async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Progress, int]:
+    """How far a message is whose quorum is still open, and how many receipts it misses."""
+    progress = await destination.progress(message.id)
+    if progress.executed:
+        raise UnneededError("it is executed")
+    if progress.ended:
+        raise UnneededError("it has expired or was cancelled")
+    missing = await destination.missing_receipts(message)
+    if missing == 0:
+        raise ExecutableError
+    return progress, missing
+
+
+def retry_purpose(message_id: bytes, attempt: int) -> str:
+    """What the nonce ledger calls the transaction of an attempt."""
+    return f"retry/0x{message_id.hex()}/{attempt}"
+
+
+class Planner:
+    """Makes plans for the messages of one network."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        senders: Mapping[tuple[int, str], Sender],
+        store: Store,
+        usable: frozenset[Gmp],
+        max_fee: int | None,
+        gate: SpendGate,
+        retry_for: frozenset[bytes] | None = None,
+    ) -> None:
+        """Knows the accounts that may retry.
+
+        Args:
+            deployment: the network.
+            chains: its chains by id.
+            senders: accounts by chain and address in small letters.
+            store: what was observed.
+            usable: GMPs to retry over, as far as the routers enable them.
+            max_fee: wei that one retry may cost at most, without gas; None is no limit.
+            gate: asked before each plan.
+            retry_for: senders (32 bytes) whose appointment is accepted: anybody can appoint an account of ours as retrier, and
+                that spends our money. None is every one.
+        """
+        self._deployment = deployment
+        self._chains = chains
+        self._senders = senders
+        self._store = store
+        self._usable = usable
+        self._max_fee = max_fee
+        self._gate = gate
+        self._retry_for = retry_for
+
+    async def find(self, message_id: bytes, source_chain: int | None = None, hint: int | None = None) -> Message:
+        """The message with that id, on its source chain or, if that is not known, on any.
+
+        Raises:
+            ImpossibleError: no router of the network created it.
+        """
+        for deployed in self._deployment.chains:
+            if source_chain is not None and deployed.chain_id != source_chain:
+                continue
+            chain = self._chains[deployed.chain_id]
+            message = await find_message(message_id, self._store.observations, chain, deployed, hint)
+            if message is not None:
+                return message
+        raise ImpossibleError(f"no router of network {self._deployment.network!r} created message 0x{message_id.hex()}")
+
+    async def plan(
+        self,
+        message: Message,
+        *,
+        attempt: int | None = None,
+        gmps: tuple[Gmp, ...] | None = None,
+        tried: frozenset[Gmp] = frozenset(),
+        ranking: tuple[Gmp, ...] = (),
+    ) -> Plan:
+        """How to retry a message.
+
+        Args:
+            message: which one.
+            attempt: the attempt asked for; None is whichever is next.
+            gmps: over which; None chooses.
+            tried: GMPs that took it before, as far as whoever asks knows; the store may know of others.
+            ranking: GMPs, the best first, for the choice among those that are as good otherwise.
+
+        Raises:
+            UnneededError: it has ended, its quorum has delivered, or that attempt was made.
+            ImpossibleError: it is not retriable.
+            NotNowError: no key, no GMP, or too expensive.
+            SpendHeldError: its sender has appointed us without our consent, or the gate refuses it.
+        """
+        source, destination = self._routers(message)
+        progress, missing = await _open_quorum(message, destination)
+        sent = await source.sent_message(message.id)
+        if sent is None:
+            raise ImpossibleError("it was not routed as retriable")
+        if attempt is not None and sent.attempts >= attempt:
+            raise UnneededError(f"it was retried meanwhile: {sent.attempts} times by now")
+        self._gate.admit(message, message.source_chain)
+        sender = await self._sender(message, source, sent)
+        if gmps is not None:
+            order, needed = list(gmps), len(gmps)
+        else:
+            usable = self._usable & await source.enabled_gmps() & await destination.enabled_gmps()
+            order, needed = self._ranked(message, usable, progress.receipts, tried, ranking), missing
+        fees = await self._quotes(message, source, order, needed)
+        total = sum(fees.values())
+        if self._max_fee is not None and total > self._max_fee:
+            raise NotNowError(f"it would cost {total} wei, more than the limit of {self._max_fee}")
+        return Plan(
+            message=message,
+            attempt=sent.attempts + 1,
+            gmps=tuple(fees),
+            call=source.retry_call(message, list(fees.items()), sender.address),
+            sender=sender,
+        )
+
+    def _routers(self, message: Message) -> tuple[RouterReader, RouterReader]:
+        try:
+            source = self._deployment.chain(message.source_chain)
+            destination = self._deployment.chain(message.destination_chain)
+        except DeploymentError as error:
+            raise ImpossibleError(str(error)) from error
+        return (
+            RouterReader(self._chains[source.chain_id], source.router),
+            RouterReader(self._chains[destination.chain_id], destination.router),
+        )
+
+    async def _sender(self, message: Message, source: RouterReader, sent: SentMessage) -> Sender:
+        try:
+            owner = from_bytes32(message.sender).lower()
+        except AddressError as error:
+            raise ImpossibleError(f"its sender is no account of an EVM chain: {error}") from error
+        own = self._senders.get((message.source_chain, owner))
+        if own is not None:
+            return own
+        retrier = await source.retrier_of(sent.sender)
+        appointed = self._senders.get((message.source_chain, retrier)) if retrier else None
+        if appointed is not None:
+            if self._retry_for is not None and message.sender not in self._retry_for:
+                setting = Bound.CONSENT.value
+                why = (
+                    f"its sender {owner} has appointed {retrier}, which pays for no retries of it: add it to {setting}"
+                )
+                raise SpendHeldError(Refusal(Bound.CONSENT, why))
+            return appointed
+        others = f" nor for its retrier {retrier}" if retrier else ", and it has appointed no retrier"
+        raise NotNowError(f"there is no key for its sender {owner}{others}")
+
+    def _ranked(
+        self,
+        message: Message,
+        usable: frozenset[Gmp],
+        received: frozenset[Gmp],
+        tried: frozenset[Gmp],
+        ranking: tuple[Gmp, ...],
+    ) -> list[Gmp]:
+        tried = tried.union(*(one.gmps for one in self._store.observations.attempts(message.id)))
+        failing = failing_on(self._store.outbox.counts(), message.source_chain, message.destination_chain)
+        situation = Situation(
+            usable=usable,
+            received=received,
+            tried=tried,
+            failing=failing,
+            given_up=given_up_on(self._store.outbox.entries(message.id)),
+            ranking=ranking,
+        )
+        order = ranked(situation)
+        if not order:
+            raise NotNowError("no GMP is left: the others are paused, not enabled, or have delivered")
+        return order
+
+    async def _quotes(self, message: Message, source: RouterReader, order: list[Gmp], needed: int) -> dict[Gmp, int]:
+        """The fees of the first GMPs that can carry it, as many as are needed."""
+        fees: dict[Gmp, int] = {}
+        for gmp in order:
+            if len(fees) == needed:
+                break
+            try:
+                fees[gmp] = await source.quote(message, gmp)
+            except CallRevertedError:
+                continue  # it has no way to that chain
+        if not fees:
+            raise NotNowError(f"none of {', '.join(gmp.label for gmp in order)} can carry it now")
+        return fees
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is known of the GMPs with regard to one message."""
+
+    usable: frozenset[Gmp]  # enabled on both routers, and delivered over by this relayer
+    received: frozenset[Gmp]  # have delivered it
+    tried: frozenset[Gmp]  # took it in an earlier attempt
+    failing: frozenset[Gmp]  # fail on its lane now
+    given_up: frozenset[Gmp] = frozenset()  # a delivery of this very message over it has died
+    ranking: tuple[Gmp, ...] = ()  # the index's: by how they have done on the lane of late, the best first
+
+
+def ranked(situation: Situation) -> list[Gmp]:
+    """The GMPs that may carry the message again, the best first.
+
+    Those over which it has died come last, before them those that fail now, before them those that were tried and are silent;
+    among equals the index's ranking decides.
+    """
+    place = {gmp: position for position, gmp in enumerate(situation.ranking)}
+    return sorted(
+        situation.usable - situation.received,
+        key=lambda gmp: (
+            gmp in situation.given_up,
+            gmp in situation.failing,
+            gmp in situation.tried,
+            place.get(gmp, len(place)),
+            gmp,
+        ),
+    )
+
+
+def failing_on(counts: Iterable[QueueCount], source_chain: int, destination_chain: int) -> frozenset[Gmp]:
+    """The GMPs of a lane with deliveries that failed and are not there yet."""
+    return frozenset(
+        count.gmp
+        for count in counts
+        if (count.source_chain, count.destination_chain) == (source_chain, destination_chain)
+        and count.state in _WAITING
+        and count.failing
+    )
+
+
+def given_up_on(entries: Iterable[OutboxEntry]) -> frozenset[Gmp]:
+    """The GMPs over which a message's deliveries have died."""
+    return frozenset(entry.dispatch.gmp for entry in entries if entry.state is OutboxState.DEAD)
+
+
+async def find_message(
+    message_id: bytes, observations: Observations, chain: Chain, deployed: ChainDeployment, hint: int | None = None
+) -> Message | None:
+    """Finds a message in the store, or in the source's logs if it is older than the store.
+
+    Returns None if the chain's router never routed it.
+
+    Args:
+        message_id: which one.
+        observations: looked at first.
+        chain: its source.
+        deployed: what is on that chain.
+        hint: a block that may hold it, looked at before all others.
+    """
+    observed = observations.message(message_id)
+    if observed is not None:
+        return observed.message
+    if hint is not None:
+        found = await _find(message_id, chain, deployed.router, hint, hint)
+        if found is not None:
+            return found
+    head = await chain.head()
+    for first in range(deployed.start_block, head.number + 1, _BLOCK_RANGE):
+        found = await _find(message_id, chain, deployed.router, first, min(first + _BLOCK_RANGE - 1, head.number))
+        if found is not None:
+            return found
+    return None
+
+
+async def _find(message_id: bytes, chain: Chain, router: str, first: int, last: int) -> Message | None:
+    for log in await chain.logs(first, last, [router], [topic_of(MessageRouted)]):
+        try:
+            event = decode_event(log.topics, log.data)
+            if isinstance(event, MessageRouted) and event.message_id == message_id:
+                message = decode_envelope(event.envelope).message
+                return message if message.id == message_id else None
+        except (EventDecodingError, EnvelopeError):
+            continue
+    return None

@@ -1,0 +1,49 @@
+"""How the relay works."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bridge.domain.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, RetryChoice
+from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.relayer.breaker import BreakerSettings
+from bridge.relayer.commits import CommitSettings
+
+
+class Ordering(StrEnum):
+    """What a delivery that fails does to those behind it in its lane and GMP (their `ordering_key`)."""
+
+    SKIP = "skip"  # nothing: they overtake it
+    BLOCK = "block"  # they wait until it is DELIVERED or DEAD; one at a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """Times are in seconds."""
+
+    gmps: frozenset[Gmp] = frozenset(Gmp)  # to deliver over; the others are observed all the same
+    paused: frozenset[Gmp] = frozenset()  # not to deliver over for now
+    poll_interval: float = 1.0  # between two looks at a chain
+    lease: float = 15.0  # how long a dead worker keeps others from its entries
+    in_flight: int = 64  # deliveries worked on at once, per destination
+    commits: CommitSettings = field(default_factory=CommitSettings)
+    ordering: Ordering = Ordering.SKIP
+    guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender
+    asset_classes: tuple[AssetClass, ...] = ()  # whose minimum TTL messages are to keep
+    atomicity: Mapping[Kind, Atomicity] = field(default_factory=lambda: DEFAULT_ATOMICITY)
+    phase_timeouts: Mapping[str, float] = field(default_factory=dict)  # of "attest" and "deliver"; none named, none
+    retention: float | None = None  # after it, deliveries that are final are forgotten; None keeps them
+    dedup_capacity: int | None = None  # messages that the store knows at once; None is no limit
+    block_range: int = 2_000  # blocks asked for at once when catching up
+    completeness_interval: float = 60.0  # between two comparisons of what was found with what the routers have counted
+    acceptance: RelayPolicy = EVERYTHING  # whose messages to deliver; the others are observed and wait
+    breaker: BreakerSettings = field(default_factory=BreakerSettings)
+
+    @property
+    def claimable(self) -> frozenset[Gmp]:
+        """The GMPs whose entries are worked on."""
+        return self.gmps - self.paused

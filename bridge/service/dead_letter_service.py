@@ -1,0 +1,203 @@
+"""Puts together what a relayer does about dead letters, from the settings: the dead_letter_queue, the alerts, the check at start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+import structlog
+from eth_account.signers.local import LocalAccount
+
+from bridge.dead_letters.alerts import Alerts
+from bridge.dead_letters.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
+from bridge.dead_letters.integrity import Verified, verify
+from bridge.dead_letters.parameters import OnChainParameters
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.review import DeadLetterReview, Governance
+from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, RecordKind
+from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.domain.ports import Chain, Clock, TransientError
+from bridge.domain.retries import RetryJob, spent_id
+from bridge.domain.store import Store
+from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import decode_envelope
+from bridge.service.connections import connected
+from bridge.service.keys import open_sealer
+from bridge.settings import Settings
+from bridge.settings.sections import AlertSettings
+from bridge.store import open_dead_letters
+
+_log = structlog.get_logger(__name__)
+
+_MOST_LETTERS = 1_000_000  # dead deliveries that are compared with their letters
+
+
+class DeadLetterService:
+    """Everything about dead letters in one relayer."""
+
+    def __init__(
+        self, deployment: Deployment, chains: Mapping[int, Chain], store: Store, settings: Settings, clock: Clock
+    ) -> None:
+        """Opens nothing yet: dead letters may be in a database that is away.
+
+        Raises:
+            SettingsError: there is no key to seal them with.
+            InvalidKeyError: the key that is named can't be opened.
+        """
+        self._deployment = deployment
+        self._store = store
+        self._settings = settings
+        self.dead_letters = open_dead_letters(settings.dlq.url or settings.store)
+        self.sealer = open_sealer(settings)
+        self.dead_letter_queue = DeadLetterQueue(
+            self.dead_letters, store, self.sealer, clock, settings.dlq.dead_letter_queue()
+        )
+        self._parameters = on_chain_parameters(deployment, chains, settings)
+        self.alerts = Alerts(self.dead_letters, channels(settings.dlq.alerts), self._parameters, clock)
+
+    async def run(self) -> None:
+        """Verifies the log, then looks after it until it is cancelled."""
+        poll_interval = self._settings.dlq.poll_interval
+        async with asyncio.TaskGroup() as group:
+            group.create_task(retry_until_success("verify dead letters", self._verify, every=poll_interval))
+            group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=poll_interval))
+            group.create_task(run_forever("tell of dead letters", self.alerts.step, every=poll_interval))
+
+    async def _verify(self) -> None:
+        try:
+            trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
+            verified = verify_letters(self.dead_letters, self._store, trusted, self._settings)
+        except TransientError:
+            raise
+        except Exception as error:
+            raise TransientError(f"dead letters can't be read: {error}") from error
+        await self.alerts.announce_tampering(verified)
+        _log.info("dead letters verified", records=verified.records, violations=len(verified.violations))
+
+
+def verify_letters(
+    log: DeadLetterLog,
+    store: Store,
+    trusted: frozenset[str],
+    settings: Settings,
+    head: bytes | None = None,
+) -> Verified:
+    """Verifies the log, that the heads noted in the store, and perhaps elsewhere, are in it, and that no letter is missing.
+
+    Each delivery that died because its tries were spent must have one, if its message was promised that when it died: each death
+    says whether it has a letter. Of those that an earlier version noted, the settings of today say what was promised.
+    """
+    dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
+    wanted = {entry.event_id for entry in dead if _had_to_be_buried(entry, settings)}
+    noted = store.outbox.dead_letters()
+    for job in store.retries.dead(_MOST_LETTERS):
+        event_id = spent_id(job.request.message_id, job.request.attempt)
+        if _is_promised(job, store, settings):
+            wanted.add(event_id)
+        if job.letter is not None:
+            noted[event_id] = job.letter
+    heads = [store.letter_head.noted().hash, *([] if head is None else [head])]
+    marked_dead = {event_id for event_id in wanted if noted.get(event_id, True)} | {one for one in noted if noted[one]}
+    verified = verify(log, trusted=trusted, heads=heads, marked_dead=sorted(marked_dead))
+    return replace(verified, unpromised=tuple(sorted(wanted - marked_dead)))
+
+
+def _is_promised(job: RetryJob, store: Store, settings: Settings) -> bool:
+    """Whether a message whose retry budget is spent would have a letter now."""
+    observed = store.observations.message(job.request.message_id)
+    return observed is not None and settings.guarantee(observed.message).dlq_enabled
+
+
+def _had_to_be_buried(entry: OutboxEntry, settings: Settings) -> bool:
+    """Whether a delivery that died would have a letter now."""
+    message = decode_envelope(entry.dispatch.envelope).message
+    policy = settings.guarantee(message).policy
+    return policy.dead_letter and entry.failed_tries >= (policy.max_attempts or 0)
+
+
+async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:
+    """Accounts whose seals count: this relayer's, those named in the settings, and operators that hold the role now."""
+    try:
+        makers = {record.signer for record in log.records() if record.kind is RecordKind.DECIDED}
+    except BrokenLogError:
+        makers = set()  # verification says where it broke
+    operators = {maker for maker in makers if await parameters.is_operator(maker)}
+    return frozenset({open_sealer(settings).address, *settings.dlq.trusted_signers, *operators})
+
+
+async def verify_network(
+    deployment: Deployment, settings: Settings, log: DeadLetterLog, store: Store, head: bytes | None
+) -> Verified:
+    """Verifies from outside a relayer, with the chains' word on who is an operator."""
+    async with connected(deployment, settings) as chains:
+        trusted = await trusted_accounts(log, on_chain_parameters(deployment, chains, settings), settings)
+    return verify_letters(log, store, trusted, settings, head)
+
+
+def on_chain_parameters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> OnChainParameters:
+    """Where governance keeps thresholds and operators: as the settings say, else as the deployments file does."""
+    named = settings.dlq.parameters
+    deployed = deployment.chain(named.chain) if named else deployment.chains[0]
+    return OnChainParameters(
+        chains[deployed.chain_id], deployed.router, named.address if named else deployed.parameters
+    )
+
+
+def open_review(
+    deployment: Deployment,
+    chains: Mapping[int, Chain],
+    store: Store,
+    *,
+    log: DeadLetterLog,
+    settings: Settings,
+    clock: Clock,
+    operator: LocalAccount | None = None,
+) -> DeadLetterReview:
+    """The review that the settings describe; without an operator's key it only reads."""
+    return DeadLetterReview(
+        deployment=deployment,
+        chains=chains,
+        store=store,
+        log=log,
+        parameters=on_chain_parameters(deployment, chains, settings),
+        clock=clock,
+        operator=operator,
+        governance=_governance(deployment, settings),
+    )
+
+
+def _governance(deployment: Deployment, settings: Settings) -> Governance | None:
+    """Who gets escalations; on a network with the example dApps and nobody named, the last chain's inbox."""
+    named = settings.dlq.governance
+    if named is not None:
+        return Governance(named.chain, named.address)
+    last = deployment.chains[-1]
+    return Governance(last.chain_id, last.examples["inbox"]) if "inbox" in last.examples else None
+
+
+def channels(alerts: AlertSettings) -> list[Channel]:
+    """The channels that the settings name."""
+    found: list[Channel] = []
+    if not alerts.enabled:
+        return found
+    if alerts.webhook is not None:
+        found.append(Webhook(alerts.webhook, timeout=alerts.timeout))
+    if alerts.slack is not None:
+        found.append(Slack(alerts.slack, timeout=alerts.timeout))
+    if alerts.pagerduty_key is not None:
+        found.append(PagerDuty(alerts.pagerduty, alerts.pagerduty_key.get_secret_value(), timeout=alerts.timeout))
+    if alerts.email is not None:
+        box = alerts.email
+        mailbox = Mailbox(
+            host=box.host,
+            port=box.port,
+            sender=box.sender,
+            recipients=box.recipients,
+            starttls=box.starttls,
+            user=box.user,
+            password=box.password.get_secret_value() if box.password else None,
+        )
+        found.append(Email(mailbox, timeout=alerts.timeout))
+    return found

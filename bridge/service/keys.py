@@ -1,0 +1,85 @@
+"""Which keys do what, as the settings name them: who pays for deliveries on each chain, and who seals dead letters."""
+
+from __future__ import annotations
+
+from eth_account.signers.local import LocalAccount
+
+from bridge.dead_letters.signing import KeySealer
+from bridge.evm.signing import LocalSigner, RemoteSigner, Signer, environment_signer, keystore_signer
+from bridge.protocol.deployment import Deployment
+from bridge.settings import Settings, SettingsError, SignerSource
+
+_NOBODY_SEALS = (
+    "no key to seal dead letters with: set `key` in [dlq], or name a signer with an environment variable or a keystore"
+    " (a remote signer signs transactions alone)"
+)
+
+
+def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list[Signer]]:
+    """Who pays for deliveries, by chain.
+
+    Raises:
+        SettingsError: nobody does on some chain.
+        InvalidKeyError: a key is none, or can't be opened.
+    """
+    require_keys(settings, deployment)
+    named: list[tuple[Signer, frozenset[str]]] = [(_opened(source), source.chains) for source in settings.signers]
+    if settings.relayer_key is not None:
+        named.insert(0, (LocalSigner.from_key(settings.relayer_key.get_secret_value()), frozenset()))
+    return {
+        deployed.chain_id: [signer for signer, chains in named if not chains or deployed.name in chains]
+        for deployed in deployment.chains
+    }
+
+
+def open_sealer(settings: Settings) -> KeySealer:
+    """Whoever vouches for dead letters: a key of its own, else the relayer's, else that of the first signer that is held here.
+
+    Raises:
+        SettingsError: there is none.
+        InvalidKeyError: the key is none, or can't be opened.
+    """
+    key = settings.dlq.key or settings.relayer_key
+    if key is not None:
+        return KeySealer(LocalSigner.from_key(key.get_secret_value()).account)
+    source = _sealing_source(settings)
+    if source is None:
+        raise SettingsError(_NOBODY_SEALS)
+    return KeySealer(_held(source))
+
+
+def require_keys(settings: Settings, deployment: Deployment) -> None:
+    """Makes sure that somebody pays on each chain and somebody seals dead letters. Opens no key.
+
+    Raises:
+        SettingsError: somebody is missing; the text lists all that is.
+    """
+    problems = [
+        f"nobody pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name a signer under [[signers]]"
+        for deployed in deployment.chains
+        if settings.relayer_key is None
+        and not any(not source.chains or deployed.name in source.chains for source in settings.signers)
+    ]
+    if (settings.dlq.key or settings.relayer_key or _sealing_source(settings)) is None:
+        problems.append(_NOBODY_SEALS)
+    if problems:
+        raise SettingsError("\n".join(problems))
+
+
+def _sealing_source(settings: Settings) -> SignerSource | None:
+    return next((source for source in settings.signers if source.remote is None), None)
+
+
+def _opened(source: SignerSource) -> Signer:
+    if source.remote is not None and source.address is not None:
+        return RemoteSigner(source.remote, source.address)
+    return LocalSigner(_held(source))
+
+
+def _held(source: SignerSource) -> LocalAccount:
+    """The account of a key that this process may hold."""
+    if source.environment is not None:
+        return environment_signer(source.environment).account
+    assert source.keystore is not None
+    assert source.password_file is not None
+    return keystore_signer(source.keystore, source.password_file).account

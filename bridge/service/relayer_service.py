@@ -1,0 +1,331 @@
+"""The composition root: the only place that knows which chains, GMPs and store stand behind the core."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import signal
+import socket
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import replace
+from os import getpid
+from typing import TypeVar
+
+import structlog
+
+from bridge.domain.errors import StoreBusyError
+from bridge.domain.finality import ObservedFinality
+from bridge.domain.ports import Attester, Chain, Clock
+from bridge.domain.store import Store
+from bridge.domain.supervision import run_forever
+from bridge.evm.chain import EvmChain
+from bridge.evm.new_heads import NewHeads
+from bridge.evm.sender import Sender, SenderPool
+from bridge.evm.signing import LocalSigner, Signer
+from bridge.gmps.public_attesters import AttestationError, public_attesters
+from bridge.gmps.registry import create_adapters
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.relayer.execution import Execution
+from bridge.relayer.propagation import Propagation, RoutePropagator
+from bridge.relayer.recovery import BudgetExhaustion, Recovery, Retried
+from bridge.relayer.relayer import Relayer
+from bridge.relayer.retry_planning import Planner
+from bridge.relayer.settings import RelaySettings
+from bridge.relayer.spending import SpendGate
+from bridge.service.connections import connected
+from bridge.service.dead_letter_service import DeadLetterService
+from bridge.service.keys import paying_signers
+from bridge.settings import Settings, SettingsError
+from bridge.store import WorkingLock, open_store, working_on
+from bridge.store.index_requests import IndexRequests
+
+_log = structlog.get_logger(__name__)
+_Result = TypeVar("_Result")
+AttesterSource = Callable[[Deployment, Mapping[int, Chain]], Mapping[Gmp, Attester]]
+"""Gives the attester of each GMP, for a network whose proofs do not come from the GMPs' public services."""
+
+_LOCK_RENEWAL = 5.0  # seconds
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> float:
+        """See `bridge.domain.ports.Clock.now`."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `bridge.domain.ports.Clock.sleep`."""
+        await asyncio.sleep(seconds)
+
+
+class RelayerService:
+    """A relayer, put together."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, EvmChain],
+        store: Store,
+        settings: Settings,
+        *,
+        worker: str,
+        lock: WorkingLock,
+        attesters: AttesterSource | None = None,
+    ) -> None:
+        """Uses chains and a store that are open, and the lock of that store; `open_relayer` opens them.
+
+        Raises:
+            SettingsError: there is no key to deliver with, or nobody knows where this network's proofs come from.
+            InvalidKeyError: a key is none.
+        """
+        self.deployment = deployment
+        self.chains = chains
+        self.store = store
+        self._lock = lock
+        self._settings = settings
+        clock = SystemClock()
+        paying = paying_signers(settings, deployment)
+        self._senders = self._open_senders(paying, clock)
+        payers = {
+            chain_id: SenderPool([self._senders[chain_id, address] for address in _by_address(signers)])
+            for chain_id, signers in paying.items()
+        }
+        relaying = replace(
+            settings.relay(),
+            acceptance=settings.acceptance(deployment),
+            asset_classes=settings.classes(deployment),
+        )
+        named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
+        served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
+        self.dead_letter_service = DeadLetterService(deployment, chains, store, settings, clock)
+        gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
+        self.relayer = Relayer(
+            worker=worker,
+            deployment=deployment,
+            chains=chains,
+            adapters=create_adapters(
+                deployment,
+                chains,
+                attesters(deployment, chains) if attesters else _public_attesters(deployment, chains, settings),
+            ),
+            senders=served,
+            store=store,
+            dead_letters=self.dead_letter_service.dead_letter_queue,
+            policies=settings.retry_policies(),
+            clock=clock,
+            random=random.random,
+            settings=relaying,
+            gate=gate,
+        )
+        self.recovery = self._open_recovery(relaying, gate, clock)
+        self.execution = self._open_execution(served, gate, clock)
+        self.propagation = self._open_propagation(clock)
+
+    def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
+        """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
+        retrying = [LocalSigner.from_key(key.get_secret_value()) for key in self._settings.retry_keys]
+        return {
+            (chain_id, address): Sender(
+                self.chains[chain_id],
+                signer,
+                self.store.transactions,
+                clock,
+                finality=ObservedFinality(self.store.observations, chain_id),
+                settings=self._settings.sending(self.deployment),
+                multicall=self.deployment.chain(chain_id).multicall,
+            )
+            for chain_id, signers in paying.items()
+            for address, signer in _by_address([*signers, *retrying]).items()
+        }
+
+    def _open_recovery(self, relaying: RelaySettings, gate: SpendGate, clock: Clock) -> Recovery:
+        planner = Planner(
+            deployment=self.deployment,
+            chains=self.chains,
+            senders=self._senders,
+            store=self.store,
+            usable=relaying.claimable,
+            max_fee=self._settings.max_retry_fee,
+            gate=gate,
+            retry_for=self._settings.retried_for(),
+        )
+        requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
+        burial = BudgetExhaustion(
+            self.dead_letter_service.dead_letter_queue,
+            self.store,
+            policies=self._settings.retry_policies(),
+            guarantees=relaying.guarantees,
+            usable=relaying.claimable,
+        )
+        settings = self._settings.recovery(self.deployment)
+        return Recovery(planner, self.store, clock, settings, burial=burial, source=requests)
+
+    def _open_execution(self, payers: Mapping[int, SenderPool], gate: SpendGate, clock: Clock) -> Execution:
+        return Execution(
+            deployment=self.deployment,
+            chains=self.chains,
+            store=self.store,
+            dead_letters=self.dead_letter_service.dead_letters,
+            senders=payers,
+            gate=gate,
+            clock=clock,
+        )
+
+    def _open_propagation(self, clock: Clock) -> Propagation:
+        dead_letters = self.dead_letter_service.dead_letters
+        propagator = RoutePropagator(
+            self.deployment, self.chains, dead_letters=dead_letters, recovery=self.recovery, execution=self.execution
+        )
+        return Propagation(
+            deployment=self.deployment,
+            chains=self.chains,
+            store=self.store,
+            propagator=propagator,
+            signer=self.dead_letter_service.sealer,
+            clock=clock,
+            settings=self._settings.propagation(),
+        )
+
+    @property
+    def accounts(self) -> frozenset[str]:
+        """The addresses that transactions are sent from."""
+        return frozenset(sender.address for sender in self._senders.values())
+
+    async def run(self) -> None:
+        """Relays and retries until it is cancelled.
+
+        Raises:
+            StoreMismatchError: the store is of other chains.
+            StoreError: the store is being restored.
+        """
+        try:
+            await self.while_monitoring(self._work)
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+    async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
+        """Retries one message; see `Recovery.retry`."""
+        return await self.while_monitoring(lambda: self.recovery.retry(message_id, gmps))
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.relayer.run())
+            for chain_id, url in self._settings.ws_urls(self.deployment).items():
+                group.create_task(NewHeads(url, self.relayer.observers[chain_id].wakeup.set).run())
+            group.create_task(self.recovery.run())
+            group.create_task(self.execution.run())
+            group.create_task(self.dead_letter_service.run())
+            group.create_task(self.propagation.run())
+            group.create_task(self._keep_lock())
+
+    async def _keep_lock(self) -> None:
+        while True:
+            await asyncio.sleep(_LOCK_RENEWAL)
+            with suppress(StoreBusyError):  # whatever works with the store says so
+                await asyncio.to_thread(self._lock.renew)
+
+    async def while_monitoring(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
+        """Does something while the transactions of all accounts are looked after. To be done once at a time."""
+        monitors = [
+            asyncio.create_task(
+                run_forever(
+                    f"send on {chain_id}", sender.tick, every=self._settings.poll_interval, wakeup=sender.wakeup
+                )
+            )
+            for (chain_id, _), sender in self._senders.items()
+        ]
+        try:
+            return await work()
+        finally:
+            for task in monitors:
+                task.cancel()
+            await asyncio.gather(*monitors, return_exceptions=True)
+            for sender in self._senders.values():
+                await sender.close()
+
+
+@asynccontextmanager
+async def open_relayer(
+    deployment: Deployment, settings: Settings, attesters: AttesterSource | None = None
+) -> AsyncIterator[RelayerService]:
+    """Opens the store, connects to the chains, and puts a relayer together.
+
+    Args:
+        deployment: the network.
+        settings: how to run.
+        attesters: where proofs come from; the GMPs' public services if not given.
+
+    Raises:
+        SettingsError: see `RelayerService`.
+        StoreError: the store can't be opened, is being restored, or is of a newer version.
+        WrongChainIdError: an endpoint is of another chain.
+        TransientError: a chain has no endpoint that answers.
+    """
+    worker = _worker_name()
+    with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
+        async with connected(deployment, settings) as chains:
+            bridge = RelayerService(deployment, chains, store, settings, worker=worker, lock=lock, attesters=attesters)
+            with closing(bridge.dead_letter_service.dead_letters):
+                yield bridge
+
+
+def spare_what_is_set_up() -> None:
+    """Has the garbage collector leave alone for ever what exists by now. For a process that runs one bridge, before it does.
+
+    Some 150,000 objects of imported code stay anyway; to look through them holds up all that a bridge does for 0.15 s.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+async def run_until_signalled(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs something until it ends or the process gets SIGINT or SIGTERM, which stop it cleanly."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
+    stopped = False
+
+    def stop(name: str) -> None:
+        nonlocal stopped
+        stopped = True
+        _log.info("stopping", signal=name)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number.name)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended a group of tasks: the others only followed."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
+    return {signer.address.lower(): signer for signer in signers}
+
+
+def _public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
+    try:
+        return public_attesters(deployment, chains, settings.attestations.settings(), settings.gmps)
+    except AttestationError as error:
+        raise SettingsError(f"network {deployment.network!r}: {error}") from error
+
+
+def _worker_name() -> str:
+    """Unique for each run, so that a restarted worker never takes its predecessor's claims for its own."""
+    return f"{socket.gethostname()}:{getpid()}:{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,316 @@
+"""The connection to the store's database: its settings, its transactions, and the version of its tables.
+
+SQLite writers exclude each other from their first statement on. PostgreSQL writers do not: what two of them must not do
+at once, such as giving out nonces of one account, is named by `Database.transaction(exclusive=…)`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    MetaData,
+    Table,
+    create_engine,
+    event,
+    false,
+    func,
+    insert,
+    inspect,
+    literal,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+
+from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
+from bridge.domain.executions import ExecutionState
+from bridge.domain.outbox import OutboxState
+from bridge.store.tables import METADATA, executions, outbox, retry_jobs, schema_version
+
+Migration = Callable[[Connection], None]
+
+
+def _index_the_order(connection: Connection) -> None:
+    if inspect(connection).has_table("outbox"):  # a database of dead letters alone has none
+        connection.execute(text("CREATE INDEX ix_outbox_ordering_key_sequence ON outbox (ordering_key, sequence)"))
+
+
+def _let_purposes_share_slots(_connection: Connection) -> None:
+    """Nothing but a new table, made below. An older Waybill would not look into it, and send for a transaction_key twice."""
+
+
+def _keep_slips_of_failures(connection: Connection) -> None:
+    found = inspect(connection)
+    table = "outbox_failures"
+    if found.has_table(table) and "delivery_snapshot" not in {column["name"] for column in found.get_columns(table)}:
+        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN delivery_snapshot TEXT"))
+
+
+def _let_retries_die(connection: Connection) -> None:
+    """The table rebuilt, with all that was in it: SQLite can't change which states a column may have."""
+    if not inspect(connection).has_table(retry_jobs.name):
+        return
+    older = Table(retry_jobs.name, MetaData(), autoload_with=connection)
+    if retry_jobs.c.held_by.name in older.c:
+        return
+    kept = [dict(row) for row in connection.execute(select(older)).mappings()]
+    older.drop(connection)
+    retry_jobs.create(connection)
+    if kept:
+        connection.execute(insert(retry_jobs), kept)
+    if connection.dialect.name == "postgresql":  # its serial numbers begin again with the table
+        serial = func.pg_get_serial_sequence(retry_jobs.name, retry_jobs.c.job_id.name)
+        following = max((row["job_id"] for row in kept), default=0) + 1
+        connection.execute(select(func.setval(serial, following, False)))
+
+
+def _index_what_is_new(connection: Connection) -> None:
+    if inspect(connection).has_table("outbox"):
+        columns = "destination_chain, state, available_at"
+        connection.execute(text(f"CREATE INDEX ix_outbox_never_claimed ON outbox ({columns}) WHERE fence = 0"))
+
+
+def _await_executions(connection: Connection) -> None:
+    """Has a look taken at all that was delivered before; two tables that nothing ever used go."""
+    found = inspect(connection)
+    for unused in ("arrivals", "arrival_cursors"):
+        if found.has_table(unused):
+            connection.execute(text(f"DROP TABLE {unused}"))
+    if not found.has_table(outbox.name):
+        return
+    executions.create(connection, checkfirst=True)
+    delivered = select(
+        outbox.c.message_id,
+        outbox.c.source_chain,
+        outbox.c.destination_chain,
+        literal(ExecutionState.WAITING.value),
+        func.max(outbox.c.delivered_at),
+        func.max(outbox.c.delivered_at),
+        literal(0),
+        false(),
+        literal(0),
+        literal(""),
+    ).where(outbox.c.state == OutboxState.DELIVERED)
+    names = [column for column in executions.c if column not in (executions.c.seen_number, executions.c.seen_hash)]
+    grouped = delivered.group_by(outbox.c.message_id, outbox.c.source_chain, outbox.c.destination_chain)
+    connection.execute(insert(executions).from_select(names, grouped))
+
+
+def _note_letters(connection: Connection) -> None:
+    found = inspect(connection)
+    for table in ("outbox_failures", retry_jobs.name):
+        if found.has_table(table) and "letter" not in {column["name"] for column in found.get_columns(table)}:
+            connection.execute(text(f"ALTER TABLE {table} ADD COLUMN letter BOOLEAN"))
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (
+    _index_the_order,
+    _let_purposes_share_slots,
+    _keep_slips_of_failures,
+    _let_retries_die,
+    _index_what_is_new,
+    _await_executions,
+    _note_letters,
+)
+"""What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
+
+_BUSY_SECONDS = 5
+_NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
+_EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
+
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # A server that was restarted closed our connections: each is tried before it is used.
+    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": _BUSY_SECONDS}},
+}
+_READING: Final[Mapping[str, Mapping[str, Any]]] = {
+    "sqlite": {"waybill_reads_only": True},
+    "postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+}
+
+
+class Database:
+    """A database whose tables are of this version."""
+
+    def __init__(
+        self, url: str, *, migrations: Sequence[Migration] = MIGRATIONS, tables: Sequence[Table] | None = None
+    ) -> None:
+        """Connects, makes the tables of a new store, and brings those of an older one up to date.
+
+        Args:
+            url: an SQLAlchemy URL.
+            migrations: what brings older tables up to date.
+            tables: those to make; None makes all.
+
+        Raises:
+            StoreVersionError: a newer version of Waybill made the store.
+            StoreError: the URL is not one, or there is no database behind it.
+        """
+        parsed = _parsed(url)
+        self._url = parsed.render_as_string(hide_password=True)
+        self._engine = _engine(parsed)
+        self._version = len(migrations) + 1
+        try:
+            with self.transaction(exclusive="schema") as connection:
+                self._prepare(connection, migrations, tables)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def engine(self) -> Engine:
+        """The connections, for whoever copies the whole store."""
+        return self._engine
+
+    @contextmanager
+    def transaction(self, *, exclusive: str | None = None) -> Iterator[Connection]:
+        """A transaction that can write; it commits at the end, or not at all.
+
+        Args:
+            exclusive: a name; transactions of the same name wait for each other.
+
+        Raises:
+            StoreBusyError: the database was locked, full, or not there.
+            StoreError: the database is no store, or can't be written.
+        """
+        with self._errors(), self._engine.begin() as connection:
+            if exclusive is not None:
+                self.exclude(connection, exclusive)
+            yield connection
+
+    @staticmethod
+    def exclude(connection: Connection, name: str) -> None:
+        """Has other transactions of that name wait until this one ends."""
+        if connection.dialect.name == "postgresql":
+            scoped = func.concat(func.current_schema(), "/", name)
+            connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(scoped, 0))))
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads, sees one state of the store throughout, and waits for no writer."""
+        options = _READING[self._engine.dialect.name]
+        with self._errors(), self._engine.connect().execution_options(**options) as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OperationalError as error:
+            reason = " ".join(str(error.orig).split())
+            if "unable to open" in reason:
+                raise StoreError(
+                    f"store {self._url}: {reason}; does its folder exist, and may it be written?"
+                ) from error
+            raise StoreBusyError(f"store {self._url}: {reason}") from error
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+                raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error
+            if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+                raise StoreError(
+                    f"store {self._url} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and put a"
+                    " backup back with `waybill store restore FILE --replace`"
+                ) from error
+            if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
+                raise StoreError(
+                    f"store {self._url}: {error.orig}; grant it to the role, or use another one"
+                ) from error
+            raise
+
+    def _prepare(self, connection: Connection, migrations: Sequence[Migration], tables: Sequence[Table] | None) -> None:
+        wanted = None if tables is None else [schema_version, *tables]
+        if not inspect(connection).has_table(schema_version.name):
+            METADATA.create_all(connection, tables=wanted)
+            connection.execute(insert(schema_version).values(version=self._version))
+            return
+        found = connection.execute(select(schema_version.c.version)).scalar_one()
+        if found > self._version:
+            raise StoreVersionError(
+                f"store {self._url} is of version {found}, made by a newer Waybill; this one reads up to version"
+                f" {self._version}: upgrade Waybill, or use another store"
+            )
+        for migrate in migrations[found - 1 :]:
+            migrate(connection)
+        METADATA.create_all(connection, tables=wanted)  # tables that this version adds need no migration
+        if found < self._version:  # else a role that may only read can read
+            connection.execute(update(schema_version).values(version=self._version))
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise StoreError(f"store {url!r} can't be opened: {error}; {_EXAMPLES}") from error
+    if parsed.get_backend_name() not in _READING:
+        raise StoreError(f"store of {parsed.get_backend_name()!r}: SQLite and PostgreSQL can keep one; {_EXAMPLES}")
+    return parsed
+
+
+def _engine(url: URL) -> Engine:
+    try:
+        if url.get_backend_name() == "sqlite" and url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(url, **_OPTIONS.get(url.get_backend_name(), {}))
+    except (ArgumentError, ModuleNotFoundError, OSError) as error:
+        shown = url.render_as_string(hide_password=True)
+        raise StoreError(f"store {shown!r} can't be opened: {error}; {_EXAMPLES}") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _configure_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    else:
+        event.listen(engine, "connect", _configure_postgresql)
+    return engine
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    # The driver's own transactions begin too late and upgrade their lock in the middle: we begin them ourselves.
+    connection.isolation_level = None
+    for pragma in (
+        f"busy_timeout = {_BUSY_SECONDS * 1000}",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    _write_ahead(connection)
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    # Two processes that make a file at the same moment get in each other's way here, and no busy_timeout helps.
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    reads_only = connection.get_execution_options().get("waybill_reads_only", False)
+    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
+
+def _configure_postgresql(connection: Any, _record: object) -> None:
+    # A worker that is stopped in the middle of a transaction must not keep the others waiting for ever.
+    connection.autocommit = True
+    connection.execute(f"SET lock_timeout = '{_BUSY_SECONDS}s'")
+    connection.execute(f"SET idle_in_transaction_session_timeout = '{_BUSY_SECONDS}s'")
+    connection.execute("SET synchronous_commit = on")
+    connection.autocommit = False

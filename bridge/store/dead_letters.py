@@ -1,0 +1,275 @@
+"""Dead letters in SQL."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Connection,
+    Double,
+    Index,
+    LargeBinary,
+    RowMapping,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from bridge.domain.dead_letters import (
+    NO_RECORD,
+    OPEN,
+    BrokenLogError,
+    DeadLetter,
+    Draft,
+    LetterStatus,
+    LettersWaiting,
+    LogHead,
+    LogRecord,
+    RecordKind,
+    Sealer,
+    canonical,
+)
+from bridge.store.database import Database
+from bridge.store.tables import METADATA, dead_letter_head
+
+# These tables may be in another database than those of the store.
+dead_letter_log = Table(
+    "dead_letter_log",
+    METADATA,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("previous", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("key", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("event_id", String, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("document_hash", LargeBinary, nullable=False),
+    Column("document", Text),  # JSON; none once it is archived
+    Column("signer", String, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+    CheckConstraint(f"kind IN ({', '.join(repr(str(kind)) for kind in RecordKind)})", name="kind"),
+    Index(None, "event_id", "sequence"),
+)
+
+dead_letters = Table(
+    "dead_letters",
+    METADATA,
+    Column("event_id", String, primary_key=True),
+    Column("message_id", LargeBinary, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("gmp", String, nullable=False),
+    Column("error_code", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("entered_at", Double, nullable=False),
+    Column("retention_until", Double, nullable=False),
+    Column("first_sequence", BigInteger, nullable=False),
+    Column("last_sequence", BigInteger, nullable=False),
+    CheckConstraint(f"status IN ({', '.join(repr(str(status)) for status in LetterStatus)})", name="status"),
+    Index(None, "status", "first_sequence"),
+    Index(None, "message_id"),
+    Index(None, "entered_at"),
+)
+
+dead_letter_readers = Table(
+    "dead_letter_readers",  # how far each channel of alerts has been told
+    METADATA,
+    Column("reader", String, primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+)
+
+DEAD_LETTER_TABLES = (dead_letter_log, dead_letters, dead_letter_readers)
+
+
+class SqlDeadLetterLog:
+    """See `bridge.domain.dead_letters.DeadLetterLog`. The database is opened when it is first needed, and may be away until then."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is that of the store, or of another database."""
+        self._url = url
+        self._opened: Database | None = None
+
+    def append(self, draft: Draft, sealer: Sealer) -> LogRecord | None:
+        with self._database.transaction(exclusive="dead letters") as connection:
+            known = select(dead_letter_log.c.sequence).where(dead_letter_log.c.key == draft.key)
+            if connection.execute(known).first() is not None:
+                return None
+            record = LogRecord.of(draft, *_place(connection))
+            before = _letter(connection, draft.event_id)
+            letter = DeadLetter.entered(record) if before is None else before.after(record)
+            record = record.signed(sealer)
+            connection.execute(insert(dead_letter_log).values(**_record_row(record)))
+            if before is None:
+                connection.execute(insert(dead_letters).values(**_letter_row(letter)))
+            else:
+                mine = dead_letters.c.event_id == letter.event_id
+                connection.execute(update(dead_letters).where(mine).values(**_letter_row(letter)))
+        return record
+
+    def records(self, *, after: int = 0, limit: int | None = None) -> list[LogRecord]:
+        query = select(dead_letter_log).where(dead_letter_log.c.sequence > after)
+        return self._records(query.order_by(dead_letter_log.c.sequence).limit(limit))
+
+    def history(self, event_id: str) -> list[LogRecord]:
+        query = select(dead_letter_log).where(dead_letter_log.c.event_id == event_id)
+        return self._records(query.order_by(dead_letter_log.c.sequence))
+
+    def letter(self, event_id: str) -> DeadLetter | None:
+        with self._database.reading() as connection:
+            return _letter(connection, event_id)
+
+    def dead_letters(
+        self,
+        *,
+        statuses: frozenset[LetterStatus] = frozenset(LetterStatus),
+        message_id: bytes | None = None,
+        since: float = 0,
+        limit: int | None = 100,
+    ) -> list[DeadLetter]:
+        query = select(dead_letters).where(dead_letters.c.entered_at >= since)
+        if statuses != frozenset(LetterStatus):
+            query = query.where(dead_letters.c.status.in_(sorted(statuses)))
+        if message_id is not None:
+            query = query.where(dead_letters.c.message_id == message_id)
+        with self._database.reading() as connection:
+            found = connection.execute(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
+            return [_letter_from(row) for row in found.mappings()]
+
+    def counts(self) -> dict[LetterStatus, int]:
+        query = select(dead_letters.c.status, func.count()).group_by(dead_letters.c.status)
+        with self._database.reading() as connection:
+            return {LetterStatus(status): count for status, count in connection.execute(query)}
+
+    def waiting(self) -> list[LettersWaiting]:
+        key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
+        waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
+        query = select(*key, func.count().filter(waits).label("count")).group_by(*key).order_by(*key)
+        with self._database.reading() as connection:
+            return [LettersWaiting(**row) for row in connection.execute(query).mappings()]
+
+    def archive(self, event_ids: frozenset[str]) -> int:
+        open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
+        old = (
+            dead_letter_log.c.event_id.in_(sorted(event_ids))
+            & dead_letter_log.c.kind.in_([RecordKind.ENTERED.value, RecordKind.RETURNED.value])
+            & dead_letter_log.c.document.is_not(None)
+            & dead_letter_log.c.event_id.not_in(open_letters)
+        )
+        with self._database.transaction(exclusive="dead letters") as connection:
+            return connection.execute(update(dead_letter_log).where(old).values(document=None)).rowcount
+
+    def cursor(self, reader: str) -> int:
+        query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar() or 0
+
+    def move_cursor(self, reader: str, sequence: int) -> None:
+        mine = dead_letter_readers.c.reader == reader
+        with self._database.transaction(exclusive=f"reader {reader}") as connection:
+            moved = connection.execute(update(dead_letter_readers).where(mine).values(sequence=sequence)).rowcount
+            if not moved:
+                connection.execute(insert(dead_letter_readers).values(reader=reader, sequence=sequence))
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _database(self) -> Database:
+        if self._opened is None:
+            self._opened = Database(self._url, tables=DEAD_LETTER_TABLES)
+        return self._opened
+
+    def _records(self, query: Any) -> list[LogRecord]:
+        with self._database.reading() as connection:
+            return [_record_from(row) for row in connection.execute(query).mappings()]
+
+
+class SqlHead:
+    """See `bridge.domain.dead_letters.HeadMemory`. One row in the store's own database."""
+
+    def __init__(self, database: Database) -> None:
+        self._store = database
+
+    def noted(self) -> LogHead:
+        with self._store.reading() as connection:
+            return _noted(connection)
+
+    def note(self, head: LogHead) -> None:
+        with self._store.transaction(exclusive="head of dead letters") as connection:
+            if _noted(connection).sequence < head.sequence:
+                connection.execute(delete(dead_letter_head))
+                connection.execute(insert(dead_letter_head).values(sequence=head.sequence, hash=head.hash))
+
+
+def _noted(connection: Connection) -> LogHead:
+    row = connection.execute(select(dead_letter_head)).first()
+    return LogHead() if row is None else LogHead(row.sequence, row.hash)
+
+
+def _place(connection: Connection) -> tuple[int, bytes]:
+    """Sequence of the next record, and the hash before it."""
+    query = select(dead_letter_log.c.sequence, dead_letter_log.c.hash).order_by(dead_letter_log.c.sequence.desc())
+    last = connection.execute(query.limit(1)).first()
+    return (1, NO_RECORD) if last is None else (last.sequence + 1, last.hash)
+
+
+def _letter(connection: Connection, event_id: str) -> DeadLetter | None:
+    found = connection.execute(select(dead_letters).where(dead_letters.c.event_id == event_id)).mappings().first()
+    return None if found is None else _letter_from(found)
+
+
+def _record_row(record: LogRecord) -> dict[str, Any]:
+    assert record.document is not None
+    return {
+        "sequence": record.sequence,
+        "previous": record.previous,
+        "hash": record.hash,
+        "key": record.key,
+        "kind": record.kind.value,
+        "event_id": record.event_id,
+        "at": record.at,
+        "document_hash": record.document_hash,
+        "document": canonical(record.document).decode(),
+        "signer": record.signer,
+        "signature": record.signature,
+    }
+
+
+def _record_from(row: RowMapping) -> LogRecord:
+    """A record as its row says, right or wrong; verification judges it."""
+    try:
+        document = None if row["document"] is None else json.loads(row["document"])
+    except json.JSONDecodeError as error:
+        raise BrokenLogError(f"record {row['sequence']}: its document is no JSON any more ({error})") from error
+    return LogRecord(
+        sequence=row["sequence"],
+        previous=row["previous"],
+        key=row["key"],
+        kind=RecordKind(row["kind"]),
+        event_id=row["event_id"],
+        at=row["at"],
+        document_hash=row["document_hash"],
+        document=document,
+        signer=row["signer"],
+        signature=row["signature"],
+    )
+
+
+def _letter_row(letter: DeadLetter) -> dict[str, Any]:
+    return {field.name: getattr(letter, field.name) for field in fields(letter)} | {"status": letter.status.value}
+
+
+def _letter_from(row: RowMapping) -> DeadLetter:
+    return DeadLetter(**{**row, "status": LetterStatus(row["status"])})

@@ -1,0 +1,289 @@
+"""Observations in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, union_all, update
+
+from bridge.domain.errors import CursorMovedError, StoreMismatchError
+from bridge.domain.observations import (
+    ANCESTORS_KEPT,
+    BlockRef,
+    Cursor,
+    NumberedDispatch,
+    ObservedAttempt,
+    ObservedMessage,
+    ObservedRange,
+    Rewound,
+)
+from bridge.domain.outbox import OutboxEntry, event_id_of
+from bridge.domain.transactions import SlotState
+from bridge.store import rows
+from bridge.store.database import Database
+from bridge.store.executions import take_back_executions
+from bridge.store.pending_sync import take_back
+from bridge.store.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
+
+_ASKED_AT_ONCE = 1_000  # ids in one query; databases have limits
+
+# What each look at a chain asks is put together once: that costs more than to run it.
+_CURSOR = select(cursors).where(cursors.c.chain_id == bindparam("chain"))
+_ANCESTORS = (
+    select(cursor_ancestors.c.number, cursor_ancestors.c.hash)
+    .where(cursor_ancestors.c.chain_id == bindparam("chain"))
+    .order_by(cursor_ancestors.c.number.desc())
+)
+_FINAL_HEIGHT = select(cursors.c.number).where(cursors.c.chain_id == bindparam("chain"))
+_FINAL_BLOCK = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == bindparam("chain"))
+_PASSED = union_all(
+    *(
+        select(table.c.number).where(
+            table.c.chain_id == bindparam("chain"),
+            table.c.number == bindparam("number"),
+            table.c.hash == bindparam("hash"),
+        )
+        for table in (cursors, cursor_ancestors)
+    )
+)
+
+
+class SqlObservations:
+    """See `bridge.domain.observations.Observations`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def identify(self, chain_id: int, genesis: bytes) -> None:
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
+            known = connection.execute(select(chains.c.genesis).where(chains.c.chain_id == chain_id)).scalar()
+            if known is None:
+                connection.execute(insert(chains).values(chain_id=chain_id, genesis=genesis))
+            elif known != genesis:
+                raise StoreMismatchError(
+                    f"the store knows chain {chain_id} with block 0 being 0x{known.hex()}, but the chain behind the"
+                    f" endpoints has 0x{genesis.hex()}: use the store of that chain, or a new one"
+                )
+
+    def cursor(self, chain_id: int) -> Cursor | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_CURSOR, {"chain": chain_id}).mappings().first()
+            if row is None:
+                return None
+            ancestors = connection.execute(_ANCESTORS, {"chain": chain_id})
+            return Cursor(
+                chain_id=chain_id,
+                position=BlockRef(row["number"], row["hash"]),
+                ancestors=tuple(BlockRef(number, block_hash) for number, block_hash in ancestors),
+                watched=row["watched"],
+            )
+
+    def record(self, observed: ObservedRange) -> set[str]:
+        with self._database.transaction(exclusive=_cursor_of(observed.chain_id)) as connection:
+            _advance(connection, observed)
+            _add_messages(connection, observed.messages)
+            _put_attempts(connection, observed.attempts)
+            return _put_dispatches(connection, observed.dispatches, observed.observed_at)
+
+    def rewind(self, chain_id: int, ancestor: BlockRef | None, now: float) -> Rewound:
+        last_good = ancestor.number if ancestor is not None else -1
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
+            fallen = (outbox.c.source_chain == chain_id) & (outbox.c.block_number > last_good)
+            dropped = connection.execute(delete(outbox).where(fallen, outbox.c.fence == 0)).rowcount
+            orphaned = connection.execute(
+                update(outbox).where(fallen, outbox.c.orphaned_at.is_(None)).values(orphaned_at=now)
+            ).rowcount
+            unconfirmed = connection.execute(
+                update(outbox)
+                .where(
+                    outbox.c.destination_chain == chain_id,
+                    outbox.c.delivery_block_number > last_good,
+                    outbox.c.confirmed_at.is_not(None),
+                )
+                .values(confirmed_at=None)
+            ).rowcount
+            connection.execute(
+                update(slots)
+                .where(
+                    slots.c.chain_id == chain_id,
+                    slots.c.state == SlotState.FINAL,
+                    slots.c.included_block_number > last_good,
+                )
+                .values(state=SlotState.INCLUDED.value)
+            )
+            take_back(connection, chain_id, last_good, now)
+            take_back_executions(connection, chain_id, last_good, now)
+            connection.execute(
+                delete(attempts).where(attempts.c.source_chain == chain_id, attempts.c.block_number > last_good)
+            )
+            connection.execute(
+                update(messages)
+                .where(messages.c.source_chain == chain_id, messages.c.created_in > last_good)
+                .values(created_in=None)
+            )
+            if ancestor is None:
+                _forget_cursor(connection, chain_id)
+            else:
+                connection.execute(
+                    update(cursors)
+                    .where(cursors.c.chain_id == chain_id)
+                    .values(number=ancestor.number, hash=ancestor.hash)
+                )
+                connection.execute(
+                    delete(cursor_ancestors).where(
+                        cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number >= ancestor.number
+                    )
+                )
+        return Rewound(dropped, orphaned, unconfirmed)
+
+    def reread(self, chain_id: int) -> None:
+        with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
+            _forget_cursor(connection, chain_id)
+
+    def final_height(self, chain_id: int) -> int:
+        with self._database.reading() as connection:
+            number = connection.execute(_FINAL_HEIGHT, {"chain": chain_id}).scalar()
+        return -1 if number is None else number
+
+    def final_block(self, chain_id: int) -> BlockRef | None:
+        with self._database.reading() as connection:
+            row = connection.execute(_FINAL_BLOCK, {"chain": chain_id}).first()
+        return None if row is None else BlockRef(row.number, row.hash)
+
+    def has_passed(self, chain_id: int, block: BlockRef) -> bool:
+        values = {"chain": chain_id, "number": block.number, "hash": block.hash}
+        with self._database.reading() as connection:
+            return connection.execute(_PASSED, values).first() is not None
+
+    def message(self, message_id: bytes) -> ObservedMessage | None:
+        with self._database.reading() as connection:
+            row = connection.execute(select(messages).where(messages.c.message_id == message_id)).mappings().first()
+        return None if row is None else rows.message_from(row)
+
+    def created_on(self, source_chain: int, destination_chain: int) -> int:
+        query = (
+            select(func.count())
+            .select_from(messages)
+            .where(
+                messages.c.source_chain == source_chain,
+                messages.c.destination_chain == destination_chain,
+                messages.c.created_in.is_not(None),
+            )
+        )
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar_one()
+
+    def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
+        query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
+        with self._database.reading() as connection:
+            return [rows.attempt_from(row) for row in connection.execute(query).mappings()]
+
+    def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
+        query = select(messages).order_by(messages.c.sequence.desc()).limit(limit)
+        if source_chain is not None:
+            query = query.where(messages.c.source_chain == source_chain)
+        with self._database.reading() as connection:
+            return [rows.message_from(row) for row in connection.execute(query).mappings()]
+
+
+def _cursor_of(chain_id: int) -> str:
+    """What two workers that observe the same chain must not change at once."""
+    return f"cursor {chain_id}"
+
+
+def _advance(connection: Connection, observed: ObservedRange) -> None:
+    chain_id, position = observed.chain_id, observed.position
+    query = select(cursors.c.number, cursors.c.hash).where(cursors.c.chain_id == chain_id)
+    found = connection.execute(query).first()
+    stored = found and BlockRef(found.number, found.hash)
+    if stored != observed.previous:
+        raise CursorMovedError(f"the cursor of chain {chain_id} is at {stored}, not at {observed.previous}")
+    values = {"number": position.number, "hash": position.hash, "watched": observed.watched}
+    if stored is None:
+        connection.execute(insert(cursors).values(chain_id=chain_id, **values))
+        return
+    if stored == position:
+        return
+    connection.execute(update(cursors).where(cursors.c.chain_id == chain_id).values(**values))
+    connection.execute(insert(cursor_ancestors).values(chain_id=chain_id, number=stored.number, hash=stored.hash))
+    oldest = (
+        select(cursor_ancestors.c.number)
+        .where(cursor_ancestors.c.chain_id == chain_id)
+        .order_by(cursor_ancestors.c.number.desc())
+        .offset(ANCESTORS_KEPT)
+        .limit(1)
+    )
+    cut = connection.execute(oldest).scalar()
+    if cut is not None:
+        connection.execute(
+            delete(cursor_ancestors).where(cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number <= cut)
+        )
+
+
+def _forget_cursor(connection: Connection, chain_id: int) -> None:
+    connection.execute(delete(cursors).where(cursors.c.chain_id == chain_id))
+    connection.execute(delete(cursor_ancestors).where(cursor_ancestors.c.chain_id == chain_id))
+
+
+def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -> None:
+    ids = [message.message_id for message in observed]
+    known = set(connection.execute(select(messages.c.message_id).where(messages.c.message_id.in_(ids))).scalars())
+    fresh = {message.message_id: rows.message_row(message) for message in observed if message.message_id not in known}
+    if fresh:
+        connection.execute(insert(messages), list(fresh.values()))
+    for message in observed:
+        if message.message_id in known and message.created_in is not None:
+            connection.execute(
+                update(messages)
+                .where(messages.c.message_id == message.message_id, messages.c.created_in.is_(None))
+                .values(created_in=message.created_in)
+            )
+
+
+def _put_attempts(connection: Connection, observed: Sequence[ObservedAttempt]) -> None:
+    """Adds attempts, or moves them to where they are now."""
+    seen = {(one.message_id, one.attempt): one for one in observed}
+    same = (attempts.c.message_id == bindparam("message")) & (attempts.c.attempt == bindparam("number"))
+    known = _known_attempts(connection, [message_id for message_id, _ in seen])
+    moved = [{"message": key[0], "number": key[1], **rows.attempt_row(seen[key])} for key in seen.keys() & known]
+    if moved:
+        connection.execute(update(attempts).where(same), moved)
+    fresh = [rows.attempt_row(one) for key, one in seen.items() if key not in known]
+    if fresh:
+        connection.execute(insert(attempts), fresh)
+
+
+def _known_attempts(connection: Connection, message_ids: Sequence[bytes]) -> set[tuple[bytes, int]]:
+    found: set[tuple[bytes, int]] = set()
+    for start in range(0, len(message_ids), _ASKED_AT_ONCE):
+        of_some = attempts.c.message_id.in_(message_ids[start : start + _ASKED_AT_ONCE])
+        rows_found = connection.execute(select(attempts.c.message_id, attempts.c.attempt).where(of_some))
+        found.update((row.message_id, row.attempt) for row in rows_found)
+    return found
+
+
+def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatch], now: float) -> set[str]:
+    """Adds the entries of dispatches, or moves them to where the dispatches are now; the ids of those that are new."""
+    seen = {event_id_of(one.dispatch.message_id, one.dispatch.gmp, one.attempt): one for one in dispatches}
+    known = _known(connection, list(seen))
+    moved = [{"key": key, **rows.dispatch_columns(seen[key].dispatch)} for key in known]
+    if moved:
+        connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")).values(orphaned_at=None), moved)
+    fresh = {key: rows.entry_row(_entry(one, now)) for key, one in seen.items() if key not in known}
+    if fresh:
+        connection.execute(insert(outbox), list(fresh.values()))
+    return set(fresh)
+
+
+def _known(connection: Connection, event_ids: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(event_ids), _ASKED_AT_ONCE):
+        some = event_ids[start : start + _ASKED_AT_ONCE]
+        found.update(connection.execute(select(outbox.c.event_id).where(outbox.c.event_id.in_(some))).scalars())
+    return found
+
+
+def _entry(numbered: NumberedDispatch, now: float) -> OutboxEntry:
+    dispatch = numbered.dispatch
+    kind = ObservedMessage(dispatch.message_id, dispatch.envelope, now).message.kind
+    return OutboxEntry.new(dispatch, numbered.attempt, kind, now)

@@ -1,0 +1,376 @@
+"""The outbox in SQL. Entries change by the records' own rules; SQL only finds and writes them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Select,
+    String,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    null,
+    select,
+    update,
+)
+
+from bridge.domain.failures import CONFIRMATION, Failure, RecordedFailure
+from bridge.domain.observations import BlockRef
+from bridge.domain.outbox import (
+    STUCK_AFTER,
+    Claim,
+    Dead,
+    Delivered,
+    Delivery,
+    LiveTrafficQuota,
+    OutboxEntry,
+    OutboxState,
+    Outcome,
+    QueueCount,
+    Retry,
+    apply_outcome,
+    delivery_of,
+    lease_expired,
+    shared_out,
+)
+from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
+from bridge.protocol.gmps import Gmp
+from bridge.store import rows
+from bridge.store.database import Database
+from bridge.store.executions import await_executions, end_executions, forget_executions
+from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_held
+
+_MESSAGES = messages.c.message_id == outbox.c.message_id
+_ENTRIES = select(*rows.ENTRY_COLUMNS).join(messages, _MESSAGES)
+_THESE = outbox.c.event_id.in_(bindparam("event_ids", expanding=True))
+_HELD = exists().where(
+    held_lanes.c.source_chain == outbox.c.source_chain, held_lanes.c.destination_chain == outbox.c.destination_chain
+)
+_EARLIER = outbox.alias()
+_BEHIND_ANOTHER = exists().where(
+    _EARLIER.c.ordering_key == outbox.c.ordering_key,
+    _EARLIER.c.sequence < outbox.c.sequence,
+    _EARLIER.c.state.in_([OutboxState.PENDING, OutboxState.CLAIMED]),
+    _EARLIER.c.orphaned_at.is_(None),
+    ~exists().where(spending_held.c.subject == _EARLIER.c.event_id),
+)
+
+# Statements that each delivery needs are put together once: that costs more than to run them.
+_EXPIRED = _ENTRIES.where(
+    outbox.c.destination_chain == bindparam("destination"),
+    outbox.c.state == OutboxState.CLAIMED,
+    outbox.c.lease_until <= bindparam("now"),
+).with_for_update(of=outbox, skip_locked=True)
+_CLAIMED: Mapping[str, ColumnElement[Any]] = {  # what `OutboxEntry.claimed` changes
+    "state": literal(OutboxState.CLAIMED.value),
+    "fence": outbox.c.fence + 1,
+    "claimed_at": bindparam("now", type_=Double),
+    "claimed_by": bindparam("worker", type_=String),
+    "lease_until": bindparam("until", type_=Double),
+}
+_CLAIM = update(outbox).where(_THESE).values(**_CLAIMED)
+_AS_CLAIMED = select(*(_CLAIMED.get(column.name, column) for column in rows.ENTRY_COLUMNS)).join(messages, _MESSAGES)
+_HELD_CLAIMS = (
+    select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
+    .where(_THESE, outbox.c.state == OutboxState.CLAIMED)
+    .order_by(outbox.c.event_id)
+    .with_for_update()
+)
+_UNCONFIRMED = (
+    select(outbox.c.delivery_block_number, outbox.c.delivery_block_hash, outbox.c.event_id)
+    .where(
+        outbox.c.destination_chain == bindparam("destination"),
+        outbox.c.state == OutboxState.DELIVERED,
+        outbox.c.confirmed_at.is_(None),
+        outbox.c.delivery_block_hash.is_not(None),
+    )
+    .order_by(outbox.c.delivery_block_number, outbox.c.sequence)
+)
+_RENEW = update(outbox).where(_THESE).values(lease_until=bindparam("until", type_=Double))
+_DELIVER = (  # what `OutboxEntry.delivered` changes
+    update(outbox)
+    .where(outbox.c.event_id == bindparam("key"))
+    .values(
+        state=literal_column(f"'{OutboxState.DELIVERED}'"),
+        claimed_at=null(),
+        claimed_by=null(),
+        lease_until=null(),
+        confirmed_at=null(),
+    )
+)
+
+
+class SqlOutbox:
+    """See `bridge.domain.outbox.Outbox`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(
+        self,
+        *,
+        worker: str,
+        destination_chain: int,
+        gmps: Collection[Gmp],
+        accepts: RelayPolicy = EVERYTHING,
+        limit: int,
+        now: float,
+        lease: float,
+        in_order: bool = False,
+        fresh: LiveTrafficQuota | None = None,
+    ) -> list[OutboxEntry]:
+        now_here = {"destination": destination_chain, "now": now}
+        terms = {**now_here, "worker": worker, "until": now + lease, "most": limit}
+        with self._database.transaction() as connection:
+            expired = _found(connection, _EXPIRED, now_here)
+            _finish(connection, {e.event_id: (e, lease_expired(e, now)) for e in expired}, now)
+            claimed = _found(connection, _due(frozenset(gmps), accepts, in_order=in_order), terms)
+            if fresh is not None and len(claimed) == limit:  # else all that is due is among them
+                first = [entry for entry in claimed if entry.is_fresh(fresh.since)][: fresh.places]
+                if len(first) < fresh.places:
+                    query = _due(frozenset(gmps), accepts, in_order=in_order, only_fresh=True)
+                    first = _found(connection, query, {**terms, "most": fresh.places, "since": fresh.since})
+                claimed = shared_out(claimed, first, limit)
+            if claimed:
+                connection.execute(_CLAIM, {**terms, "event_ids": [entry.event_id for entry in claimed]})
+        return claimed
+
+    def renew(self, claims: Collection[Claim], now: float, lease: float) -> set[Claim]:
+        with self._database.transaction() as connection:
+            held = _held(connection, [claim.event_id for claim in claims]).intersection(claims)
+            if held:
+                connection.execute(_RENEW, {"event_ids": [claim.event_id for claim in held], "until": now + lease})
+        return set(claims) - held
+
+    def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
+        with self._database.transaction() as connection:
+            held = _held(connection, [outcome.claim.event_id for outcome in outcomes])
+            good = {outcome.claim.event_id: outcome for outcome in outcomes if outcome.claim in held}
+            _deliver(connection, [one for one in good.values() if isinstance(one, Delivered)], now)
+            failed = {event_id: one for event_id, one in good.items() if not isinstance(one, Delivered)}
+            if failed:
+                found = _awaited(connection, list(failed))
+                _finish(connection, {event_id: (found[event_id], one) for event_id, one in failed.items()}, now)
+        return {outcome.claim for outcome in outcomes} - held
+
+    def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
+        with self._database.transaction() as connection:
+            entry = _awaited(connection, [event_id])[event_id].replayed(reason, now)
+            _write(connection, [entry])
+        return entry
+
+    def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
+        with self._database.transaction() as connection:
+            entry = _awaited(connection, [event_id])[event_id].reopened(failure, now)
+            _write(connection, [entry])
+            _note_failures(connection, {event_id: (CONFIRMATION, failure)})
+        return entry
+
+    def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
+        by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
+        with self._database.reading() as connection:
+            for number, block_hash, event_id in connection.execute(_UNCONFIRMED, {"destination": destination_chain}):
+                by_block[BlockRef(number, block_hash)].append(event_id)
+        return dict(by_block)
+
+    def confirm(self, event_ids: Collection[str], now: float) -> None:
+        delivered = outbox.c.event_id.in_(list(event_ids)) & (outbox.c.state == OutboxState.DELIVERED)
+        with self._database.transaction() as connection:
+            connection.execute(update(outbox).where(delivered).values(confirmed_at=now))
+
+    def repin(self, event_id: str, delivery: Delivery) -> None:
+        values = {
+            "delivery_block_number": delivery.block.number,
+            "delivery_block_hash": delivery.block.hash,
+            "delivery_transaction_hash": delivery.transaction_hash,
+        }
+        delivered = (outbox.c.event_id == event_id) & (outbox.c.state == OutboxState.DELIVERED)
+        with self._database.transaction() as connection:
+            connection.execute(update(outbox).where(delivered).values(**values))
+
+    def forget(self, before: float, limit: int) -> int:
+        final = (outbox.c.state == OutboxState.DELIVERED) & (outbox.c.confirmed_at < before)
+        oldest = select(outbox.c.event_id).where(final).order_by(outbox.c.confirmed_at).limit(limit)
+        with self._database.transaction() as connection:
+            ids = list(connection.execute(oldest.with_for_update(skip_locked=True)).scalars())
+            connection.execute(delete(outbox_failures).where(outbox_failures.c.event_id.in_(ids)))
+            connection.execute(delete(outbox).where(outbox.c.event_id.in_(ids)))
+            forget_executions(connection, {delivery_of(event_id)[0] for event_id in ids})
+        return len(ids)
+
+    def seen(self) -> int:
+        with self._database.reading() as connection:
+            return connection.execute(select(func.count(outbox.c.message_id.distinct()))).scalar_one()
+
+    def entry(self, event_id: str) -> OutboxEntry | None:
+        found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))
+        return found[0] if found else None
+
+    def entries(self, message_id: bytes) -> list[OutboxEntry]:
+        return self._read(
+            _ENTRIES.where(outbox.c.message_id == message_id).order_by(outbox.c.attempt_number, outbox.c.gmp)
+        )
+
+    def listed(
+        self, *, state: OutboxState | None = None, since: float = 0, until: float | None = None, limit: int = 100
+    ) -> list[OutboxEntry]:
+        query = _ENTRIES.where(outbox.c.created_at >= since)
+        if until is not None:
+            query = query.where(outbox.c.created_at <= until)
+        if state is not None:
+            query = query.where(outbox.c.state == state)
+        return self._read(query.order_by(outbox.c.created_at.desc(), outbox.c.sequence.desc()).limit(limit))
+
+    def failures(self, event_id: str) -> list[RecordedFailure]:
+        query = select(outbox_failures).where(outbox_failures.c.event_id == event_id).order_by(outbox_failures.c.number)
+        with self._database.reading() as connection:
+            return [rows.failure_from(row) for row in connection.execute(query).mappings()]
+
+    def dead_letters(self) -> dict[str, bool]:
+        noted = outbox_failures.c.letter.is_not(None) & (outbox.c.state == OutboxState.DEAD)
+        query = (
+            select(outbox_failures.c.event_id, outbox_failures.c.letter)
+            .join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
+            .where(noted)
+            .order_by(outbox_failures.c.number)  # one that was opened again may have died more than once
+        )
+        with self._database.reading() as connection:
+            return {event_id: letter for event_id, letter in connection.execute(query)}  # noqa: C416
+
+    def counts(self) -> list[QueueCount]:
+        key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)
+        query = (
+            select(
+                *key,
+                func.count().label("count"),
+                func.count().filter(outbox.c.failed_tries > 0).label("failing"),
+                func.count()
+                .filter((outbox.c.setbacks >= STUCK_AFTER) & outbox.c.confirmed_at.is_(None))
+                .label("stuck"),
+                func.min(outbox.c.created_at).label("oldest"),
+            )
+            .group_by(*key)
+            .order_by(*key)
+        )
+        with self._database.reading() as connection:
+            return [
+                QueueCount(**{**row, "gmp": Gmp(row["gmp"]), "state": OutboxState(row["state"])})
+                for row in connection.execute(query).mappings()
+            ]
+
+    def _read(self, query: Select[Any]) -> list[OutboxEntry]:
+        with self._database.reading() as connection:
+            return _found(connection, query)
+
+
+@lru_cache(maxsize=64)
+def _due(gmps: frozenset[Gmp], accepts: RelayPolicy, *, in_order: bool, only_fresh: bool = False) -> Select[Any]:
+    """What may be claimed and nobody else is changing, nor will before this transaction ends: as it is once it is claimed."""
+    query = (
+        _AS_CLAIMED.where(
+            outbox.c.destination_chain == bindparam("destination"),
+            outbox.c.state == OutboxState.PENDING,
+            outbox.c.available_at <= bindparam("now"),
+            outbox.c.orphaned_at.is_(None),
+            outbox.c.gmp.in_([int(gmp) for gmp in gmps]),
+            ~_HELD,
+            *_accepted(accepts),
+        )
+        .order_by(outbox.c.available_at, outbox.c.sequence)
+        .limit(bindparam("most"))
+        .with_for_update(of=outbox, skip_locked=True)
+    )
+    if in_order:
+        query = query.where(~_BEHIND_ANOTHER)
+    return query.where(NEVER_CLAIMED, outbox.c.available_at >= bindparam("since")) if only_fresh else query
+
+
+def _accepted(accepts: RelayPolicy) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if accepts.sources is not None:
+        conditions.append(outbox.c.source_chain.in_(accepts.sources))
+    if accepts.withheld_sources:
+        conditions.append(outbox.c.source_chain.not_in(accepts.withheld_sources))
+    if accepts.senders is not None:
+        conditions.append(messages.c.sender.in_(accepts.senders))
+    if accepts.withheld_senders:
+        conditions.append(messages.c.sender.not_in(accepts.withheld_senders))
+    if accepts.kinds is not None:
+        conditions.append(outbox.c.kind.in_([int(kind) for kind in accepts.kinds]))
+    return conditions
+
+
+def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any] | None = None) -> list[OutboxEntry]:
+    return [rows.entry_from(row) for row in connection.execute(query, values)]
+
+
+def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
+    """Entries by id, after whoever is changing them, and kept from others until this transaction ends.
+
+    They are locked in one order, so that two transactions never wait for each other.
+    """
+    query = _ENTRIES.where(outbox.c.event_id.in_(event_ids)).order_by(outbox.c.event_id).with_for_update(of=outbox)
+    return {entry.event_id: entry for entry in _found(connection, query)}
+
+
+def _held(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
+    """The claims under which entries are held, which nobody else changes before this transaction ends."""
+    return {Claim(*row) for row in connection.execute(_HELD_CLAIMS, {"event_ids": event_ids})}
+
+
+def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
+    """Without reading the entries: this is the way that nearly all of them end."""
+    if delivered:
+        connection.execute(_DELIVER, [rows.delivered_columns(one, now) for one in delivered])
+        end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed})
+        await_executions(connection, [one.claim.event_id for one in delivered if not one.executed], now)
+
+
+def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
+    values = [{"key": entry.event_id, **rows.state_columns(entry)} for entry in entries]
+    if values:
+        connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")), values)
+
+
+def _finish(connection: Connection, finished: dict[str, tuple[OutboxEntry, Outcome]], now: float) -> None:
+    if not finished:
+        return
+    _write(connection, (apply_outcome(entry, outcome, now) for entry, outcome in finished.values()))
+    _note_failures(
+        connection,
+        {
+            key: (outcome.claim.worker, outcome.failure)
+            for key, (_, outcome) in finished.items()
+            if isinstance(outcome, Retry | Dead)
+        },
+    )
+
+
+def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failure]]) -> None:
+    """Adds to the histories of entries: the worker and what it failed with, by event id."""
+    if not failed:
+        return
+    query = (
+        select(outbox_failures.c.event_id, func.max(outbox_failures.c.number))
+        .where(outbox_failures.c.event_id.in_(list(failed)))
+        .group_by(outbox_failures.c.event_id)
+    )
+    last = {event_id: number for event_id, number in connection.execute(query)}  # noqa: C416  # rows are no pairs to mypy
+    connection.execute(
+        insert(outbox_failures),
+        [
+            rows.failure_row(key, RecordedFailure(last.get(key, 0) + 1, worker, failure))
+            for key, (worker, failure) in failed.items()
+        ],
+    )

@@ -1,0 +1,200 @@
+"""What the relayer spends, in SQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Executable, bindparam, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from bridge.domain.lanes import Lane
+from bridge.domain.spending import (
+    NOTHING,
+    Bound,
+    Held,
+    LaneSpent,
+    SpentFor,
+    Total,
+    TotalKey,
+    TotalKeys,
+    gwei_of,
+    lane_of,
+)
+from bridge.domain.transactions import CallBatch, Slot, SlotRequest, SpendCheck, costs_of, failures_of
+from bridge.store.database import Database
+from bridge.store.tables import spending, spending_held, spending_totals
+
+_AT_ONCE: Final = 500  # totals asked for in one query
+_OF_SLOTS = (
+    select(spending)
+    .where(spending.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
+    .order_by(spending.c.slot_id, spending.c.position)
+)
+_CHANGE = (
+    update(spending)
+    .where(spending.c.slot_id == bindparam("slot"), spending.c.position == bindparam("place"))
+    .values(gwei=bindparam("now_gwei"), failures=bindparam("now_failures"))
+)
+
+
+class SqlSpending:
+    """See `bridge.domain.spending.Spending`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
+        with self._database.reading() as connection:
+            return totals_of(connection, keys)
+
+    def lanes(self, now: float) -> list[LaneSpent]:
+        day = TotalKeys.of(0, None, now).chain.day
+        query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
+        with self._database.reading() as connection:
+            found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in connection.execute(query).mappings()]
+        return [LaneSpent.of(lane, chain_id, gwei) for lane, chain_id, gwei in found if lane is not None]
+
+    def hold(self, held: Held) -> float:
+        row = {
+            "subject": held.subject,
+            "message_id": held.message_id,
+            "source_chain": held.lane.source_chain,
+            "destination_chain": held.lane.destination_chain,
+            "bound": held.bound.value,
+            "why": held.why,
+            "since": held.since,
+            "at": held.at,
+        }
+        known = select(spending_held.c.since).where(spending_held.c.subject == held.subject)
+        with self._database.transaction() as connection:
+            changed = {name: row[name] for name in ("bound", "why", "at")}
+            connection.execute(_upsert(connection, spending_held, row, ["subject"], changed))
+            return float(connection.execute(known).scalar_one())
+
+    def release(self, subject: str) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(delete(spending_held).where(spending_held.c.subject == subject))
+
+    def held(self, message_id: bytes | None = None, *, since: float = 0) -> list[Held]:
+        query = select(spending_held).where(spending_held.c.at >= since).order_by(spending_held.c.subject)
+        if message_id is not None:
+            query = query.where(spending_held.c.message_id == message_id)
+        with self._database.reading() as connection:
+            return [
+                Held(
+                    subject=row["subject"],
+                    message_id=row["message_id"],
+                    lane=Lane(row["source_chain"], row["destination_chain"]),
+                    bound=Bound(row["bound"]),
+                    why=row["why"],
+                    since=row["since"],
+                    at=row["at"],
+                )
+                for row in connection.execute(query).mappings()
+            ]
+
+
+def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey, Total]:
+    """See `Spending.totals`."""
+    table, found = spending_totals.c, dict[TotalKey, Total]()
+    groups: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
+    for key in keys:
+        groups[key.chain_id, key.day].add(key.of)
+    for (chain_id, day), names in groups.items():
+        ordered = sorted(names)
+        for start in range(0, len(ordered), _AT_ONCE):
+            these = table.of.in_(ordered[start : start + _AT_ONCE])
+            query = select(table.of, table.gwei, table.failures).where(
+                table.chain_id == chain_id, table.day == day, these
+            )
+            for name, gwei, failures in connection.execute(query):
+                found[TotalKey(chain_id, day, name)] = Total(gwei, failures)
+    return found
+
+
+def reserved(
+    connection: Connection,
+    given: Sequence[tuple[Slot, CallBatch]],
+    requests: Mapping[str, SlotRequest],
+    check: SpendCheck,
+) -> None:
+    """Notes what new slots may cost; `requests` are by transaction_key."""
+    rows, added = [], defaultdict[TotalKey, Total](Total)
+    for slot, batch in given:
+        for position, part in enumerate(batch.parts):
+            request = requests.get(part.transaction_key)
+            who = None if request is None else request.spent_for
+            gwei = gwei_of(check.cost(batch, part))
+            rows.append(_row(slot, position, who, gwei))
+            for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
+                added[key] = added[key].plus(gwei, failures_of(slot))
+    if rows:
+        connection.execute(insert(spending), rows)
+        _add(connection, added)
+
+
+def settle(connection: Connection, slots: Sequence[Slot]) -> None:
+    """Notes what slots cost by now."""
+    by_id = {slot.slot_id: (costs, failures_of(slot)) for slot in slots if (costs := costs_of(slot))}
+    if not by_id:
+        return
+    changes, added = [], defaultdict[TotalKey, Total](Total)
+    for row in connection.execute(_OF_SLOTS, {"slot_ids": list(by_id)}).mappings().all():
+        costs, failures = by_id[row["slot_id"]]
+        gwei = gwei_of(costs[row["position"]])
+        if (gwei, failures) == (row["gwei"], row["failures"]):
+            continue
+        key = {"slot": row["slot_id"], "place": row["position"]}
+        changes.append({**key, "now_gwei": gwei, "now_failures": failures})
+        for total in TotalKeys.of(row["chain_id"], _spent_for(row), row["reserved_at"]).all:
+            added[total] = added[total].plus(gwei - row["gwei"], failures - row["failures"])
+    if changes:
+        connection.execute(_CHANGE, changes)
+        _add(connection, added)
+
+
+def spent_for(connection: Connection, slot_id: int) -> list[tuple[SpentFor | None, int]]:
+    """What each transaction_key of a slot is paid for, and what it costs, in gwei."""
+    found = connection.execute(_OF_SLOTS, {"slot_ids": [slot_id]}).mappings()
+    return [(_spent_for(row), row["gwei"]) for row in found]
+
+
+def _add(connection: Connection, added: Mapping[TotalKey, Total]) -> None:
+    """In one order, so that two transactions never wait for each other."""
+    table = spending_totals.c
+    for key in sorted(added):
+        if added[key] != NOTHING:
+            values = {"chain_id": key.chain_id, "day": key.day, "of": key.of}
+            delta = {"gwei": added[key].gwei, "failures": added[key].failures}
+            changed = {"gwei": table.gwei + delta["gwei"], "failures": table.failures + delta["failures"]}
+            connection.execute(_upsert(connection, spending_totals, {**values, **delta}, list(values), changed))
+
+
+def _upsert(
+    connection: Connection, table: Any, values: Mapping[str, Any], keys: Sequence[str], changed: Mapping[str, Any]
+) -> Executable:
+    into = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    return into(table).values(**values).on_conflict_do_update(index_elements=list(keys), set_=dict(changed))
+
+
+def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int) -> dict[str, Any]:
+    return {
+        "slot_id": slot.slot_id,
+        "position": position,
+        "chain_id": slot.chain_id,
+        "reserved_at": slot.reserved_at,
+        "message_id": who and who.message_id,
+        "sender": who and who.sender,
+        "source_chain": who and who.lane.source_chain,
+        "destination_chain": who and who.lane.destination_chain,
+        "gwei": gwei,
+        "failures": failures_of(slot),
+    }
+
+
+def _spent_for(row: Any) -> SpentFor | None:
+    if row["message_id"] is None:
+        return None
+    return SpentFor(row["message_id"], row["sender"], Lane(row["source_chain"], row["destination_chain"]))

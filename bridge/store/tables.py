@@ -1,0 +1,412 @@
+"""Every table of the bridge's store, once.
+
+Times are Unix seconds, hashes and ids are raw bytes, sets of GMPs are the bits of `docs/formats.md`. Nothing in here is
+particular to one database, but for the triggers that guard the outbox's transitions.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+    literal_column,
+)
+
+from bridge.domain.executions import ExecutionState
+from bridge.domain.outbox import TRANSITIONS
+from bridge.domain.retries import RetryState
+
+METADATA = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite gives out growing row ids for INTEGER keys only.
+_SERIAL = BigInteger().with_variant(Integer, "sqlite")
+
+schema_version = Table("schema_version", METADATA, Column("version", Integer, primary_key=True))
+
+chains = Table(
+    "chains",
+    METADATA,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("genesis", LargeBinary, nullable=False),
+)
+
+cursors = Table(
+    "cursors",
+    METADATA,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("watched", String, nullable=False),
+)
+
+cursor_ancestors = Table(
+    "cursor_ancestors",
+    METADATA,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+)
+
+messages = Table(
+    "messages",
+    METADATA,
+    Column("sequence", _SERIAL, primary_key=True),
+    Column("message_id", LargeBinary, nullable=False, unique=True),
+    Column("envelope", LargeBinary, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("sender", LargeBinary, nullable=False),
+    Column("nonce", BigInteger, nullable=False),
+    Column("observed_at", Double, nullable=False),
+    Column("created_in", BigInteger),  # the source block with the router's event
+    Index(None, "source_chain", "destination_chain", "created_in"),
+)
+
+attempts = Table(
+    "attempts",
+    METADATA,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("retriable", Boolean),
+    Column("gmps", Integer, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("block_number", BigInteger, nullable=False),
+    Column("block_hash", LargeBinary, nullable=False),
+    Column("transaction_hash", LargeBinary, nullable=False),
+    Index(None, "source_chain", "block_number"),
+)
+
+outbox = Table(
+    "outbox",
+    METADATA,
+    Column("sequence", _SERIAL, primary_key=True),
+    Column("event_id", String, nullable=False, unique=True),
+    Column("message_id", LargeBinary, ForeignKey("messages.message_id"), nullable=False),
+    Column("gmp", Integer, nullable=False),
+    Column("attempt_number", BigInteger, nullable=False),
+    Column("kind", Integer, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("ordering_key", String, nullable=False),
+    Column("created_at", Double, nullable=False),
+    # where the dispatch is on the source chain
+    Column("transport_id", String, nullable=False),
+    Column("block_number", BigInteger, nullable=False),
+    Column("block_hash", LargeBinary, nullable=False),
+    Column("transaction_hash", LargeBinary, nullable=False),
+    Column("log_index", Integer, nullable=False),
+    Column("evidence", Text, nullable=False),
+    # how far its delivery is
+    Column("state", String, nullable=False),
+    Column("available_at", Double, nullable=False),
+    Column("failed_tries", Integer, nullable=False),
+    Column("last_error", Text),
+    Column("fence", BigInteger, nullable=False),
+    Column("claimed_at", Double),
+    Column("claimed_by", String),
+    Column("lease_until", Double),
+    Column("delivered_at", Double),
+    Column("delivery_block_number", BigInteger),
+    Column("delivery_block_hash", LargeBinary),
+    Column("delivery_transaction_hash", LargeBinary),
+    Column("confirmed_at", Double),
+    Column("orphaned_at", Double),
+    Column("setbacks", Integer, nullable=False),
+    UniqueConstraint("message_id", "gmp", "attempt_number"),
+    CheckConstraint("state IN ('PENDING', 'CLAIMED', 'DELIVERED', 'DEAD')", name="state"),
+    CheckConstraint("(state = 'CLAIMED') = (claimed_at IS NOT NULL)", name="claimed_at_iff_claimed"),
+    CheckConstraint("(state = 'CLAIMED') = (claimed_by IS NOT NULL)", name="claimed_by_iff_claimed"),
+    CheckConstraint("(state = 'CLAIMED') = (lease_until IS NOT NULL)", name="lease_iff_claimed"),
+    CheckConstraint("(state = 'DELIVERED') = (delivered_at IS NOT NULL)", name="delivered_at_iff_delivered"),
+    Index(None, "destination_chain", "state", "available_at"),
+    Index(None, "source_chain", "block_number"),
+    Index(None, "created_at"),
+    Index(None, "ordering_key", "sequence"),
+    Index(None, "delivered_at"),
+)
+
+# Literal, since a database uses an index with a condition only where it sees that a query has it.
+NEVER_CLAIMED = outbox.c.fence == literal_column("0")
+
+Index(
+    "ix_outbox_never_claimed",
+    outbox.c.destination_chain,
+    outbox.c.state,  # always PENDING; without it, SQLite takes the index that has it and all else that waits
+    outbox.c.available_at,
+    sqlite_where=NEVER_CLAIMED,
+    postgresql_where=NEVER_CLAIMED,
+)
+
+outbox_failures = Table(
+    "outbox_failures",
+    METADATA,
+    Column("event_id", String, ForeignKey("outbox.event_id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("worker", String, nullable=False),
+    Column("failed_at", Double, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("code", String, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("delivery_snapshot", Text),  # JSON; none: of an interruption, or noted by an earlier version
+    Column("letter", Boolean),  # of the failure that a delivery died of: whether it has a letter
+    Index(None, "failed_at"),
+)
+
+slots = Table(
+    "slots",
+    METADATA,
+    Column("slot_id", _SERIAL, primary_key=True),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("account", String, nullable=False),
+    Column("nonce", BigInteger, nullable=False),
+    Column("transaction_key", String, nullable=False),
+    # the call; all empty for a no-op
+    Column("call_to", String),
+    Column("call_data", LargeBinary),
+    Column("call_value", String),  # wei, more than 64 bits hold
+    Column("call_gas", BigInteger),
+    Column("state", String, nullable=False),
+    Column("reserved_at", Double, nullable=False),
+    Column("broadcast_at", Double),
+    Column("included_hash", LargeBinary),
+    Column("included_block_number", BigInteger),
+    Column("included_block_hash", LargeBinary),
+    Column("succeeded", Boolean),
+    UniqueConstraint("chain_id", "account", "nonce"),
+    Index(None, "chain_id", "account", "state"),
+    Index(None, "transaction_key"),
+    Index(None, "reserved_at"),
+    sqlite_autoincrement=True,
+)
+
+# The transaction_keys of slots that have several, and what each takes of the call's gas limit.
+slot_parts = Table(
+    "slot_parts",
+    METADATA,
+    Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("transaction_key", String, nullable=False),
+    Column("gas", BigInteger, nullable=False),
+    Index(None, "transaction_key"),
+)
+
+signed_versions = Table(
+    "signed_versions",
+    METADATA,
+    Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("max_fee", BigInteger, nullable=False),
+    Column("priority_fee", BigInteger, nullable=False),
+    Column("signed_at", Double, nullable=False),
+    Column("is_noop", Boolean, nullable=False),
+)
+
+# What each slot costs, by its transaction_keys: at most, until a block includes it. Without a message it is of the chain alone.
+spending = Table(
+    "spending",
+    METADATA,
+    Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("chain_id", BigInteger, nullable=False),
+    Column("reserved_at", Double, nullable=False),
+    Column("message_id", LargeBinary),
+    Column("sender", LargeBinary),
+    Column("source_chain", BigInteger),
+    Column("destination_chain", BigInteger),
+    Column("gwei", BigInteger, nullable=False),
+    Column("failures", Integer, nullable=False),
+)
+
+spending_totals = Table(
+    "spending_totals",
+    METADATA,
+    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),
+    Column("of", String, primary_key=True),
+    Column("gwei", BigInteger, nullable=False),
+    Column("failures", Integer, nullable=False),
+)
+
+spending_held = Table(
+    "spending_held",  # what waits since a bound has no room for it
+    METADATA,
+    Column("subject", String, primary_key=True),
+    Column("message_id", LargeBinary, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("bound", String, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("at", Double, nullable=False),
+    Index(None, "message_id"),
+)
+
+retry_cursor = Table(
+    "retry_cursor",
+    METADATA,
+    Column("reader", String, primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+)
+
+retry_jobs = Table(
+    "retry_jobs",
+    METADATA,
+    Column("job_id", _SERIAL, primary_key=True),
+    # the request, as the indexer wrote it
+    Column("sequence", BigInteger, nullable=False),
+    Column("message_id", LargeBinary, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("missing_gmps", Integer, nullable=False),
+    Column("received_gmps", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("cause_chain", BigInteger, nullable=False),
+    Column("cause_block", BigInteger, nullable=False),
+    Column("cause_hash", LargeBinary, nullable=False),
+    Column("deadline", BigInteger, nullable=False),
+    Column("requested_at", Double, nullable=False),
+    # what became of it
+    Column("state", String, nullable=False),
+    Column("available_at", Double, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("outcome", Text),
+    Column("held_by", String),  # the budget that has no room for it
+    Column("letter", Boolean),  # of one that is DEAD: whether it has a letter
+    Column("gmps", Integer, nullable=False),
+    Column("transaction_hash", LargeBinary),
+    Column("finished_at", Double),
+    UniqueConstraint("message_id", "attempt", "generation"),
+    CheckConstraint(f"state IN ({', '.join(repr(str(state)) for state in RetryState)})", name="state"),
+    Index(None, "state", "available_at"),
+)
+
+Index(
+    "uq_retry_jobs_one_in_flight",
+    retry_jobs.c.message_id,
+    unique=True,
+    sqlite_where=retry_jobs.c.state == RetryState.SENDING.value,
+    postgresql_where=retry_jobs.c.state == RetryState.SENDING.value,
+)
+
+# What retries pay their GMPs, written before they are sent.
+retry_payments = Table(
+    "retry_payments",
+    METADATA,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("wei", String, nullable=False),  # more than 64 bits hold
+    Column("at", Double, nullable=False),
+    Index(None, "source_chain", "destination_chain", "at"),
+)
+
+held_lanes = Table(
+    "held_lanes",  # only those that are not running; what `Outbox.claim` leaves alone
+    METADATA,
+    Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("destination_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("changed_by", String, nullable=False),
+    Column("changed_at", Double, nullable=False),
+    CheckConstraint("state IN ('PAUSED', 'HALTED')", name="state"),
+)
+
+lane_changes = Table(
+    "lane_changes",
+    METADATA,
+    Column("sequence", _SERIAL, primary_key=True),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("changed_by", String, nullable=False),
+    Column("changed_at", Double, nullable=False),
+)
+
+executions = Table(
+    "executions",  # delivered messages of which no delivery of ours showed that they were executed with it
+    METADATA,
+    Column("message_id", LargeBinary, primary_key=True),
+    Column("source_chain", BigInteger, nullable=False),
+    Column("destination_chain", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("next_at", Double, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("was_sent", Boolean, nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("seen_number", BigInteger),
+    Column("seen_hash", LargeBinary),
+    CheckConstraint(f"state IN ({', '.join(repr(str(state)) for state in ExecutionState)})", name="state"),
+    Index(None, "state", "next_at"),
+    Index(None, "destination_chain", "seen_number"),
+)
+
+dead_letter_head = Table(
+    "dead_letter_head",  # the last record seen of the log of dead letters, which may be in another database
+    METADATA,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+)
+
+
+def _guards() -> list[DDL]:
+    """What makes the database refuse exactly what the records refuse."""
+    allowed = " OR ".join(
+        f"(OLD.state = '{before}' AND NEW.state = '{after}')" for before, after in sorted(TRANSITIONS)
+    )
+    sqlite = (
+        (
+            "CREATE TRIGGER outbox_transitions BEFORE UPDATE OF state ON outbox"
+            f" WHEN NEW.state <> OLD.state AND NOT ({allowed})"
+            " BEGIN SELECT RAISE(ABORT, 'forbidden outbox transition'); END"
+        ),
+    )
+    postgresql = (
+        (
+            "CREATE FUNCTION refuse_outbox_transition() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE integrity_constraint_violation USING MESSAGE = 'forbidden outbox transition'; END $$"
+        ),
+        (
+            "CREATE TRIGGER outbox_transitions BEFORE UPDATE OF state ON outbox FOR EACH ROW"
+            f" WHEN (NEW.state <> OLD.state AND NOT ({allowed})) EXECUTE FUNCTION refuse_outbox_transition()"
+        ),
+    )
+    return [
+        DDL(statement).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]  # SQLAlchemy's DDL has no types
+        for dialect, statements in (("sqlite", sqlite), ("postgresql", postgresql))
+        for statement in statements
+    ]
+
+
+for _guard in _guards():
+    event.listen(outbox, "after_create", _guard)

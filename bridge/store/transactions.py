@@ -1,0 +1,299 @@
+"""The nonce ledger in SQL."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import BindParameter, Connection, Select, bindparam, case, func, insert, select, update
+
+from bridge.domain.observations import BlockRef
+from bridge.domain.outbox import Claim
+from bridge.domain.spending import UNBOUNDED, SpendBounds, TotalKeys
+from bridge.domain.transactions import (
+    OPEN_STATES,
+    SENT_STATES,
+    SHARED,
+    BatchedCall,
+    CallBatch,
+    Inclusion,
+    Packing,
+    SignedVersion,
+    Slot,
+    SlotRequest,
+    SlotState,
+    SpendCheck,
+    one_by_one,
+    require_room,
+)
+from bridge.store import rows
+from bridge.store.database import Database
+from bridge.store.spending import reserved, settle, spent_for, totals_of
+from bridge.store.tables import outbox, signed_versions, slot_parts, slots
+
+_SPENDING = "spending"  # what must not be checked twice at once
+_OPEN = slots.c.state.in_([state.value for state in OPEN_STATES])
+_IN_ORDER = (slots.c.chain_id, slots.c.account, slots.c.nonce)
+_THESE = slots.c.slot_id.in_(bindparam("slot_ids", expanding=True))
+_OF_ACCOUNT = (slots.c.chain_id == bindparam("chain")) & (slots.c.account == bindparam("sender"))
+
+# Statements that each delivery or each look at the chain needs are put together once: that costs more than to run them.
+_HIGHEST = select(func.max(slots.c.nonce)).where(_OF_ACCOUNT)
+_GOOD_CLAIMS = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).where(
+    outbox.c.event_id.in_(bindparam("event_ids", expanding=True)),
+    outbox.c.state == "CLAIMED",
+    outbox.c.orphaned_at.is_(None),
+)
+_PURPOSES: BindParameter[Any] = bindparam("transaction_keys", expanding=True)
+_FOR_ANY = slots.c.transaction_key.in_(_PURPOSES) | slots.c.slot_id.in_(
+    select(slot_parts.c.slot_id).where(slot_parts.c.transaction_key.in_(_PURPOSES))  # alone or among others
+)
+_OPEN_FOR_ANY = select(slots).where(_OF_ACCOUNT, _FOR_ANY, _OPEN).order_by(*_IN_ORDER)
+_OPEN_OF_ACCOUNT = select(slots).where(_OF_ACCOUNT, _OPEN).order_by(*_IN_ORDER)
+_INCLUDED_OF_ACCOUNT = (
+    select(slots.c.included_block_number, slots.c.included_block_hash, slots.c.slot_id)
+    .where(_OF_ACCOUNT, slots.c.state == SlotState.INCLUDED)
+    .order_by(slots.c.included_block_number, slots.c.nonce)
+)
+_LOCK = select(slots.c.slot_id).where(_THESE).order_by(slots.c.slot_id).with_for_update()
+_SLOTS = select(slots).where(_THESE).order_by(*_IN_ORDER)
+_VERSIONS = (
+    select(signed_versions)
+    .where(signed_versions.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
+    .order_by(signed_versions.c.slot_id, signed_versions.c.number)
+)
+_PARTS = (
+    select(slot_parts)
+    .where(slot_parts.c.slot_id.in_(bindparam("slot_ids", expanding=True)))
+    .order_by(slot_parts.c.slot_id, slot_parts.c.position)
+)
+
+
+class SqlTransactionLedger:
+    """See `bridge.domain.transactions.TransactionLedger`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def reserve(
+        self,
+        chain_id: int,
+        account: str,
+        requests: Sequence[SlotRequest],
+        *,
+        first_nonce: int,
+        now: float,
+        pack: Packing = one_by_one,
+        check: SpendCheck | None = None,
+    ) -> list[Slot | None]:
+        check = check or SpendCheck()
+        with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
+            highest = connection.execute(_HIGHEST, _account(chain_id, account)).scalar()
+            first = first_nonce if highest is None else max(first_nonce, highest + 1)
+            held = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
+            good = [one.claim is None or one.claim in held for one in requests]
+            known = _open_by_purpose(connection, chain_id, account, [one.transaction_key for one in requests])
+            pairs = zip(requests, good, strict=True)
+            wanted = {
+                one.transaction_key: one for one, is_good in pairs if is_good and one.transaction_key not in known
+            }
+            if wanted:  # what accounts of one chain commit to at the same moment counts together
+                self._database.exclude(connection, _SPENDING)
+            keys = [key for one in wanted.values() for key in TotalKeys.of(chain_id, one.spent_for, now).all]
+            totals = totals_of(connection, keys)
+            batches = check.admitted(list(wanted.values()), pack, totals, chain_id=chain_id, now=now)
+            numbered = enumerate(batches, first)
+            blanks = [Slot.reserved(chain_id, account, nonce, batch, now) for nonce, batch in numbered]
+            fresh = _new_slots(connection, blanks)
+            reserved(connection, list(zip(fresh, batches, strict=True)), wanted, check)
+            for slot in fresh:
+                known.update(dict.fromkeys(slot.transaction_keys, slot))
+        return [
+            known.get(one.transaction_key) if is_good else None for one, is_good in zip(requests, good, strict=True)
+        ]
+
+    def fill(self, chain_id: int, account: str, nonce: int, now: float) -> Slot:
+        with self._database.transaction(exclusive=_nonces_of(chain_id, account)) as connection:
+            existing = _slots(
+                connection, select(slots).where(_OF_ACCOUNT, slots.c.nonce == nonce), _account(chain_id, account)
+            )
+            if existing:
+                return existing[0]
+            (slot,) = _new_slots(connection, [Slot.reserved(chain_id, account, nonce, None, now)])
+            reserved(connection, [(slot, CallBatch.closing(nonce))], {}, SpendCheck())
+            return slot
+
+    def sign(
+        self, slot_id: int, version: SignedVersion, *, replaces: bytes | None, bounds: SpendBounds = UNBOUNDED
+    ) -> bool:
+        with self._database.transaction(exclusive=_SPENDING) as connection:
+            slot = _locked_slot(connection, slot_id)
+            latest = slot.latest and slot.latest.hash
+            if latest != replaces or not (slot.is_open or slot.state is SlotState.USED_EXTERNALLY):
+                return False
+            signed = slot.signed(version)
+            charged = spent_for(connection, slot_id)
+            require_room(signed, bounds, charged, lambda keys: totals_of(connection, keys))
+            _save(connection, signed)
+            settle(connection, [signed])
+            row = rows.version_row(slot_id, len(slot.versions), version)
+            connection.execute(insert(signed_versions).values(**row))
+            return True
+
+    def sign_all(self, versions: Sequence[tuple[int, SignedVersion]]) -> set[int]:
+        wanted = dict(versions)
+        reserved = slots.c.slot_id.in_(list(wanted)) & (slots.c.state == SlotState.RESERVED)
+        with self._database.transaction() as connection:
+            taken = connection.execute(select(slots.c.slot_id).where(reserved).with_for_update()).scalars().all()
+            if taken:
+                connection.execute(update(slots).where(reserved).values(state=SlotState.SIGNED.value))
+                connection.execute(insert(signed_versions), [rows.version_row(key, 0, wanted[key]) for key in taken])
+        return set(taken)
+
+    def broadcast(self, slot_ids: Collection[int], now: float) -> None:
+        sent = slots.c.slot_id.in_(list(slot_ids)) & slots.c.state.in_([state.value for state in SENT_STATES])
+        state = case((slots.c.state == SlotState.SIGNED, SlotState.BROADCAST.value), else_=slots.c.state)
+        with self._database.transaction() as connection:
+            connection.execute(update(slots).where(sent).values(state=state, broadcast_at=now))
+
+    def include(self, inclusions: Sequence[tuple[int, Inclusion]]) -> list[Slot]:
+        places = dict(inclusions)
+        with self._database.transaction() as connection:
+            included = [slot.in_block(places[slot.slot_id]) for slot in _locked_slots(connection, list(places))]
+            values = [{"key": slot.slot_id, **rows.inclusion_columns(slot)} for slot in included]
+            connection.execute(update(slots).where(slots.c.slot_id == bindparam("key")), values)
+            settle(connection, included)
+        return included
+
+    def orphan(self, slot_id: int) -> None:
+        with self._database.transaction() as connection:
+            orphaned = _locked_slot(connection, slot_id).orphaned()
+            _save(connection, orphaned)
+            settle(connection, [orphaned])
+
+    def finalise(self, slot_ids: Collection[int]) -> None:
+        included = slots.c.slot_id.in_(list(slot_ids)) & (slots.c.state == SlotState.INCLUDED)
+        with self._database.transaction() as connection:
+            connection.execute(update(slots).where(included).values(state=SlotState.FINAL.value))
+
+    def take(self, slot_id: int) -> None:
+        with self._database.transaction() as connection:
+            taken = _locked_slot(connection, slot_id).became(SlotState.USED_EXTERNALLY)
+            _save(connection, taken)
+            settle(connection, [taken])
+
+    def slot(self, slot_id: int) -> Slot:
+        with self._database.reading() as connection:
+            return _slot(connection, slot_id)
+
+    def open_slot(self, chain_id: int, account: str, transaction_key: str) -> Slot | None:
+        with self._database.reading() as connection:
+            return _open_by_purpose(connection, chain_id, account, [transaction_key]).get(transaction_key)
+
+    def open_slots(self, chain_id: int, account: str) -> list[Slot]:
+        return self._read(_OPEN_OF_ACCOUNT, _account(chain_id, account))
+
+    def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
+        by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
+        with self._database.reading() as connection:
+            for number, block_hash, slot_id in connection.execute(_INCLUDED_OF_ACCOUNT, _account(chain_id, account)):
+                by_block[BlockRef(number, block_hash)].append(slot_id)
+        return dict(by_block)
+
+    def slots(self, chain_id: int, account: str) -> list[Slot]:
+        return self._read(select(slots).where(_OF_ACCOUNT).order_by(*_IN_ORDER), _account(chain_id, account))
+
+    def slots_for(self, transaction_key: str) -> list[Slot]:
+        return self._read(select(slots).where(_FOR_ANY).order_by(*_IN_ORDER), {"transaction_keys": [transaction_key]})
+
+    def _read(self, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
+        with self._database.reading() as connection:
+            return _slots(connection, query, values)
+
+
+def _nonces_of(chain_id: int, account: str) -> str:
+    """What two workers that share a key must not give out at once."""
+    return f"nonces {chain_id} {account}"
+
+
+def _account(chain_id: int, account: str) -> dict[str, Any]:
+    """The values of `_OF_ACCOUNT`."""
+    return {"chain": chain_id, "sender": account}
+
+
+def _good_claims(connection: Connection, claims: Sequence[Claim]) -> set[Claim]:
+    """Those of the claims that their workers still hold, and whose dispatches are not orphaned."""
+    wanted = {"event_ids": [claim.event_id for claim in claims]}
+    return {Claim(*row) for row in connection.execute(_GOOD_CLAIMS, wanted)}.intersection(claims)
+
+
+def _slots(connection: Connection, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
+    found = connection.execute(query, values).mappings().all()
+    if not found:
+        return []
+    versions = connection.execute(_VERSIONS, {"slot_ids": [row["slot_id"] for row in found]}).mappings()
+    by_slot = {
+        slot_id: tuple(rows.version_from(row) for row in group)
+        for slot_id, group in groupby(versions, key=lambda row: row["slot_id"])
+    }
+    parts = _parts(connection, [row["slot_id"] for row in found if row["transaction_key"] == SHARED])
+    return [rows.slot_from(row, by_slot.get(row["slot_id"], ()), parts.get(row["slot_id"], ())) for row in found]
+
+
+def _parts(connection: Connection, slot_ids: Sequence[int]) -> dict[int, tuple[BatchedCall, ...]]:
+    if not slot_ids:
+        return {}
+    found = connection.execute(_PARTS, {"slot_ids": slot_ids}).mappings()
+    return {
+        slot_id: tuple(BatchedCall(row["transaction_key"], row["gas"]) for row in group)
+        for slot_id, group in groupby(found, key=lambda row: row["slot_id"])
+    }
+
+
+def _slot(connection: Connection, slot_id: int) -> Slot:
+    found = _slots(connection, _SLOTS, {"slot_ids": [slot_id]})
+    if not found:
+        raise KeyError(slot_id)
+    return found[0]
+
+
+def _locked_slots(connection: Connection, slot_ids: Sequence[int]) -> list[Slot]:
+    """Slots that nobody else changes before this transaction ends; locked in one order, so that no two wait for each other."""
+    these = {"slot_ids": slot_ids}
+    connection.execute(_LOCK, these)
+    return _slots(connection, _SLOTS, these)
+
+
+def _locked_slot(connection: Connection, slot_id: int) -> Slot:
+    found = _locked_slots(connection, [slot_id])
+    if not found:
+        raise KeyError(slot_id)
+    return found[0]
+
+
+def _open_by_purpose(
+    connection: Connection, chain_id: int, account: str, transaction_keys: Sequence[str]
+) -> dict[str, Slot]:
+    found = _slots(connection, _OPEN_FOR_ANY, {**_account(chain_id, account), "transaction_keys": transaction_keys})
+    return {transaction_key: slot for slot in found for transaction_key in slot.transaction_keys}
+
+
+def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:
+    if not blanks:
+        return []
+    made = connection.execute(
+        insert(slots).returning(slots.c.nonce, slots.c.slot_id), [rows.slot_columns(blank) for blank in blanks]
+    )
+    ids = {row.nonce: row.slot_id for row in made}
+    fresh = [replace(blank, slot_id=ids[blank.nonce]) for blank in blanks]
+    parts = [row for slot in fresh for row in rows.part_rows(slot)]
+    if parts:
+        connection.execute(insert(slot_parts), parts)
+    return fresh
+
+
+def _save(connection: Connection, slot: Slot) -> None:
+    connection.execute(update(slots).where(slots.c.slot_id == slot.slot_id).values(**rows.slot_columns(slot)))

@@ -1,0 +1,93 @@
+"""Makes the lake's tables in a process of its own, so that the running index goes on meanwhile.
+
+`python -m indexer.jobs.table_builder` takes, as JSON on its standard input, the URL of the `store` and the `lake`, a `StorageLocation`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Final
+
+import structlog
+
+from indexer.jobs.tables import write_tables
+from indexer.lake.lake import Lake
+from indexer.model.place import StorageLocation
+from indexer.model.settings import IndexFolder
+from indexer.store.engine import reading_engine
+
+log = structlog.get_logger(__name__)
+
+_PATIENCE: Final = 5.0  # seconds for a process that was told to end
+
+
+class TablesAside:
+    """At most one process at a time that makes the tables. Use it from one thread."""
+
+    def __init__(self, folder: IndexFolder) -> None:
+        """Starts nothing yet."""
+        self._told = json.dumps({"store": folder.store_url, "lake": asdict(folder.lake)})
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Begins to make them, unless that is under way."""
+        if self.is_running():
+            return
+        log.info("making the lake's tables, so that the store can prune what has ended")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the index, which ends it
+        )
+        assert self._process.stdin is not None
+        with self._process.stdin as stdin:
+            stdin.write(self._told)
+
+    def is_running(self) -> bool:
+        """Whether they are being made; says why, if that has just failed."""
+        if self._process is None:
+            return False
+        if self._process.poll() is None:
+            return True
+        process, self._process = self._process, None
+        assert process.stderr is not None
+        with process.stderr as stderr:
+            said = stderr.read().strip().splitlines()
+        if process.returncode:
+            reason = said[-1] if said else f"exit code {process.returncode}"
+            log.warning("the lake's tables could not be made; the store keeps what they lack", reason=reason)
+        return False
+
+    def close(self) -> None:
+        """Ends what is under way: it may be cut off anywhere, and is begun again another time."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        assert process.stderr is not None
+        with process.stderr:
+            process.terminate()
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def main() -> None:
+    """Makes the tables once."""
+    told = json.load(sys.stdin)
+    engine = reading_engine(told["store"])
+    try:
+        write_tables(engine, Lake(StorageLocation(**told["lake"])))
+    finally:
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    main()

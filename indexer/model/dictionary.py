@@ -1,0 +1,161 @@
+"""What each table and column of the lake means: for readers of the Delta tables, and for the page of the documentation.
+
+Times are Unix seconds of block time. Sets of GMPs are integers in which bit n - 1 stands for GMP n. Addresses and ids are binary;
+`waybill index views` prints DuckDB views that show them in hexadecimal.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from indexer.model import schemas
+
+TABLES: Final[dict[str, tuple[pa.Schema, str]]] = {
+    "events": (
+        schemas.EVENTS,
+        "every event of Waybill's contracts, final blocks only; a column that an event lacks is null",
+    ),
+    "messages": (schemas.MESSAGES, "one row for each message: where it came from, how it stands, how it ended"),
+    "receipts": (schemas.RECEIPTS, "one row for each message and GMP that took or delivered it"),
+    "attempts": (
+        schemas.ATTEMPTS,
+        "one row for each dispatch of a message; attempt 0 is the route, later ones are retries",
+    ),
+    "duplicates": (schemas.DUPLICATES, "one row for each delivery that was repeated and absorbed"),
+    "lanes": (schemas.LANES, "one row for each lane and day (UTC) of the messages that were created on it"),
+    "divergences": (schemas.DIVERGENCES, "one row for each contradiction between the chains, or between their events"),
+}
+"""By name of the table, its schema and what it holds."""
+
+_COLUMNS: Final[dict[str, str]] = {
+    "address": "contract that emitted the event, 20 bytes",
+    "adapter": "adapter of a GMP, 32 bytes",
+    "arrived_late": "deliveries after the message had expired or been cancelled",
+    "asked_quorum": "quorum that the sender asked for",
+    "attempt": "number of the dispatch; 0 is the route",
+    "attempted_block": "block of the last dispatch",
+    "attempted_hash": "hash of that block",
+    "attempted_time": "time of the last dispatch",
+    "attempts": "number of the last dispatch; 0 if the message was never retried",
+    "block_hash": "hash of the block, 32 bytes",
+    "block_number": "height of the block",
+    "block_time": "time of the block",
+    "cancellation_id": "the message that cancels this one",
+    "cancelled": "messages of that day that were cancelled",
+    "cancelled_block": "block in which the destination marked the cancellation",
+    "cancelled_time": "time of that block",
+    "cancelled_unasked": "whether no request to cancel it was seen on its source",
+    "chain": "the lane's other chain, of events about lanes",
+    "chain_id": "EIP-155 id of the chain that the event is on",
+    "conflicts": "set of what the message's own events contradict; 0 if nothing",
+    "contradicted": "whether a later report says something else than `outcome`",
+    "data": "data of a log that is unknown or malformed",
+    "delivered_p50": "seconds from the route to the first receipt, median",
+    "delivered_p95": "the same, 95th percentile",
+    "delivered_p99": "the same, 99th percentile",
+    "destination_chain": "EIP-155 id of the destination",
+    "destination_router": "router of the destination, 32 bytes",
+    "dispatch_failures": "dispatches that the GMP refused",
+    "dispatched": "set of the GMPs that took it",
+    "dispatches": "dispatches in which the GMP took the message",
+    "diverged": "messages of that day about which the chains contradict each other",
+    "duplicates": "repeated deliveries that were absorbed",
+    "day": "day (UTC) on which the messages were created",
+    "envelope": "the message as it travels, as the source emitted it",
+    "epoch": "how often the GMP's adapter was revoked",
+    "error": "why the log could not be read; null for one that could",
+    "event": "name of the event; null for one that Waybill does not know",
+    "evidence": "both facts, with chains, blocks and transactions",
+    "executed": "messages of that day that were executed",
+    "executed_block": "block of the execution",
+    "executed_chain": "EIP-155 id of the chain of the execution",
+    "executed_log_index": "index of its log in that block",
+    "executed_p50": "seconds from the route to the execution, median",
+    "executed_p95": "the same, 95th percentile",
+    "executed_p99": "the same, 99th percentile",
+    "executed_time": "time of the execution",
+    "executed_transaction": "transaction of the execution",
+    "executions": "executions; more than 1 is a divergence",
+    "expired": "messages of that day that expired",
+    "expired_block": "block in which the destination marked the expiry",
+    "expired_time": "time of that block",
+    "failed_time": "time of the last failed execution",
+    "failure_reason": "what the recipient reverted with last, at most 256 bytes",
+    "failures": "executions that failed or were deferred",
+    "gas_limit": "gas that the recipient's call gets",
+    "gmp": "number of the GMP",
+    "gmps": "set of the GMPs that the event is about",
+    "kind": "kind of message, a number; of divergences its name",
+    "last_attempt": "number of the last dispatch that the GMP took",
+    "last_duplicate_time": "time of the last repeated delivery",
+    "last_received_block": "block of the last receipt; a GMP delivers again after its adapter was revoked",
+    "last_received_log_index": "index of its log in that block",
+    "late_receipts": "receipts that came when the message was executed already",
+    "log_index": "index of the log in its block",
+    "message_id": "id of the message, 32 bytes; null for what is about a lane or a GMP",
+    "messages": "messages created on that day",
+    "nonce": "number of the message on its lane",
+    "outcome": "how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled",
+    "outcome_time": "time of that report",
+    "payload_differs": "whether the payload hashes on the two chains differ",
+    "payload_hash": "Keccak-256 of the payload",
+    "previous": "what the event replaces, such as the adapter before",
+    "quorum": "GMPs that had to deliver, as the router said",
+    "reason": "what a GMP or a recipient reverted with, at most 256 bytes",
+    "receipts": "GMPs that had delivered, as the router counted",
+    "received": "set of the GMPs whose receipt is there",
+    "received_block": "block of the first receipt",
+    "received_chain": "EIP-155 id of the chain of the receipt",
+    "received_log_index": "index of its log in that block",
+    "received_time": "time of the first receipt",
+    "received_transaction": "transaction of the first receipt",
+    "recipient": "contract that gets the message, 32 bytes",
+    "refused": "set of the GMPs that did not take it",
+    "replaces": "the message that this one stands in for; zeros if none",
+    "retriable": "whether the sender may retry it",
+    "retried": "messages of that day that were retried",
+    "retries": "dispatches after the first",
+    "second_outcome": "what a report says that contradicts `outcome`",
+    "sender": "who sent the message, 32 bytes",
+    "sent_at": "time of the route, as the message has it",
+    "source_block": "block of the route",
+    "source_chain": "EIP-155 id of the source",
+    "source_router": "router of the source, 32 bytes",
+    "source_time": "time of the route's block",
+    "source_transaction": "transaction of the route",
+    "status": "state by the message's own events (docs/lifecycle.md)",
+    "topics": "topics of a log that is unknown or malformed, 32 bytes each",
+    "transaction_hash": "hash of the transaction, 32 bytes",
+    "ttl": "seconds after `sent_at` for which the message may be executed; 0 is for ever",
+    "until": "until when a pause lasts",
+}
+"""What each column means; one name means the same in every table."""
+
+
+def described(name: str) -> pa.Schema:
+    """The schema of a table, with what each column means as its comment."""
+    schema, _ = TABLES[name]
+    return pa.schema([field.with_metadata({"comment": _COLUMNS[field.name]}) for field in schema])
+
+
+def description(name: str) -> str:
+    """What a table holds."""
+    return TABLES[name][1]
+
+
+def views(name: str, files: list[str]) -> str:
+    """SQL of a DuckDB view of a table's files in which binary columns are text, `0x` and small hexadecimal digits.
+
+    Args:
+        name: of the table.
+        files: of one version of it.
+    """
+    schema, _ = TABLES[name]
+    columns = ", ".join(
+        f"'0x' || lower(hex({field.name})) as {field.name}" if pa.types.is_binary(field.type) else field.name
+        for field in schema
+    )
+    quoted = ", ".join(f"'{path.replace(chr(39), chr(39) * 2)}'" for path in files)
+    return f"create or replace view {name} as select {columns} from read_parquet([{quoted}], union_by_name = true);"  # noqa: S608  names of our own

@@ -1,0 +1,76 @@
+"""What each divergence means: how bad it is, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Severity(StrEnum):
+    """How bad a divergence is."""
+
+    CRITICAL = "critical"  # somebody could take what is not theirs, or has
+    HIGH = "high"  # a guarantee does not hold; look at it today
+    MEDIUM = "medium"  # somebody waits for something that will not happen by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """How bad a kind of divergence is, and the next thing to do."""
+
+    severity: Severity
+    next_action: str
+
+
+_STOP: Final = "pause the lane (`pauseLane` by the guardian), then compare both chains' transactions by hand"
+_COMPARE: Final = "compare the router's code with the one that was deployed: an honest router emits no such events; pause the lane meanwhile"
+_REVOKE: Final = (
+    "revoke the GMP's adapter (`revokeAdapter`): its receipts no longer count; then `waybill message explain`"
+)
+
+MEANINGS: Final[dict[str, Meaning]] = {
+    "EXECUTED_TWICE": Meaning(Severity.CRITICAL, _STOP),
+    "PAYLOAD_DIFFERS": Meaning(Severity.CRITICAL, _REVOKE),
+    "EXECUTED_WITHOUT_QUORUM": Meaning(Severity.CRITICAL, _STOP),
+    "EXECUTED_ELSEWHERE": Meaning(Severity.CRITICAL, _STOP),
+    "ENDED_TWICE": Meaning(Severity.CRITICAL, _STOP),
+    "END_WITHOUT_CREATION": Meaning(Severity.CRITICAL, _STOP),
+    "EVENT_ELSEWHERE": Meaning(Severity.CRITICAL, _COMPARE),
+    "ROUTED_TWICE": Meaning(Severity.CRITICAL, _COMPARE),
+    "CREATION_DIFFERS": Meaning(Severity.CRITICAL, _COMPARE),
+    "ID_DIFFERS": Meaning(Severity.CRITICAL, _COMPARE),
+    "RECEIPTS_MISCOUNTED": Meaning(Severity.CRITICAL, _STOP),
+    "CANCELLED_WITHOUT_REQUEST": Meaning(Severity.CRITICAL, _STOP),
+    "EXPIRED_TOO_EARLY": Meaning(
+        Severity.CRITICAL, "refund nothing; check the destination's pauses: `isExpired` at the block of the event"
+    ),
+    "REPORTED_TWICE": Meaning(
+        Severity.CRITICAL, "refund nothing; compare each report with the destination's own events"
+    ),
+    "DUPLICATE_WITHOUT_RECEIPT": Meaning(
+        Severity.HIGH,
+        "`waybill index verify`; if nothing is missing, look at the adapter: it absorbs what never arrived",
+    ),
+    "EXECUTED_AFTER_EXPIRY": Meaning(
+        Severity.HIGH, "check the destination's pauses: `isExpired` at the block of the execution"
+    ),
+    "RECEIPT_WITHOUT_CREATION": Meaning(Severity.CRITICAL, _REVOKE),
+    "RECEIPT_OVER_UNUSED_GMP": Meaning(Severity.CRITICAL, _REVOKE),
+    "RECEIPT_FROM_UNREGISTERED_ADAPTER": Meaning(Severity.CRITICAL, _STOP),
+    "NONCE_GAP": Meaning(Severity.HIGH, "`waybill index verify --repair`: it finds the blocks whose logs are missing"),
+    "SILENT": Meaning(
+        Severity.MEDIUM, "ask the silent GMPs' operators; `waybill message explain` says what else can be done"
+    ),
+    "FAN_OUT_DIFFERS": Meaning(Severity.HIGH, "send the payload again to the chains that lack it: `waybill send`"),
+    "OUTCOME_DIFFERS": Meaning(
+        Severity.CRITICAL, "refund nothing; compare the report with the destination's own events"
+    ),
+    "LANE_DIFFERS": Meaning(Severity.HIGH, "`waybill index verify --repair`"),
+    "STORE_DIFFERS_FROM_LAKE": Meaning(
+        Severity.HIGH, "stop the index, delete index.db and run it again: the store is rebuilt from lake and chains"
+    ),
+    "FINALITY_VIOLATED": Meaning(
+        Severity.CRITICAL, "check the deliveries named against both chains, then `waybill index repair`"
+    ),
+}

@@ -1,0 +1,88 @@
+"""Where the lake is: a folder, or a prefix of an S3 bucket."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from indexer.model.errors import SettingsError
+
+_SCHEMES: Final = ("s3", "s3a")
+_PARAMETERS: Final = ("endpoint", "region")
+_EXAMPLE: Final = "s3://bucket/prefix?region=eu-central-1"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLocation:
+    """A folder, or a bucket and prefix. Spark's tasks get it as it is; secrets are not in it, each process has its own.
+
+    Attributes:
+        root: the folder's path, or ``s3://bucket/prefix``.
+        endpoint: URL of the S3 server; None is that of AWS.
+        region: of the bucket; None is what the client takes by default.
+    """
+
+    root: str
+    endpoint: str | None = None
+    region: str | None = None
+
+    @classmethod
+    def of(cls, told: str | Path, environment: Mapping[str, str] | None = None) -> StorageLocation:
+        """The place that a setting names.
+
+        Args:
+            told: a folder, or ``s3://bucket/prefix``, with ``?endpoint=…&region=…`` where they are not AWS's usual ones.
+            environment: in which ``AWS_ENDPOINT_URL`` and ``AWS_REGION`` say the same; this process's own by default.
+
+        Raises:
+            SettingsError: it names no place, or holds what does not belong there.
+        """
+        text = str(told)
+        if isinstance(told, Path) or "://" not in text:
+            return cls(text)
+        url = urlsplit(text)
+        if url.scheme not in _SCHEMES:
+            raise SettingsError(f"lake at {url.scheme}://…: it can be a folder, or a bucket such as {_EXAMPLE}")
+        if not url.netloc or "@" in url.netloc or ":" in url.netloc:
+            raise SettingsError(f"the lake's URL names no bucket, or more than that; it looks like {_EXAMPLE}")
+        parameters = dict(parse_qsl(url.query, keep_blank_values=True))
+        if unknown := sorted(parameters.keys() - set(_PARAMETERS)):
+            raise SettingsError(
+                f"the lake's URL has {', '.join(unknown)}: it takes {' and '.join(_PARAMETERS)} alone. Credentials are "
+                "taken from the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+        usual = os.environ if environment is None else environment
+        endpoint = parameters.get("endpoint") or usual.get("AWS_ENDPOINT_URL_S3") or usual.get("AWS_ENDPOINT_URL")
+        if endpoint and not endpoint.startswith(("http://", "https://")):
+            raise SettingsError(f"endpoint {endpoint!r} of the lake is no URL such as https://minio.example:9000")
+        region = parameters.get("region") or usual.get("AWS_REGION") or usual.get("AWS_DEFAULT_REGION")
+        return cls(f"s3://{url.netloc}{url.path.rstrip('/')}", endpoint or None, region or None)
+
+    def __str__(self) -> str:
+        return self.root
+
+    def __truediv__(self, name: str) -> StorageLocation:
+        return StorageLocation(f"{self.root}/{name}", self.endpoint, self.region)
+
+    @property
+    def is_bucket(self) -> bool:
+        """Whether it is on S3."""
+        return self.root.startswith("s3://")
+
+    @property
+    def options(self) -> dict[str, str] | None:
+        """What deltalake has to know besides the root."""
+        if not self.is_bucket:
+            return None
+        # A version's file is put only where none is: of two writers of the same version, S3 lets the first one win.
+        options = {"aws_conditional_put": "etag"}
+        if self.region:
+            options["aws_region"] = self.region
+        if self.endpoint:
+            options["aws_endpoint_url"] = self.endpoint
+            options["aws_allow_http"] = str(self.endpoint.startswith("http://")).lower()
+        return options

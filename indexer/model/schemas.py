@@ -1,0 +1,224 @@
+"""Every table of the index, once, as Arrow schemas; `indexer.model.spark_types` and `indexer.store.tables` derive theirs from these."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+UINT64: Final = pa.decimal128(20, 0)
+"""For what a sender may set to anything up to 2^64 - 1; there is no unsigned type in Spark or Delta."""
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
+
+
+EVENTS: Final = _schema(
+    # Where the log stands. (chain_id, block_number, log_index) is the key.
+    chain_id=pa.int64(),
+    block_number=pa.int64(),
+    log_index=pa.int64(),
+    block_hash=pa.binary(),
+    block_time=pa.int64(),  # Unix seconds
+    transaction_hash=pa.binary(),
+    address=pa.binary(),  # 20 bytes
+    # What it says: the event's name (docs/formats.md), null for one that Waybill does not know.
+    event=pa.string(),
+    message_id=pa.binary(),
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    gmp=pa.int32(),
+    gmps=pa.int32(),  # set: bit n - 1 stands for GMP n
+    attempt=pa.int64(),
+    retriable=pa.bool_(),
+    receipts=pa.int32(),
+    quorum=pa.int32(),
+    payload_hash=pa.binary(),
+    reason=pa.binary(),
+    cancellation_id=pa.binary(),  # the message that cancelled this one
+    outcome=pa.int32(),  # how a message ended: 1 executed, 2 expired, 3 cancelled
+    second_outcome=pa.int32(),  # what a report says that contradicts `outcome`
+    # Of events that are about lanes, GMPs and recipients, not about one message; `chain` is the lane's other one.
+    chain=pa.int64(),
+    until=pa.int64(),  # Unix seconds
+    adapter=pa.binary(),  # 32 bytes
+    previous=pa.binary(),
+    epoch=pa.int32(),
+    # From the envelope of MessageRouted; `sender`, `nonce`, `recipient` and `gas_limit` also from other events.
+    source_router=pa.binary(),  # 32 bytes, as all addresses below
+    sender=pa.binary(),
+    nonce=pa.int64(),
+    destination_router=pa.binary(),
+    recipient=pa.binary(),
+    gas_limit=UINT64,
+    sent_at=pa.int64(),  # Unix seconds
+    ttl=pa.int64(),  # seconds
+    kind=pa.int32(),
+    replaces=pa.binary(),
+    envelope=pa.binary(),
+    # The log as it was, where it is unknown or malformed; `error` says what is wrong with it (quarantine).
+    topics=pa.binary(),  # the topics, 32 bytes each, one after the other
+    data=pa.binary(),
+    error=pa.string(),
+)
+
+RANGE: Final = _schema(
+    range_first=pa.int64(),  # not null: this row is no event, but says that blocks first…block_number were read
+    range_hashes=pa.binary(),  # of the last blocks, up to block_number (`indexer.sources.position`)
+    parent_hash=pa.binary(),  # prefix of the hash of block range_first - 1, null if nothing is read before range_first
+    final_block=pa.int64(),
+    final_hash=pa.binary(),
+    head_block=pa.int64(),
+    halted=pa.string(),  # why the chain is read no further
+)
+
+SOURCE: Final = pa.schema([*EVENTS, *RANGE])
+"""Rows of the `evm` data source: events, and one row per chain and batch that says which blocks they are of."""
+
+MESSAGES: Final = _schema(
+    message_id=pa.binary(),
+    status=pa.string(),  # by the message's own events; `transforms/effective_status.sql` adds what time tells
+    source_chain=pa.int64(),
+    source_router=pa.binary(),
+    source_block=pa.int64(),
+    source_time=pa.int64(),  # Unix seconds, as all times here: of the block
+    source_transaction=pa.binary(),
+    destination_chain=pa.int64(),
+    destination_router=pa.binary(),
+    sender=pa.binary(),
+    recipient=pa.binary(),
+    nonce=pa.int64(),
+    gas_limit=UINT64,
+    sent_at=pa.int64(),
+    ttl=pa.int64(),
+    kind=pa.int32(),
+    quorum=pa.int32(),  # as its router said with the last receipt, else as asked; `transforms/effective_status.sql` follows later rules
+    asked_quorum=pa.int32(),  # by the sender
+    replaces=pa.binary(),
+    payload_hash=pa.binary(),
+    payload_differs=pa.bool_(),  # the payload hashes on the two chains are not all the same
+    retriable=pa.bool_(),
+    attempts=pa.int64(),  # number of the last attempt; 0 is the route
+    attempted_block=pa.int64(),
+    attempted_hash=pa.binary(),
+    attempted_time=pa.int64(),
+    dispatched=pa.int32(),  # set of GMPs that took it, over all attempts
+    received=pa.int32(),  # set of GMPs whose receipt is there
+    receipts=pa.int32(),  # how many of those counted, as its router said with the last one
+    received_time=pa.int64(),  # of the first receipt
+    executions=pa.int64(),
+    executed_chain=pa.int64(),
+    executed_block=pa.int64(),
+    executed_log_index=pa.int64(),
+    executed_time=pa.int64(),
+    executed_transaction=pa.binary(),
+    failures=pa.int64(),  # of the recipient, deferrals included
+    failure_reason=pa.binary(),  # of the last one
+    failed_time=pa.int64(),
+    expired_block=pa.int64(),
+    expired_time=pa.int64(),
+    cancelled_block=pa.int64(),
+    cancelled_time=pa.int64(),
+    cancelled_unasked=pa.bool_(),  # no request to cancel it has been seen on its source
+    duplicates=pa.int64(),
+    cancellation_id=pa.binary(),  # the message that is to cancel it, once the sender has asked for that
+    arrived_late=pa.int64(),  # deliveries after it had expired or been cancelled
+    outcome=pa.int32(),  # how it ended, as reported to its source: 1 executed, 2 expired, 3 cancelled
+    outcome_time=pa.int64(),  # of that report, on the source
+    contradicted=pa.bool_(),  # a later report says something else
+    conflicts=pa.int32(),  # set of what its own events contradict (`transforms/queries.py`); 0 if nothing
+)
+
+RECEIPTS: Final = _schema(
+    message_id=pa.binary(),
+    gmp=pa.int32(),
+    dispatches=pa.int64(),  # attempts in which the GMP took the message
+    last_attempt=pa.int64(),
+    dispatch_failures=pa.int64(),
+    received_chain=pa.int64(),
+    received_block=pa.int64(),
+    received_log_index=pa.int64(),
+    received_time=pa.int64(),
+    received_transaction=pa.binary(),
+    last_received_block=pa.int64(),  # a GMP delivers again after its adapter was revoked
+    last_received_log_index=pa.int64(),
+    quorum=pa.int32(),  # as the router said with that receipt
+    duplicates=pa.int64(),
+    last_duplicate_time=pa.int64(),
+)
+
+ATTEMPTS: Final = _schema(
+    message_id=pa.binary(),
+    attempt=pa.int64(),  # 0 is the route
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    block_number=pa.int64(),
+    log_index=pa.int64(),
+    block_time=pa.int64(),
+    transaction_hash=pa.binary(),
+    dispatched=pa.int32(),  # set of GMPs that took it
+    refused=pa.int32(),  # set of GMPs that did not
+)
+
+DUPLICATES: Final = _schema(
+    message_id=pa.binary(),
+    gmp=pa.int32(),
+    chain_id=pa.int64(),  # where its adapter absorbed the delivery
+    block_number=pa.int64(),
+    log_index=pa.int64(),
+    block_time=pa.int64(),
+    transaction_hash=pa.binary(),
+)
+
+LANES: Final = _schema(
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    day=pa.date32(),  # UTC, on which the messages were created, by block time; all that follows is of these
+    messages=pa.int64(),
+    executed=pa.int64(),
+    expired=pa.int64(),
+    cancelled=pa.int64(),
+    diverged=pa.int64(),
+    retried=pa.int64(),  # messages
+    retries=pa.int64(),  # attempts after the first
+    failures=pa.int64(),  # of recipients, deferrals included
+    receipts=pa.int64(),
+    late_receipts=pa.int64(),  # when the message was executed already
+    duplicates=pa.int64(),
+    delivered_p50=pa.int64(),  # seconds from the route to the first receipt, nearest rank
+    delivered_p95=pa.int64(),
+    delivered_p99=pa.int64(),
+    executed_p50=pa.int64(),  # the same to the execution
+    executed_p95=pa.int64(),
+    executed_p99=pa.int64(),
+)
+
+PAUSES: Final = _schema(
+    chain_id=pa.int64(),  # of the router that is paused
+    other_chain=pa.int64(),  # the lane's other chain; 0: all lanes (`indexer.transforms.pauses`)
+    kind=pa.string(),  # lane: nothing arrives; clock: no message's time runs
+    begins=pa.int64(),  # Unix seconds
+    ends=pa.int64(),
+)
+
+LIMITS: Final = _schema(
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    kind=pa.int32(),
+    seconds=pa.int64(),  # after which a message of that kind on that lane counts as stalled
+)
+
+DIVERGENCES: Final = _schema(
+    kind=pa.string(),
+    message_id=pa.binary(),  # null: the lane as a whole
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    evidence=pa.string(),
+)
+
+
+def as_source(events: pa.Table) -> pa.Table:
+    """Events as rows of the data source."""
+    nulls = [pa.nulls(len(events), field.type) for field in RANGE]
+    return pa.table([*events.combine_chunks().columns, *nulls], schema=SOURCE)

@@ -1,0 +1,133 @@
+"""What a user can set about the index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bridge.protocol.message import Kind
+from indexer.model.errors import SettingsError
+from indexer.model.place import StorageLocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallPolicy:
+    """When a message counts as stalled, and how often a retry may be asked for."""
+
+    stall_after: int = (
+        900  # seconds from the route's block time until the message is overdue; each retry doubles it, to 8 times
+    )
+    max_lag: int = 120  # seconds that an indexed block may be old before its chain is too far behind to judge by
+    max_retries: int = 10  # attempts of one message whose kind's end, the first one not counted
+    requests_per_lane_minute: int = 60
+    silence_after: int = 86_400  # seconds without any receipt after which a final message's silence is a divergence
+    by_kind: Mapping[Kind, int] = field(default_factory=dict[Kind, int])  # `stall_after` of some kinds
+    by_lane: Mapping[tuple[int, int], int] = field(
+        default_factory=dict[tuple[int, int], int]
+    )  # of some lanes; goes before `by_kind`
+    retries_by_kind: Mapping[Kind, int | None] = field(
+        default_factory=lambda: {Kind.HEARTBEAT: 0, Kind.REGULATORY_ACTION_CRITICAL: None}
+    )  # where fewer than `max_retries`, or without end (None): a heartbeat is replaced by the next one, not retried
+    learn: bool = False  # take a lane's limit from its own latencies, where neither of the two says otherwise
+
+    def __post_init__(self) -> None:
+        for name in ("stall_after", "max_lag", "max_retries", "requests_per_lane_minute", "silence_after"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+        for key, seconds in (*self.by_kind.items(), *self.by_lane.items()):
+            if seconds <= 0:
+                raise SettingsError(f"the limit of {key} is {seconds}; it must be greater than 0")
+
+    def retries_of(self, kind: Kind) -> int | None:
+        """How many retries of a message of that kind are asked for at most; None is without end."""
+        told = self.retries_by_kind.get(kind, self.max_retries)
+        return None if told is None else min(self.max_retries, told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointLimits:
+    """What each endpoint of a chain is asked at most. None is no limit."""
+
+    requests_per_second: float | None = None  # a backfill's tasks share them
+    concurrency: int | None = None  # requests under way at once, from one machine; a backfill has no more tasks either
+    batch: int = 50  # requests that travel together
+
+    def __post_init__(self) -> None:
+        for name in ("requests_per_second", "concurrency", "batch"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise SettingsError(f"{name} is {value}; it must be greater than 0")
+
+    def shared_by(self, tasks: int) -> EndpointLimits:
+        """What each of some tasks may ask that ask at once."""
+        rate = self.requests_per_second
+        return self if rate is None else replace(self, requests_per_second=rate / tasks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLimits:
+    """How the chains are read."""
+
+    poll_interval: float = 1.0  # seconds between two looks at a chain at least; it gets one for each block
+    rpc_timeout: float = 10.0  # seconds for one request
+    hash_window: int = 128  # recent blocks whose hashes are remembered: the deepest reorg found without a re-read
+    max_blocks_per_batch: int = 20_000
+    max_logs_per_batch: int = 10_000
+    finality_depth: int = 64  # blocks; for nodes that do not know the tag `finalized`
+    rollback_patience: float = 2.0  # seconds that a lower head must stay before it is taken for a rollback
+    failover_patience: float = 60.0
+    """Seconds for which no endpoint may know our last block before one is gone over to that has another in its place."""
+
+    def __post_init__(self) -> None:
+        if self.hash_window < 2:
+            raise SettingsError(f"hash_window is {self.hash_window}; it must be at least 2")
+        for name in ("poll_interval", "rpc_timeout", "max_blocks_per_batch", "max_logs_per_batch"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFolder:
+    """Where the index keeps what it keeps.
+
+    Attributes:
+        path: the folder of everything that is not somewhere else.
+        store: URL of the operational store, such as ``postgresql://user@host/database``; a SQLite file in `path` if None.
+        shared_lake: of the Delta tables: a bucket, or a folder that all executors reach by the same name; one in `path` if None.
+    """
+
+    path: Path
+    store: str | None = None
+    shared_lake: StorageLocation | None = None
+
+    @property
+    def store_url(self) -> str:
+        """The operational store."""
+        return self.store or f"sqlite:///{self.path / 'index.db'}"
+
+    @property
+    def lake(self) -> StorageLocation:
+        """The Delta tables."""
+        return self.shared_lake or StorageLocation.of(self.path / "lake")
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's scratch: the store and the lake own the offsets, so it is made new at every start."""
+        return self.path / "checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSettings:
+    """Everything that a run of the index needs besides the deployment."""
+
+    folder: IndexFolder
+    stall: StallPolicy = StallPolicy()
+    limits: SourceLimits = SourceLimits()
+    endpoints: Mapping[int, EndpointLimits] = field(default_factory=dict[int, EndpointLimits])  # by chain
+    lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
+    maintenance_interval: float = 3_600.0  # seconds between two rounds of compaction and retention
+    keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all
+    keep_versions: int = 168  # hours for which the lake's earlier versions can be read
+    verify_interval: float = 300.0  # seconds between two comparisons of new final blocks with the routers' own totals
+    backfill_blocks: int = 10_000  # final blocks behind from which Spark reads them in parallel, straight to the lake

@@ -1,0 +1,36 @@
+"""The tables' schemas as Spark knows them; apart from `indexer.model.schemas`, so that reading the store does not import Spark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
+
+from indexer.model.schemas import UINT64
+
+_SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
+    pa.int64(): LongType(),
+    pa.int32(): IntegerType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    UINT64: DecimalType(20, 0),
+}
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """A table of `indexer.model.schemas` for Spark."""
+    table = StructType()
+    for field in schema:
+        table.add(field.name, _SPARK_TYPES[field.type])
+    return table

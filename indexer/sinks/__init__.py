@@ -1,1 +1,0 @@
-"""Where the index is kept: the Delta lake and the operational store."""

@@ -1,0 +1,1 @@
+"""The Spark session: its Java, its settings, and what happens when it goes away."""

@@ -1,0 +1,81 @@
+"""Spark fails at times: its JVM is killed, or a busy machine starts its Python workers too slowly. It is started again."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from bridge.protocol.backoff import backoff
+from indexer.model.errors import IndexerError
+
+log = structlog.get_logger(__name__)
+
+SPARK_ERRORS: Final = (Py4JError, PySparkException, ConnectionError)
+"""What a Spark that is gone or broken raises; `ConnectionError` is py4j's socket to a JVM that was killed."""
+
+_FIRST_WAIT: Final = 1.0  # seconds
+_LONGEST_WAIT: Final = 60.0  # seconds
+_LONGEST_REASON: Final = 300  # characters
+
+# A machine that is too busy to start a process in time is no fault of the index, however often it happens.
+_SLOW_START: Final = re.compile(
+    r"failed to connect back|reading the port number|[Tt]imed out.*(worker|accept)|CANNOT_OPEN_SOCKET|crashed \(EOF\)"
+)
+
+
+class SparkOutage:
+    """Counts the failures in a row, and says when to start again: after a second, then twice as long each time, to a minute."""
+
+    def __init__(self, most: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begins with a Spark that works.
+
+        Args:
+            most: failures in a row that are put up with, those of a machine that is too busy not counted; None: any number.
+            clock: seconds.
+        """
+        self._most = most
+        self._clock = clock
+        self._began: float | None = None
+        self._failures = 0
+        self._counted = 0
+        self._next_try = 0.0
+
+    @property
+    def wait(self) -> float:
+        """Seconds until Spark is to be started again; 0 if now, or if it works."""
+        return max(0.0, self._next_try - self._clock()) if self._began is not None else 0.0
+
+    def failed(self, error: BaseException) -> None:
+        """Take note of a failure; only the first of an outage is logged.
+
+        Raises:
+            IndexerError: there were too many in a row.
+        """
+        reason = first_line(error)
+        self._failures += 1
+        self._counted += 0 if _SLOW_START.search(str(error)) else 1
+        if self._most is not None and self._counted > self._most:
+            raise IndexerError(f"Spark failed {self._failures} times in a row, at last with: {reason}") from error
+        pause = backoff(_FIRST_WAIT, self._failures - 1, cap=_LONGEST_WAIT)
+        self._next_try = self._clock() + pause
+        if self._began is None:
+            self._began = self._clock()
+            log.warning("Spark failed; it is started again, and reading goes on where the store is", reason=reason)
+
+    def over(self) -> None:
+        """Spark works."""
+        if self._began is not None:
+            log.info("Spark works again", failures=self._failures, seconds=round(self._clock() - self._began))
+        self._began, self._failures, self._counted = None, 0, 0
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says without the stacks of Java and Python that follow."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:_LONGEST_REASON]

@@ -1,0 +1,134 @@
+"""The Spark session of the index."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
+from pyspark.sql import SparkSession
+
+from indexer.sources.evm import EvmDataSource
+from indexer.spark.java import java_home
+from indexer.spark.outage import SPARK_ERRORS
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Times are integers, Unix seconds; nothing depends on it, but a report must not differ between machines.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Micro-batches are small and the checkpoint is made new at every start: nothing in it is worth keeping.
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    # Spark remembers a thousand jobs for its pages, which are off. An index has that many in half an hour, and what is kept for
+    # so long is garbage of the kind that a JVM rather grows than looks for.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.streaming.ui.enabled": "false",
+    # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
+    # what has many is read by Spark's tasks without its SQL (docs/decisions/0054, with what was measured and what was not).
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+    # Plain files without checksums: nobody ever reads what this checkpoint says.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A task of a backfill frees and takes the same megabytes for each answer: glibc would give them back to the system, which
+    # has to clear them each time (docs/decisions/0023). 32 MB is as far as it goes with what it maps; other C libraries ignore it.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+
+_ON_THIS_MACHINE = {
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    # On one machine the JVM distributes work that DuckDB, numpy and Python do: its second compiler and a collector with threads
+    # of its own only take cores from them. It needs 70 MB, and starts with 192 whatever the machine has (docs/decisions/0054).
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms192m -XX:MetaspaceSize=128m",
+}
+
+_LOCAL = "local[2]"
+_LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+
+
+@contextmanager
+def spark_session(master: str | None = None, *, log_file: Path | None = None) -> Iterator[SparkSession]:
+    """Starts Spark with the `evm` source, and stops it at the end; one whose JVM is gone is forgotten, so that another can start.
+
+    Args:
+        master: of a cluster, such as ``spark://host:7077``. None is what `spark-submit` was told if it started this process,
+            else two threads on this machine. On a cluster, memory, cores and hosts are what the cluster's own settings or
+            `PYSPARK_SUBMIT_ARGS` say, and executors run `PYSPARK_PYTHON`, by default the path of this Python.
+        log_file: for what Spark itself logs on this machine; None: nowhere. On a cluster its own configuration says.
+
+    Raises:
+        JavaNotFound: there is no Java to run it.
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_local = master is None and not submitted
+    if not submitted:
+        os.environ["JAVA_HOME"] = str(java_home())
+    if is_local:
+        os.environ["LOG4J_CONFIGURATION_FILE"] = str(_LOG_CONFIGURATION)
+        os.environ["SPARK_LOG_FILE"] = str(log_file or os.devnull)
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # else Spark warns of a host name that means this machine
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("waybill-index")
+    if told := _LOCAL if is_local else master:
+        builder = builder.master(told)
+    for name, value in (_SETTINGS | (_ON_THIS_MACHINE if is_local else {})).items():
+        builder = builder.config(name, value)
+    _silence_py4j()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        session = builder.getOrCreate()
+        session.dataSource.register(EvmDataSource)
+    is_lost = False
+    try:
+        yield session
+    except SPARK_ERRORS:
+        is_lost = True
+        raise
+    finally:
+        _forget(session) if is_lost else session.stop()
+
+
+def _silence_py4j() -> None:
+    """A JVM that is gone is an error that is raised: the stacks that py4j and PySpark's threads print of it tell nothing more."""
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_not_py4j)
+    setattr(AccumulatorTCPServer, "handle_error", lambda *_: None)  # noqa: B010  a method, as mypy sees it
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return "/py4j/" not in record.pathname
+
+
+def _forget(session: SparkSession) -> None:
+    """Ends a session whose JVM may be gone, and has PySpark start another JVM for the next one."""
+    gateway = SparkContext._gateway
+    with suppress(Exception):
+        session.stop()
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.shutdown()
+        if (process := getattr(gateway, "proc", None)) is not None:
+            process.kill()
+            process.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None

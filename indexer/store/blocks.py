@@ -1,0 +1,126 @@
+"""Ranges of blocks that have been read, as they arrive with a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexer.model import schemas
+from indexer.sources.position import HASH_PREFIX, ChainPosition
+
+MAX_ROWS: Final = 2_000
+"""Events in one transaction. Longer ones would hold up everybody else who wants to write to the same disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRange:
+    """Blocks `first`…`position.block` of a chain: what is said about them replaces all that was known from `first` on.
+
+    Attributes:
+        first: the first block; above `position.block` if the chain has only lost blocks.
+        parent_hash: prefix of the hash of block `first` - 1 on the chain that the range was read from; None if the chain is read
+            from `first` on. It must be the hash that is stored: a range is joined to its own history and to no other.
+        position: how far the chain has been read with it.
+        block_hash: of the last block.
+        block_time: of the last block, Unix seconds.
+        head_block: the newest block that the chain was known to have.
+    """
+
+    first: int
+    parent_hash: bytes | None
+    position: ChainPosition
+    block_hash: bytes
+    block_time: int
+    head_block: int
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> BlockRange:
+        """The range in a row of `schemas.SOURCE`."""
+        return cls(
+            first=row["range_first"],
+            parent_hash=row["parent_hash"],
+            position=ChainPosition(
+                block=row["block_number"],
+                hashes=row["range_hashes"],
+                final_block=row["final_block"],
+                final_hash=row["final_hash"],
+            ),
+            block_hash=row["block_hash"],
+            block_time=row["block_time"],
+            head_block=row["head_block"],
+        )
+
+    def up_to(self, block: int, block_hash: bytes, block_time: int) -> BlockRange:
+        """The part of the range that ends at an earlier block."""
+        hashes = self.position.back_to(block).hashes or block_hash[:HASH_PREFIX]
+        final = self.position.final_block <= block
+        return replace(
+            self,
+            position=replace(
+                self.position,
+                block=block,
+                hashes=hashes,
+                final_block=self.position.final_block if final else block,
+                final_hash=self.position.final_hash if final else block_hash,
+            ),
+            block_hash=block_hash,
+            block_time=block_time,
+        )
+
+    def after(self, block: int, block_hash: bytes) -> BlockRange:
+        """The part of the range that begins behind a block."""
+        return replace(self, first=block + 1, parent_hash=block_hash[:HASH_PREFIX])
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one micro-batch brought: events, the ranges they are of, and the chains that are read no further."""
+
+    events: pa.Table
+    ranges: dict[int, BlockRange]
+    halted: dict[int, str]
+
+    @classmethod
+    def from_source(cls, rows: pa.Table) -> Batch:
+        """The batch in rows of `schemas.SOURCE`."""
+        is_range = pc.is_valid(rows["range_first"])
+        is_halt = pc.is_valid(rows["halted"])
+        ranges = rows.filter(is_range).to_pylist()
+        halts = rows.filter(is_halt).to_pylist()
+        events = rows.filter(pc.invert(pc.or_(is_range, is_halt))).select(schemas.EVENTS.names)
+        return cls(
+            events=events.cast(schemas.EVENTS),
+            ranges={row["chain_id"]: BlockRange.from_row(row) for row in ranges},
+            halted={row["chain_id"]: row["halted"] for row in halts},
+        )
+
+
+def in_pieces(events: pa.Table, range_: BlockRange, max_rows: int) -> Iterator[tuple[pa.Table, BlockRange]]:
+    """Splits a range of one chain between blocks so that no piece has more than `max_rows` events, if blocks allow.
+
+    Args:
+        events: of that chain, in the order of the chain.
+        range_: the blocks that they are of.
+        max_rows: events in a piece; a single block with more is not split.
+    """
+    start = 0
+    numbers = events["block_number"].to_numpy()
+    while len(events) - start > max_rows:
+        last = int(numbers[start + max_rows])
+        end = int((numbers < last).sum())
+        if end <= start:
+            end = int((numbers <= last).sum())
+        if end == len(events):
+            break
+        row = events.slice(end - 1, 1).to_pylist()[0]
+        yield (
+            events.slice(start, end - start),
+            range_.up_to(row["block_number"], row["block_hash"], row["block_time"]),
+        )
+        range_ = range_.after(row["block_number"], row["block_hash"])
+        start = end
+    yield events.slice(start), range_

@@ -1,0 +1,249 @@
+"""Looks through the operational store page by page, in bounded time however much it holds. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from bridge.protocol.indexed import (
+    EventRecord,
+    GmpDelivery,
+    LaneCheckRecord,
+    MessageFilter,
+    MessageLatency,
+    MessagePage,
+    Position,
+)
+from bridge.protocol.status import Status
+from indexer.store.effective_status import effective_status
+from indexer.store.reader import IndexReader, Row, message_of
+from indexer.store.tables import SEEN
+
+SCANNED: Final = 500
+"""Messages that one page looks at, at most, where no index knows which of them are wanted: the next page goes on there."""
+
+_LASTING: Final = (Status.EXECUTED, Status.CANCELLED, Status.DIVERGED)
+"""Stored as they are shown; every other stored status may be shown as something else, as time tells."""
+
+_PASSING: Final = tuple(status for status in Status if status not in (*_LASTING, Status.ORPHANED))
+
+_TIME_MAKES: Final = (Status.STALLED, Status.EXPIRED, Status.UNKNOWN)
+"""Shown of messages that are stored as something else; see `transforms/sql/effective_status.sql`."""
+
+_UNDECIDED: Final = (
+    Status.UNFUNDED,
+    Status.ROUTED,
+    Status.RECEIVED,
+    Status.EXECUTION_FAILED,
+    Status.EXECUTION_DEFERRED,
+)
+"""Stored of messages whose end, if their destination is not indexed, the report to the source alone tells."""
+
+_REPORTED_AS: Final = {Status.EXECUTED: 1, Status.CANCELLED: 3}
+
+_ON_SOURCE: Final = "'MessageIdCreated', 'MessageRouted', 'MessageUnfunded', 'MessageRetried', 'DispatchFailed', 'CancellationRequested'"
+_REPORTED: Final = "'OutcomeReported', 'OutcomeContradicted'"
+
+_AMONG: Final = 10_000
+"""Ids that one query takes, at most."""
+
+_BY_STATUS: Final = "effective_status = :status"
+_LANE: Final = ("source_chain = :source_chain and destination_chain = :destination_chain",)
+
+
+class IndexBrowser(IndexReader):
+    """Answers what an explorer asks."""
+
+    def page(self, wanted: MessageFilter, *, after: Position | None = None, limit: int = 50) -> MessagePage:
+        """Messages, the newest first.
+
+        Args:
+            wanted: which ones. To tell which are DIVERGED takes as long as `divergences`, unless `wanted.among` names them.
+            after: where the part before ended; None for the first part.
+            limit: at most so many.
+        """
+        if wanted.status is Status.ORPHANED:
+            orphans = tuple(self.messages(status=Status.ORPHANED, limit=limit))
+            return MessagePage(messages=orphans, next=None, looked_at=len(orphans))
+        if wanted.status is Status.DIVERGED and wanted.among is None:
+            wanted = replace(wanted, among=frozenset(self._contradicted()))
+        looked_at = _looked_at(wanted, continued=after is not None)
+        conditions = _filter(wanted)
+        judged = f"where {' and '.join(conditions)}" if conditions else ""
+        # Of the rows that an index finds by a lasting status, nearly all are wanted.
+        by_index = not conditions or (conditions == [_BY_STATUS] and wanted.status in _LASTING)
+        scanned = limit + 1 if by_index else SCANNED
+        arguments = _arguments(wanted) | {"scanned": scanned}
+        if after is not None:
+            arguments |= {"after_seen": after.seen, "after_id": after.message_id}
+        shown = effective_status("(select w.* from looked_at k join messages w on w.message_id = k.message_id)")
+        rows = self._rows(
+            f"""
+            with looked_at as materialized ({looked_at}),
+            edge as (
+              select count(*) over () as number, seen as edge_seen, message_id as edge_id
+              from looked_at order by seen, message_id limit 1
+            )
+            select * from edge left join (select * from ({shown}) o {judged}) found on true
+            order by {SEEN} desc, message_id desc limit :limit
+            """,
+            **arguments,
+            limit=limit + 1,
+        )
+        found = [row for row in rows if row["message_id"] is not None]
+        messages = tuple(self.judged(message_of(row) for row in found[:limit]))
+        messages = tuple(one for one in messages if wanted.status in (None, one.status))
+        if len(found) > limit:
+            return MessagePage(messages=messages, next=_position(found[limit - 1]), looked_at=scanned)
+        # Fewer than asked for: either these are all, or the rest lies beyond what one page looks at.
+        number = rows[0]["number"] if rows else 0
+        more = Position(rows[0]["edge_seen"], rows[0]["edge_id"]) if number >= scanned else None
+        return MessagePage(messages=messages, next=more, looked_at=number)
+
+    def events(self, message_id: bytes) -> list[EventRecord]:
+        """What happened to a message: by time, and within a second as it came: created, delivered, reported."""
+        rows = self._rows(
+            f"""
+            select * from events where message_id = :id and event is not null and error is null
+            order by block_time,
+              case when event in ({_ON_SOURCE}) then 0 when event in ({_REPORTED}) then 2 else 1 end,
+              chain_id, block_number, log_index
+            """,
+            id=message_id,
+        )
+        return [EventRecord(**{field.name: row[field.name] for field in fields(EventRecord)}) for row in rows]
+
+    def of_transaction(self, transaction_hash: bytes, limit: int = 100) -> list[bytes]:
+        """The ids of the messages that a transaction on any chain has created, retried, delivered or executed."""
+        rows = self._rows(
+            "select distinct message_id from events where transaction_hash = :hash and message_id is not null limit :limit",
+            hash=transaction_hash,
+            limit=limit,
+        )
+        return [row["message_id"] for row in rows]
+
+    def by_status(self) -> dict[Status, int]:
+        """How many messages are in each state; counts lasting ones from an index alone."""
+        stored = self._rows("select status, count(*) as number from messages group by status")
+        counts = Counter({Status(row["status"]): row["number"] for row in stored if row["status"] in _LASTING})
+        passing = ", ".join(f"'{status.value}'" for status in _PASSING)
+        chosen = f"(select * from messages where status in ({passing}))"
+        shown = effective_status(chosen)
+        rows = self._rows(f"select effective_status, count(*) as number from ({shown}) o group by effective_status")
+        counts.update({Status(row["effective_status"]): row["number"] for row in rows})
+        return dict(counts)
+
+    def lane_size(self, source_chain: int, destination_chain: int) -> int:
+        """How many messages the index knows of a lane."""
+        rows = self._rows(
+            "select count(*) as number from messages where source_chain = :source and destination_chain = :destination",
+            source=source_chain,
+            destination=destination_chain,
+        )
+        return int(rows[0]["number"])
+
+    def message_latencies(self, source_chain: int, destination_chain: int, limit: int) -> list[MessageLatency]:
+        """The newest messages of a lane, as far as they have come."""
+        rows = self._rows(
+            f"""
+            select source_time, received_time, executed_time from messages
+            where source_chain = :source and destination_chain = :destination and source_time is not null
+            order by {SEEN} desc, message_id desc limit :limit
+            """,
+            source=source_chain,
+            destination=destination_chain,
+            limit=limit,
+        )
+        return [MessageLatency(**row) for row in rows]
+
+    def gmp_deliveries(self, limit: int, lane: tuple[int, int] | None = None) -> list[GmpDelivery]:
+        """What GMPs did for the newest messages.
+
+        Args:
+            limit: messages looked at.
+            lane: source and destination chain; None for all lanes.
+        """
+        source, destination = lane or (None, None)
+        chosen = f"where {_LANE[0]}" if lane else ""
+        rows = self._rows(
+            f"""
+            select r.gmp, r.dispatches, r.dispatch_failures, r.received_time - m.source_time as seconds, r.duplicates,
+              coalesce(r.received_block > m.executed_block or
+                (r.received_block = m.executed_block and r.received_log_index > m.executed_log_index), false) as was_late
+            from (select * from messages {chosen} order by {SEEN} desc, message_id desc limit :limit) m
+            join receipts r on r.message_id = m.message_id
+            """,
+            limit=limit,
+            source_chain=source,
+            destination_chain=destination,
+        )
+        return [GmpDelivery(**{**row} | {"was_late": bool(row["was_late"])}) for row in rows]
+
+    def lane_checks(self) -> list[LaneCheckRecord]:
+        """The last comparison of each lane with its routers' own totals."""
+        rows = self._rows("select * from lane_checks order by chain_id, direction, other_chain")
+        names = [field.name for field in fields(LaneCheckRecord)]
+        return [LaneCheckRecord(**{name: row[name] for name in names}) for row in rows]
+
+
+def _position(row: Row) -> Position:
+    seen = row["source_time"] if row["source_time"] is not None else row["received_time"]
+    return Position(seen or 0, row["message_id"])
+
+
+def _looked_at(wanted: MessageFilter, *, continued: bool) -> str:
+    """Keys of the newest messages that an index finds by one of the conditions; the others are judged row by row."""
+    chosen = " union all ".join(_newest(condition, continued=continued) for condition in _indexed(wanted))
+    return f"select * from ({chosen}) o order by seen desc, message_id desc limit :scanned"
+
+
+def _newest(condition: str, *, continued: bool) -> str:
+    # The first half is what the index understands, the second puts messages of one second in order.
+    later = f"and {SEEN} <= :after_seen and ({SEEN} < :after_seen or message_id < :after_id)" if continued else ""
+    return (
+        f"select * from (select message_id, {SEEN} as seen from messages where {condition} {later} "
+        f"order by {SEEN} desc, message_id desc limit :scanned) n"
+    )
+
+
+def _indexed(wanted: MessageFilter) -> Sequence[str]:
+    if wanted.among is not None:
+        return ("message_id in :among",)
+    if wanted.account is not None:
+        return ("sender = :account", "recipient = :account and sender <> :account")
+    if wanted.status is not None:
+        stored = _PASSING if wanted.status in _TIME_MAKES else (wanted.status,)
+        reported = _UNDECIDED if wanted.status in _REPORTED_AS else ()
+        return (
+            *(f"status = '{status.value}'" for status in stored),
+            *(f"status = '{status.value}' and outcome = {_REPORTED_AS[wanted.status]}" for status in reported),
+        )
+    if wanted.source_chain is not None and wanted.destination_chain is not None:
+        return _LANE
+    return ("1 = 1",)
+
+
+def _filter(wanted: MessageFilter) -> list[str]:
+    by_lane = _indexed(wanted) == _LANE
+    conditions = {
+        _BY_STATUS: None if wanted.status is Status.DIVERGED else wanted.status,
+        "source_chain = :source_chain": None if by_lane else wanted.source_chain,
+        "destination_chain = :destination_chain": None if by_lane else wanted.destination_chain,
+        "((dispatched | received) & :gmp) <> 0": wanted.gmp,
+        "kind = :kind": wanted.kind,
+        "(sender = :account or recipient = :account)": wanted.account if wanted.among is not None else None,
+    }
+    return [condition for condition, value in conditions.items() if value is not None]
+
+
+def _arguments(wanted: MessageFilter) -> dict[str, Any]:
+    return {
+        "status": wanted.status.value if wanted.status else None,
+        "source_chain": wanted.source_chain,
+        "destination_chain": wanted.destination_chain,
+        "gmp": wanted.gmp.bit if wanted.gmp else None,
+        "kind": None if wanted.kind is None else int(wanted.kind),
+        "account": wanted.account,
+    } | ({} if wanted.among is None else {"among": sorted(wanted.among)[:_AMONG]})

@@ -1,0 +1,233 @@
+"""Connections to the operational store: SQLite or PostgreSQL, and what each needs to be the same store.
+
+One process writes. Its transactions exclude each other from their first statement on, as those of SQLite do by themselves:
+the stream and the timer that asks for retries are two threads. Readers see one state of the store throughout.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    delete,
+    event,
+    false,
+    insert,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError
+
+from indexer.model.errors import IndexerError, NoIndexError, StoreVersionError
+from indexer.store import tables
+
+_BUSY_TIMEOUT: Final = 30.0  # seconds to wait for another connection's transaction
+_CONNECT_TIMEOUT: Final = 5  # seconds
+_READERS_CACHE: Final = 32_000  # KiB; lists look at messages whose rows lie all over the tables
+
+_ONE_WRITER: Final = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/index', 0))"
+
+_EXTREMES_OF_BYTES: Final = (
+    """
+    create function {name}_bytes(bytea, bytea) returns bytea language sql immutable strict parallel safe
+    as 'select case when $1 {sign} $2 then $1 else $2 end'
+    """,
+    """
+    create aggregate {name}(bytea) (
+      sfunc = {name}_bytes, stype = bytea, combinefunc = {name}_bytes, sortop = operator({sign}), parallel = safe
+    )
+    """,
+)
+"""`min` and `max` of bytes, which every other engine has, and PostgreSQL from its version 18 on."""
+
+
+def writing_engine(url: str) -> Engine:
+    """The store for the one process that writes to it; makes the tables if they are not there.
+
+    Raises:
+        StoreVersionError: a newer Waybill wrote it.
+        IndexerError: it is no store at all.
+    """
+    parsed = _parsed(url)
+    if _is_sqlite(parsed) and parsed.database:
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = _engine(parsed, writes=True)
+    with _kept_if_usable(engine, "used"), engine.begin() as connection:
+        _prepare(connection)
+    return engine
+
+
+def reading_engine(url: str) -> Engine:
+    """The store for those who only read; the writer may be at work.
+
+    Raises:
+        NoIndexError: it is not there.
+        StoreVersionError: a newer Waybill wrote it.
+        IndexerError: it can't be read.
+    """
+    parsed = _parsed(url)
+    if not may_exist(url):
+        raise NoIndexError(f"there is no index at {parsed.database}; `waybill index run` makes it")
+    engine = _engine(parsed, writes=False)
+    with _kept_if_usable(engine, "read"), engine.connect() as connection:
+        _check_is_index(connection)
+        _check_version(connection)
+    return engine
+
+
+@contextmanager
+def _kept_if_usable(engine: Engine, purpose: str) -> Iterator[None]:
+    """Closes the engine again if the first look at the store fails, and says why."""
+    try:
+        yield
+    except DatabaseError as error:
+        engine.dispose()
+        reason = " ".join(str(error.orig).split())
+        raise IndexerError(f"{_shown(engine.url)} can't be {purpose} as the index's store: {reason}") from error
+    except IndexerError:
+        engine.dispose()
+        raise
+
+
+def may_exist(url: str) -> bool:
+    """Whether there can be a store: a SQLite file that is not there has none, and reading must not make one."""
+    parsed = _parsed(url)
+    return not _is_sqlite(parsed) or bool(parsed.database and Path(parsed.database).exists())
+
+
+def _parsed(url: str) -> URL:
+    examples = "a store's URL looks like sqlite:///index.db or postgresql://user:password@host/database"
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise IndexerError(f"{url!r} is no URL of a store: {error}; {examples}") from error
+    if parsed.get_backend_name() not in _ENGINES:
+        raise IndexerError(f"store of {parsed.get_backend_name()!r}: SQLite and PostgreSQL can keep one; {examples}")
+    return parsed
+
+
+def _is_sqlite(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite"
+
+
+def _shown(url: URL) -> str:
+    return url.render_as_string(hide_password=True)
+
+
+def _engine(url: URL, *, writes: bool) -> Engine:
+    return _ENGINES[url.get_backend_name()](url, writes)
+
+
+def _sqlite(url: URL, writes: bool) -> Engine:  # noqa: FBT001  one signature for all engines
+    engine = create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        # The driver's own transactions begin late and lock late; with ours, a writer waits instead of failing half-way.
+        connection.isolation_level = None
+        if writes:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A power cut may take back the last transactions, offsets included: they are read from the chains again.
+            connection.execute("PRAGMA synchronous = NORMAL")
+        else:
+            connection.execute(f"PRAGMA cache_size = -{_READERS_CACHE}")
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgresql(url: URL, writes: bool) -> Engine:  # noqa: FBT001  as above
+    # A server that was restarted closed our connections: each is tried before it is used.
+    waits = {"connect_timeout": _CONNECT_TIMEOUT, "options": _options(url)}
+    if not writes:
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        return create_engine(url, pool_pre_ping=True, connect_args=waits, execution_options=options)
+    engine = create_engine(url, pool_pre_ping=True, connect_args=waits)
+
+    @event.listens_for(engine, "begin")
+    def start(connection: Connection) -> None:
+        connection.exec_driver_sql(_ONE_WRITER)
+
+    return engine
+
+
+def _options(url: URL) -> str:
+    """What the URL sets for its connections, and how long a statement waits for a lock."""
+    told = url.query.get("options", "")
+    joined = told if isinstance(told, str) else " ".join(told)
+    return f"{joined} -clock_timeout={int(_BUSY_TIMEOUT)}s".strip()
+
+
+_ENGINES: Final[Mapping[str, Callable[[URL, bool], Engine]]] = {"sqlite": _sqlite, "postgresql": _postgresql}
+
+
+def _prepare(connection: Connection) -> None:
+    if inspect(connection).has_table(tables.facts.name):
+        _check_version(connection)
+        connection.execute(delete(tables.events).where(false()))  # a role that may only read is told at once
+        return
+    if inspect(connection).get_table_names():
+        raise IndexerError(
+            f"{_shown(connection.engine.url)} holds tables of something else than the index; give it a file, database or "
+            "schema of its own"
+        )
+    _complete(connection)
+    tables.metadata.create_all(connection)
+    # Readers of retry requests remember the highest sequence they have seen. A store rebuilt must go on above what an
+    # earlier one has used, so it starts at the time of its making, in milliseconds.
+    first_sequence = int(time.time() * 1000)
+    connection.execute(
+        insert(tables.facts),
+        [
+            {"name": "schema_version", "value": tables.SCHEMA_VERSION},
+            {"name": "first_sequence", "value": first_sequence},
+        ],
+    )
+
+
+def _version(connection: Connection) -> int | None:
+    version: int | None = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == "schema_version"))
+    return version
+
+
+def _check_is_index(connection: Connection) -> None:
+    if not inspect(connection).has_table(tables.facts.name):
+        raise NoIndexError(
+            f"{_shown(connection.engine.url)} is not the store of an index; `waybill index run` makes one"
+        )
+
+
+def _complete(connection: Connection) -> None:
+    """Gives an older PostgreSQL, in the store's own schema, what the queries need."""
+    if connection.dialect.name != "postgresql" or (connection.dialect.server_version_info or (0,)) >= (18,):
+        return
+    for name, sign in (("min", "<"), ("max", ">")):
+        for statement in _EXTREMES_OF_BYTES:
+            connection.execute(text(statement.format(name=name, sign=sign)))
+
+
+def _check_version(connection: Connection) -> None:
+    version = _version(connection)
+    if version is not None and version < tables.SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{_shown(connection.engine.url)} was written by an older Waybill (version {version} of the index's tables, now "
+            f"{tables.SCHEMA_VERSION}): delete it, and the index rebuilds it from the lake and the chains"
+        )
+    if version != tables.SCHEMA_VERSION:
+        raise StoreVersionError(
+            f"{_shown(connection.engine.url)} has version {version} of the index's tables, this Waybill reads version "
+            f"{tables.SCHEMA_VERSION}: use the Waybill that wrote it, or another folder"
+        )

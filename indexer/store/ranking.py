@@ -1,0 +1,217 @@
+"""How dependable each GMP has been lately, by lane, and the ranking that retries follow."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, RowMapping, select, text
+
+from indexer.store import tables
+from indexer.store.analytics import Lane, percentile
+from indexer.store.effective_status import counts
+from indexer.store.tables import SEEN
+
+NEWEST: Final = 200  # messages of a GMP and lane that count
+
+UNKNOWN: Final = (-0.5, float("inf"))
+"""What `GmpHealth.rank` would be of a GMP that nothing is known of: it may deliver, or not."""
+
+_REGISTRATIONS: Final = ("AdapterAdded", "AdapterReplaced", "AdapterRevoked")
+_OF_LANE: Final = "and source_chain = :source_chain and destination_chain = :destination_chain"
+
+_VOIDED: Final = text(f"select voided from ({counts('(select * from messages where message_id = :id)')}) c")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """A message that a GMP took, long enough ago to have been delivered."""
+
+    lane: Lane
+    gmp: int
+    seconds: int | None  # from the route to its receipt; None: silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmpHealth:
+    """How a GMP has done with the newest messages of a lane.
+
+    Attributes:
+        dispatched: messages that it took, at most `NEWEST`.
+        delivered: of these.
+        latency_p50: seconds from the route to the receipt; None if none was delivered.
+    """
+
+    lane: Lane
+    gmp: int
+    dispatched: int
+    delivered: int
+    latency_p50: int | None
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The lower, the better: by the share that it can be expected to deliver, then by how soon.
+
+        Expected is (delivered + 1) / (dispatched + 2), Laplace's rule of succession: one message delivered of one says less
+        than 199 of 200.
+        """
+        return -(self.delivered + 1) / (self.dispatched + 2), self.latency_p50 or 0
+
+
+def gmp_health(dispatches: Iterable[Dispatch]) -> list[GmpHealth]:
+    """By lane, the healthiest first; see `GmpHealth.rank`.
+
+    Args:
+        dispatches: the newest first.
+    """
+    newest: dict[tuple[Lane, int], list[Dispatch]] = defaultdict(list)
+    for one in dispatches:
+        if len(found := newest[one.lane, one.gmp]) < NEWEST:
+            found.append(one)
+    health = [_health(lane, gmp, found) for (lane, gmp), found in newest.items()]
+    return sorted(health, key=lambda one: (one.lane, one.rank, one.gmp))
+
+
+def _health(lane: Lane, gmp: int, found: list[Dispatch]) -> GmpHealth:
+    seconds = sorted(one.seconds for one in found if one.seconds is not None)
+    return GmpHealth(
+        lane=lane,
+        gmp=gmp,
+        dispatched=len(found),
+        delivered=len(seconds),
+        latency_p50=percentile(seconds, 0.5) if seconds else None,
+    )
+
+
+def recent_dispatches(
+    connection: Connection, stall_after: int, messages: int, lane: Lane | None = None
+) -> list[Dispatch]:
+    """What GMPs took, the newest first, of messages that they have delivered or that are overdue.
+
+    Args:
+        connection: to the store.
+        stall_after: seconds after which a silent GMP counts as such.
+        messages: how many of the newest count.
+        lane: only messages of this one; of all if not given.
+    """
+    chosen = text(
+        f"""
+        select m.source_chain, m.destination_chain, r.gmp, r.received_time - m.source_time as seconds
+        from (
+          select * from messages where source_time is not null {_OF_LANE if lane else ""} order by {SEEN} desc limit :messages
+        ) m
+        join receipts r on r.message_id = m.message_id
+        left join chains d on d.chain_id = m.destination_chain
+        where r.dispatches > 0 and (r.received_time is not null or d.block_time > m.attempted_time + :stall_after)
+        order by m.source_time desc, r.message_id, r.gmp
+        """
+    )
+    arguments = {"stall_after": stall_after, "messages": messages}
+    if lane:
+        arguments |= {"source_chain": lane[0], "destination_chain": lane[1]}
+    return [
+        Dispatch(lane=(row.source_chain, row.destination_chain), gmp=row.gmp, seconds=row.seconds)
+        for row in connection.execute(chosen, arguments)
+    ]
+
+
+class Ranking:
+    """Ranks GMPs for messages, all in one transaction: what is known of a lane is read once."""
+
+    def __init__(self, connection: Connection, stall_after: int) -> None:
+        """Reads through `connection`; see `recent_dispatches` for `stall_after`."""
+        self._connection = connection
+        self._stall_after = stall_after
+        self._health: dict[Lane, dict[int, GmpHealth]] = {}
+        self._open: dict[int, frozenset[int] | None] = {}
+
+    def of(self, message: RowMapping) -> list[int]:
+        """The numbers of the GMPs that may carry a message again, the best first.
+
+        Left out are those whose receipt stands, that are paused or have no adapter on either chain, and whose receipts its
+        recipient does not count.
+
+        Args:
+            message: a row of `schemas.MESSAGES`.
+        """
+        lane = message["source_chain"], message["destination_chain"]
+        health = self._health_of(lane)
+        tried = _numbers(message["dispatched"])
+        candidates = self._candidates(lane, health.keys() | tried) - _numbers(self.standing(message))
+        if allowed := self._policy(message):
+            candidates &= _numbers(allowed)
+        return sorted(
+            candidates, key=lambda gmp: (gmp in tried, *(health[gmp].rank if gmp in health else UNKNOWN), gmp)
+        )
+
+    def standing(self, message: RowMapping) -> int:
+        """The set of GMPs that have delivered a message and whose receipts were not voided since."""
+        voided = self._connection.scalar(_VOIDED, {"id": message["message_id"]}) or 0
+        return int(message["received"] & ~voided)
+
+    def _health_of(self, lane: Lane) -> dict[int, GmpHealth]:
+        if lane not in self._health:
+            found = gmp_health(recent_dispatches(self._connection, self._stall_after, NEWEST, lane))
+            self._health[lane] = {one.gmp: one for one in found}
+        return self._health[lane]
+
+    def _candidates(self, lane: Lane, seen: frozenset[int] | set[int]) -> frozenset[int]:
+        """Where a router's registrations were not read, those count that its lane has seen."""
+        ends = [self._open_on(chain) for chain in lane]
+        known = [end for end in ends if end is not None]
+        return frozenset.intersection(*known) if known else frozenset(seen)
+
+    def _open_on(self, chain: int) -> frozenset[int] | None:
+        """The GMPs with an adapter that is not paused now, by the chain's clock; None if its events name no adapters."""
+        if chain not in self._open:
+            self._open[chain] = _open_gmps(self._about_gmps(chain), self._block_time(chain))
+        return self._open[chain]
+
+    def _about_gmps(self, chain: int) -> Sequence[Mapping[str, Any]]:
+        place = tables.events.c
+        chosen = (
+            select(place.event, place.gmp, place.until)
+            .where(place.message_id.is_(None), place.event.in_((*_REGISTRATIONS, "GmpPauseSet")))
+            .where(place.chain_id == chain, place.error.is_(None))
+            .order_by(place.block_number, place.log_index)
+        )
+        return [dict(row) for row in self._connection.execute(chosen).mappings()]
+
+    def _block_time(self, chain: int) -> int:
+        chosen = select(tables.chains.c.block_time).where(tables.chains.c.chain_id == chain)
+        return self._connection.scalar(chosen) or 0
+
+    def _policy(self, message: RowMapping) -> int | None:
+        """The set of GMPs that the recipient counts from that chain; nothing or 0 for any."""
+        place = tables.events.c
+        chosen = (
+            select(place.gmps)
+            .where(place.message_id.is_(None), place.event == "PolicySet", place.error.is_(None))
+            .where(place.chain_id == message["destination_chain"], place.chain == message["source_chain"])
+            .where(place.recipient == message["recipient"])
+            .order_by(place.block_number.desc(), place.log_index.desc())
+            .limit(1)
+        )
+        found: int | None = self._connection.scalar(chosen)
+        return found
+
+
+def _open_gmps(events: Sequence[Mapping[str, Any]], now: int) -> frozenset[int] | None:
+    """The GMPs that events, in order, leave with an adapter and without a pause beyond `now`, Unix seconds."""
+    registered: dict[int, bool] = {}
+    paused_until: dict[int, int] = {}
+    for event in events:
+        if event["event"] == "GmpPauseSet":
+            paused_until[event["gmp"]] = event["until"]
+        else:
+            registered[event["gmp"]] = event["event"] != "AdapterRevoked"
+    if not registered:
+        return None
+    return frozenset(gmp for gmp, is_there in registered.items() if is_there and paused_until.get(gmp, 0) <= now)
+
+
+def _numbers(bits: int | None) -> frozenset[int]:
+    """The numbers of a set of GMPs."""
+    return frozenset(number for number in range(1, 17) if (bits or 0) >> (number - 1) & 1)

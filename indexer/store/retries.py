@@ -1,0 +1,166 @@
+"""Retry requests: the one thing that the index asks of the bridge (docs/formats.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+from sqlalchemy import Connection, Engine, RowMapping, func, insert, select, text
+
+from bridge.protocol.gmps import gmps_from_bits
+from bridge.protocol.message import Kind
+from indexer.model.settings import StallPolicy
+from indexer.store import tables
+from indexer.store.effective_status import EFFECTIVE_STATUS, effective_status
+from indexer.store.ranking import Ranking
+
+log = structlog.get_logger(__name__)
+
+_AT_ONCE: Final = 500  # requests written in one transaction
+
+_WITHOUT_END: Final = 2**31 - 1  # attempts that no message ever has
+
+_RETRIES: Final = (
+    f"case o.kind {' '.join(f'when {kind:d} then :retries_{kind:d}' for kind in Kind)} else :max_retries end"
+)
+
+# A request stands as long as its cause is still the message's last attempt and nothing has ever answered it: then no other
+# is written. If it was answered and the message is overdue at the same attempt all the same, a reorg took the answer back.
+_OVERDUE: Final = f"""
+    select o.*
+    from ({EFFECTIVE_STATUS}) o
+    where o.status in ('ROUTED', 'RECEIVED', 'EXECUTION_FAILED', 'EXECUTION_DEFERRED') and o.effective_status = 'STALLED'
+      and o.retriable and o.attempts < {_RETRIES}
+      and not exists (
+        select 1 from retry_requests r
+        where r.message_id = o.message_id and r.attempt = o.attempts + 1 and r.cause_chain = o.source_chain
+          and r.cause_block = o.attempted_block and r.cause_hash = o.attempted_hash
+          and r.sequence not in (select sequence from retry_closures)
+      )
+"""
+_ANY_OVERDUE: Final = text(f"select 1 from ({_OVERDUE}) o limit 1")
+
+# Every lane has its own turn and its own ceiling, so that none waits for another. The first of each lane comes along even
+# where the lane may have no more, for the warning.
+_CHOSEN: Final = "(select w.* from chosen k join messages w on w.message_id = k.message_id)"
+_BY_LANE: Final = text(
+    f"""
+    with waiting as (
+      select o.message_id, o.deadline, coalesce(l.lately, 0) as lately,
+        row_number() over (partition by o.source_chain, o.destination_chain order by o.deadline, o.message_id) as turn,
+        count(*) over (partition by o.source_chain, o.destination_chain) as lane_overdue
+      from ({_OVERDUE}) o
+      left join (
+        select source_chain, destination_chain, count(*) as lately from retry_requests
+        where requested_at > :minute_ago group by source_chain, destination_chain
+      ) l on l.source_chain = o.source_chain and l.destination_chain = o.destination_chain
+    ),
+    chosen as materialized (
+      select * from waiting where turn = 1 or turn <= :ceiling - lately order by turn, deadline, message_id limit :at_once
+    )
+    select o.*, c.lately, c.turn, c.lane_overdue
+    from ({effective_status(_CHOSEN)}) o join chosen c on c.message_id = o.message_id
+    order by c.turn, c.deadline, c.message_id
+    """
+)
+
+
+def request_retries(engine: Engine, policy: StallPolicy, now: float) -> int:
+    """Writes a request for every message that is overdue, may be retried and has none that still stands.
+
+    Args:
+        engine: the store, for its writer.
+        policy: what overdue means, and how many requests a lane may get in a minute.
+        now: Unix seconds.
+
+    Returns:
+        How many requests were written.
+    """
+    arguments = {
+        "stall_after": policy.stall_after,
+        "max_lag": policy.max_lag,
+        "max_retries": policy.max_retries,
+        "now": int(now),
+    } | {f"retries_{kind:d}": _most(policy.retries_of(kind)) for kind in Kind}
+    of_lanes = {"minute_ago": now - 60, "ceiling": policy.requests_per_lane_minute, "at_once": _AT_ONCE}
+    with engine.connect() as connection:
+        if connection.execute(_ANY_OVERDUE, arguments).first() is None:
+            return 0
+    with engine.begin() as connection:
+        overdue = connection.execute(_BY_LANE, arguments | of_lanes).mappings().all()
+        return _write(connection, overdue, policy, now)
+
+
+def _most(retries: int | None) -> int:
+    return _WITHOUT_END if retries is None else retries
+
+
+def _write(connection: Connection, overdue: Sequence[RowMapping], policy: StallPolicy, now: float) -> int:
+    requests = tables.retry_requests
+    sequence = _next_sequence(connection, now)
+    ranking = Ranking(connection, policy.stall_after)
+    written = 0
+    for message in overdue:
+        left = policy.requests_per_lane_minute - message["lately"]
+        if message["turn"] == 1 and message["lane_overdue"] > left:
+            lane = message["source_chain"], message["destination_chain"]
+            waiting = message["lane_overdue"] - max(0, left)
+            log.warning(
+                "retry requests of this lane have reached their ceiling for the minute", lane=lane, waiting=waiting
+            )
+        if left <= 0:
+            continue
+        connection.execute(
+            insert(requests).values(sequence=sequence, **_request(connection, message, ranking.standing(message), now))
+        )
+        ranked = [{"sequence": sequence, "rank": rank, "gmp": gmp} for rank, gmp in enumerate(ranking.of(message))]
+        if ranked:
+            connection.execute(insert(tables.retry_gmps), ranked)
+        log.info("retry requested", message=f"0x{message['message_id'].hex()}", attempt=message["attempts"] + 1)
+        sequence += 1
+        written += 1
+    return written
+
+
+def _next_sequence(connection: Connection, now: float) -> int:
+    """Above all that were ever given out, also by a store of which this is an earlier copy: the time in milliseconds or more.
+
+    Readers remember the highest sequence that they have seen, and never look below it again.
+    """
+    highest = connection.scalar(select(func.max(tables.retry_requests.c.sequence)))
+    if highest is None:
+        highest = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == "first_sequence"))
+    assert highest is not None
+    return max(int(highest) + 1, int(now * 1000))
+
+
+def _request(connection: Connection, message: RowMapping, received: int, now: float) -> dict[str, object]:
+    attempt = message["attempts"] + 1
+    request = tables.retry_requests.c
+    generation = connection.scalar(
+        select(func.max(request.generation)).where(
+            request.message_id == message["message_id"], request.attempt == attempt
+        )
+    )
+    missing = message["dispatched"] & ~received
+    silent = ", ".join(sorted(gmp.label for gmp in gmps_from_bits(missing))) or "none"
+    return {
+        "message_id": message["message_id"],
+        "attempt": attempt,
+        "generation": 0 if generation is None else generation + 1,
+        "source_chain": message["source_chain"],
+        "destination_chain": message["destination_chain"],
+        "missing_gmps": missing,
+        "received_gmps": received,
+        "reason": (
+            f"{message['counted']} of {message['needed']} receipts "
+            f"{message['deadline'] - message['attempted_time']} s after attempt "
+            f"{message['attempts']}; silent: {silent}"
+        ),
+        "cause_chain": message["source_chain"],
+        "cause_block": message["attempted_block"],
+        "cause_hash": message["attempted_hash"],
+        "deadline": message["deadline"],
+        "requested_at": now,
+    }

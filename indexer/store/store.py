@@ -1,0 +1,437 @@
+"""The operational store: what is known of the present, and how far each chain has been read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import ColumnElement, Connection, Engine, TextClause, bindparam, delete, insert, select, text, update
+from sqlalchemy.engine import RowMapping
+
+from indexer.lake.retention import described, has_pruned, tally
+from indexer.model import schemas
+from indexer.model.errors import RangeGapError
+from indexer.model.settings import StallPolicy
+from indexer.sources.position import HASH_PREFIX, ChainPosition
+from indexer.store import tables
+from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
+from indexer.store.engine import writing_engine
+from indexer.store.finality import note_final
+from indexer.transforms.pauses import PAUSE_EVENTS, pauses
+from indexer.transforms.queries import query
+
+FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
+"""The mark of messages whose final events a chain took back."""
+
+_IDS_IN_A_STATEMENT: Final = 500
+
+_CREATIONS: Final = ("MessageRouted", "MessageUnfunded")
+"""Events that carry the envelope: without one of them a message was never created, or no longer is."""
+
+_EVENTS_OF_IDS: Final = "(select * from events where message_id in :ids)"
+
+
+def _of_ids(statement: str) -> TextClause:
+    return text(statement).bindparams(bindparam("ids", expanding=True))
+
+
+_INSERT_MESSAGES: Final = _of_ids(
+    f"insert into messages ({', '.join(schemas.MESSAGES.names)}) {query('lifecycle', events=_EVENTS_OF_IDS)}"
+)
+_INSERT_RECEIPTS: Final = _of_ids(
+    f"insert into receipts ({', '.join(schemas.RECEIPTS.names)}) {query('receipts', events=_EVENTS_OF_IDS)}"
+)
+_SHOW_MARKS: Final = _of_ids(
+    """
+    update messages set status = 'DIVERGED' where message_id in :ids
+      and message_id in (select message_id from marks where repaired_at is null)
+    """
+)
+_CREATED: Final = _of_ids("select message_id from messages where message_id in :ids and source_block is not null")
+_CLOSE_REQUESTS: Final = _of_ids(
+    """
+    insert into retry_closures (sequence)
+    select r.sequence from retry_requests r join messages m on m.message_id = r.message_id
+    where r.message_id in :ids and (m.attempts >= r.attempt or m.executions > 0)
+      and r.sequence not in (select sequence from retry_closures)
+    """
+)
+
+
+Archive = Callable[[Sequence[bytes]], pa.Table]
+"""Gives all events of some messages."""
+
+
+class Store:
+    """The one writer of the store's tables."""
+
+    def __init__(self, url: str, max_rows: int = MAX_ROWS, archive: Archive | None = None) -> None:
+        """Opens the store, and makes it if it is not there.
+
+        Args:
+            url: of the database.
+            max_rows: events in one transaction; a single block with more is not split.
+            archive: all events, in the lake, of messages that the store has pruned.
+
+        Raises:
+            StoreVersionError: a newer Waybill wrote it.
+            IndexerError: it is no store at all.
+        """
+        self.engine: Engine = writing_engine(url)
+        self._max_rows = max_rows
+        self._archive = archive
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self.engine.dispose()
+
+    def save_policy(self, policy: StallPolicy) -> None:
+        """Notes what the running index takes for stalled, so that whoever reads the store takes the same."""
+        values = {
+            "stall_after": policy.stall_after,
+            "max_lag": policy.max_lag,
+            "silence_after": policy.silence_after,
+        }
+        with self.engine.begin() as connection:
+            connection.execute(delete(tables.facts).where(tables.facts.c.name.in_(values)))
+            connection.execute(insert(tables.facts), [{"name": name, "value": value} for name, value in values.items()])
+
+    def positions(self) -> dict[int, ChainPosition]:
+        """How far each chain has been read."""
+        with self.engine.connect() as connection:
+            return {row["chain_id"]: position_of(row) for row in connection.execute(select(tables.chains)).mappings()}
+
+    def apply(self, events: pa.Table, ranges: Mapping[int, BlockRange]) -> None:
+        """Replaces ranges of blocks; the same call again changes nothing.
+
+        Everything known of a chain from the range's first block on gives way to `events`: replay, recovery from a crash
+        and reorg are this one operation. Messages and receipts follow from their events. A long range takes several
+        transactions, each of which leaves the store as it is when the chain has been read up to some block.
+
+        Args:
+            events: `schemas.EVENTS`, all events of the ranges.
+            ranges: by chain.
+
+        Raises:
+            RangeGapError: a range does not follow what is stored, or the store can't tell whether it does.
+        """
+        for chain, range_ in ranges.items():
+            of_chain = events.filter(pc.equal(events["chain_id"], chain))
+            ordered = of_chain.sort_by([("block_number", "ascending"), ("log_index", "ascending")])
+            for piece, part in in_pieces(ordered, range_, self._max_rows):
+                with self.engine.begin() as connection:
+                    before = _row_of(connection, chain)
+                    if before is not None:
+                        _check_follows(connection, chain, position_of(before), part)
+                    _replace_events(connection, chain, tables.events.c.block_number >= part.first, piece, self._archive)
+                    note_final(connection, chain, before, part, range_)
+                    _save_position(connection, chain, part, is_new=before is None)
+
+    def remove_above(self, chain: int, range_: BlockRange) -> None:
+        """Removes everything above a block, final blocks included, and the notes of checks that went beyond it.
+
+        Args:
+            chain: its id.
+            range_: an empty range that begins behind that block.
+        """
+        none = schemas.EVENTS.empty_table()
+        with self.engine.begin() as connection:
+            before = _row_of(connection, chain)
+            mark = tables.marks.c
+            above = (mark.chain_id == chain) & (mark.kind != FINALITY_VIOLATED) & (mark.block_number >= range_.first)
+            connection.execute(delete(tables.marks).where(above))
+            _replace_events(connection, chain, tables.events.c.block_number >= range_.first, none, self._archive)
+            note_final(connection, chain, before, range_, range_)
+            _save_position(connection, chain, range_, is_new=before is None)
+            fact = tables.facts.c
+            connection.execute(delete(tables.facts).where(fact.name == ids_checked(chain)))
+            checks = tables.lane_checks.c
+            connection.execute(
+                delete(tables.lane_checks).where(checks.chain_id == chain, checks.block_number >= range_.first)
+            )
+            checks = tables.lake_checks.c
+            connection.execute(
+                delete(tables.lake_checks).where(checks.chain_id == chain, checks.equal_to >= range_.first)
+            )
+
+    def halt(self, reasons: Mapping[int, str | None]) -> None:
+        """Notes why chains are read no further, or with None that they are."""
+        with self.engine.begin() as connection:
+            for chain, reason in reasons.items():
+                connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=reason))
+
+    def events_between(self, chain: int, first: int, last: int) -> pa.Table:
+        """The events of a range of blocks, in order, as `schemas.EVENTS`."""
+        return events_between(self.engine, chain, first, last)
+
+    def correct(self, chain: int, first: int, last: int, events: pa.Table) -> None:
+        """Replaces the events of a range of blocks, and leaves what was read behind it as it is.
+
+        Args:
+            chain: its id.
+            first: the first block.
+            last: the last block, included.
+            events: `schemas.EVENTS`, all events of the range.
+        """
+        place = tables.events.c
+        with self.engine.begin() as connection:
+            within = (place.block_number >= first) & (place.block_number <= last)
+            _replace_events(connection, chain, within, events, self._archive)
+
+    def note_ids_checked(self, chain: int, block: int) -> None:
+        """Notes up to which block the chain's message ids were compared with their envelopes."""
+        with self.engine.begin() as connection:
+            connection.execute(delete(tables.facts).where(tables.facts.c.name == ids_checked(chain)))
+            connection.execute(insert(tables.facts).values(name=ids_checked(chain), value=block))
+
+    def recompute(self) -> None:
+        """Makes all messages, receipts and pauses again from the events that the store holds."""
+        with self.engine.connect() as connection:
+            of_events = select(tables.events.c.message_id).where(tables.events.c.message_id.is_not(None))
+            ids = set(connection.scalars(of_events.union(select(tables.messages.c.message_id))))
+            chains = list(connection.scalars(select(tables.chains.c.chain_id)))
+        for part in _parts(ids):
+            with self.engine.begin() as connection:
+                _recompute(connection, part)
+        for chain in chains:
+            with self.engine.begin() as connection:
+                _recompute_pauses(connection, chain)
+
+    def mark(self, chain: int, kind: str, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
+        """Marks messages as DIVERGED until the chain is repaired. The same again changes nothing.
+
+        Args:
+            chain: its id.
+            kind: of the divergence.
+            marks: message id, the lowest block concerned, and the evidence.
+            now: Unix seconds.
+        """
+        mark = tables.marks.c
+        of_kind = (mark.chain_id == chain) & (mark.kind == kind)
+        with self.engine.begin() as connection:
+            open_ = set(connection.scalars(select(mark.message_id).where(of_kind, mark.repaired_at.is_(None))))
+            new = [one for one in marks if one[0] not in open_]
+            for message_id, block, evidence in new:
+                connection.execute(delete(tables.marks).where(of_kind, mark.message_id == message_id))
+                values = {"block_number": block, "evidence": evidence, "noted_at": now}
+                connection.execute(
+                    insert(tables.marks).values(message_id=message_id, chain_id=chain, kind=kind, **values)
+                )
+            _recompute(connection, [message_id for message_id, _, _ in new])
+
+    def note_repair(self, chain: int, now: float) -> None:
+        """Notes that the index follows the chain again; its messages' states follow from their events once more."""
+        mark = tables.marks.c
+        with self.engine.begin() as connection:
+            repaired = (mark.chain_id == chain) & (mark.kind == FINALITY_VIOLATED) & mark.repaired_at.is_(None)
+            ids = connection.scalars(select(mark.message_id).where(repaired)).all()
+            connection.execute(update(tables.marks).where(repaired).values(repaired_at=now))
+            connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(halted=None))
+            _recompute(connection, ids)
+
+    def hash_of(self, chain: int, number: int) -> bytes | None:
+        """The prefix of a block's hash, or None as far as the store does not know it."""
+        with self.engine.connect() as connection:
+            row = _row_of(connection, chain)
+            return None if row is None else hash_of_block(connection, chain, position_of(row), number)
+
+    def lake_block(self, chain: int) -> int | None:
+        """The block up to which the chain's events were in the lake when this was last noted."""
+        with self.engine.connect() as connection:
+            chosen = select(tables.chains.c.lake_block).where(tables.chains.c.chain_id == chain)
+            block: int | None = connection.scalar(chosen)
+            return block
+
+    def has_pruned(self) -> bool:
+        """Whether the store has ever pruned a message, whose events then are in the lake alone."""
+        with self.engine.connect() as connection:
+            return has_pruned(connection)
+
+    def note_lake(self, blocks: Mapping[int, int]) -> None:
+        """Notes up to which block each chain's events are in the lake."""
+        with self.engine.begin() as connection:
+            for chain, block in blocks.items():
+                connection.execute(
+                    update(tables.chains).where(tables.chains.c.chain_id == chain).values(lake_block=block)
+                )
+
+
+def ids_checked(chain: int) -> str:
+    """The fact that says up to which block a chain's message ids were compared with their envelopes."""
+    return f"ids_checked_{chain}"
+
+
+def adapters_of(engine: Engine) -> dict[int, frozenset[bytes]]:
+    """By chain, the adapters, 20 bytes each, that its router has taken as far as it was read."""
+    place = tables.events.c
+    taken = place.event.in_(("AdapterAdded", "AdapterReplaced")) & place.error.is_(None)
+    found: dict[int, set[bytes]] = {}
+    with engine.connect() as connection:
+        chosen = select(place.chain_id, place.adapter).where(place.message_id.is_(None), taken)
+        for row in connection.execute(chosen):
+            found.setdefault(row.chain_id, set()).add(row.adapter[12:])
+    return {chain: frozenset(adapters) for chain, adapters in found.items()}
+
+
+def events_between(
+    engine: Engine, chain: int, first: int, last: int, columns: Sequence[str] = schemas.EVENTS.names
+) -> pa.Table:
+    """The events of a range of blocks that the store holds, in order: those columns of `schemas.EVENTS`."""
+    place = tables.events.c
+    chosen = (
+        select(*(place[name] for name in columns))
+        .where(place.chain_id == chain, place.block_number.between(first, last))
+        .order_by(place.block_number, place.log_index)
+    )
+    with engine.connect() as connection:
+        rows = [dict(row) for row in connection.execute(chosen).mappings()]
+    return pa.Table.from_pylist(rows, schema=pa.schema([schemas.EVENTS.field(name) for name in columns]))
+
+
+def position_of(row: RowMapping) -> ChainPosition:
+    """How far a chain has been read, from its row of `chains`."""
+    return ChainPosition(
+        block=row["block"], hashes=row["hashes"], final_block=row["final_block"], final_hash=row["final_hash"]
+    )
+
+
+def _row_of(connection: Connection, chain: int) -> RowMapping | None:
+    return connection.execute(select(tables.chains).where(tables.chains.c.chain_id == chain)).mappings().first()
+
+
+def hash_of_block(connection: Connection, chain: int, position: ChainPosition, number: int) -> bytes | None:
+    """The prefix of a block's hash as far as the store knows it: from the chain's position, or from an event of the block."""
+    if (known := position.known_hash(number)) is not None:
+        return known
+    place = tables.events.c
+    chosen = select(place.block_hash).where(place.chain_id == chain, place.block_number == number).limit(1)
+    found: bytes | None = connection.scalar(chosen)
+    return None if found is None else found[:HASH_PREFIX]
+
+
+def _replace_events(
+    connection: Connection, chain: int, blocks: ColumnElement[bool], events: pa.Table, archive: Archive | None
+) -> None:
+    place = tables.events.c
+    replaced = (place.chain_id == chain) & blocks
+    gone = connection.execute(
+        select(tables.events).where(replaced, place.event.in_(_CREATIONS), place.error.is_(None))
+    ).mappings()
+    gone_routes = {row["message_id"]: row for row in gone}
+    touched = set(connection.scalars(select(place.message_id).where(replaced).distinct()))
+    connection.execute(delete(tables.events).where(replaced))
+    rows = events.to_pylist()
+    if rows:
+        connection.execute(insert(tables.events), rows)
+    touched |= {row["message_id"] for row in rows}
+    if None in touched:
+        _recompute_pauses(connection, chain)
+        touched.discard(None)
+    if archive is not None and has_pruned(connection):
+        _bring_back(connection, touched, archive)
+    _recompute(connection, touched)
+    _note_orphans(connection, gone_routes, rows)
+
+
+def _bring_back(connection: Connection, ids: Iterable[bytes], archive: Archive) -> None:
+    """Takes the events of messages that the store had pruned from the lake: something has happened to them again."""
+    for part in _parts(ids):
+        unknown = sorted(set(part) - described(connection, part))
+        if not unknown:
+            continue
+        found = archive(unknown).to_pylist()
+        place = tables.events.c
+        here = {
+            (row.chain_id, row.block_number, row.log_index)
+            for row in connection.execute(
+                select(place.chain_id, place.block_number, place.log_index).where(place.message_id.in_(unknown))
+            )
+        }
+        back = [row for row in found if (row["chain_id"], row["block_number"], row["log_index"]) not in here]
+        if back:
+            connection.execute(insert(tables.events), back)
+            created = {row["message_id"]: row for row in back if row["event"] in _CREATIONS}
+            tally(connection, created.values(), -1)
+
+
+def _check_follows(connection: Connection, chain: int, position: ChainPosition, range_: BlockRange) -> None:
+    """A range is joined to the block before it by that block's hash, however long ago it was read."""
+    before = range_.first - 1
+    if before > position.block:
+        raise RangeGapError(
+            f"chain {chain} is stored up to block {position.block}, and the blocks read begin with {range_.first}"
+        )
+    if range_.parent_hash is None:
+        place = tables.events.c
+        below = select(place.block_number).where(place.chain_id == chain, place.block_number < range_.first).limit(1)
+        if connection.scalar(below) is not None:
+            raise RangeGapError(
+                f"the blocks read of chain {chain} are said to begin with {range_.first}, and events before it are stored"
+            )
+        return
+    ours = hash_of_block(connection, chain, position, before)
+    if ours is None:
+        raise RangeGapError(f"the hash of block {before} of chain {chain}, which the blocks read follow, is not known")
+    if ours != range_.parent_hash:
+        raise RangeGapError(f"the blocks read of chain {chain} do not follow the block {before} that is stored")
+
+
+def _recompute(connection: Connection, ids: Iterable[bytes]) -> None:
+    """Makes messages and receipts again from all events of these messages."""
+    for part in _parts(ids):
+        connection.execute(delete(tables.messages).where(tables.messages.c.message_id.in_(part)))
+        connection.execute(delete(tables.receipts).where(tables.receipts.c.message_id.in_(part)))
+        for statement in (_INSERT_MESSAGES, _INSERT_RECEIPTS, _SHOW_MARKS, _CLOSE_REQUESTS):
+            connection.execute(statement, {"ids": part})
+
+
+def _recompute_pauses(connection: Connection, chain: int) -> None:
+    place = tables.events.c
+    chosen = (
+        select(tables.events)
+        .where(place.message_id.is_(None), place.event.in_(PAUSE_EVENTS), place.chain_id == chain)
+        .order_by(place.block_number, place.log_index)
+    )
+    found = pauses([dict(row) for row in connection.execute(chosen).mappings()])
+    connection.execute(delete(tables.pauses).where(tables.pauses.c.chain_id == chain))
+    if found:
+        connection.execute(insert(tables.pauses), found)
+
+
+def _parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Ids, as many at a time as a statement takes."""
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), _IDS_IN_A_STATEMENT):
+        yield ordered[start : start + _IDS_IN_A_STATEMENT]
+
+
+def _note_orphans(
+    connection: Connection, gone_routes: Mapping[bytes, RowMapping], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    back = {row["message_id"] for row in rows if row["event"] in _CREATIONS and row["error"] is None}
+    kept = set(connection.scalars(_CREATED, {"ids": list(gone_routes)})) if gone_routes else set()
+    orphaned = [row for message_id, row in gone_routes.items() if message_id not in back | kept]
+    for part in _parts(back | gone_routes.keys()):
+        connection.execute(delete(tables.orphans).where(tables.orphans.c.message_id.in_(part)))
+    if orphaned:
+        names = [column.name for column in tables.orphans.c]
+        connection.execute(insert(tables.orphans), [{name: row[name] for name in names} for row in orphaned])
+
+
+def _save_position(connection: Connection, chain: int, range_: BlockRange, *, is_new: bool) -> None:
+    position = range_.position
+    values = {
+        "block": position.block,
+        "block_hash": range_.block_hash,
+        "block_time": range_.block_time,
+        "hashes": position.hashes,
+        "final_block": position.final_block,
+        "final_hash": position.final_hash,
+        "head_block": range_.head_block,
+    }
+    if is_new:
+        connection.execute(insert(tables.chains).values(chain_id=chain, **values))
+    else:
+        connection.execute(update(tables.chains).where(tables.chains.c.chain_id == chain).values(**values))

@@ -1,0 +1,1 @@
+"""The folder that a Python process to be traced has on PYTHONPATH."""

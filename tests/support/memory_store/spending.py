@@ -1,0 +1,67 @@
+"""What the relayer spends, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bridge.domain.spending import NOTHING, Held, LaneSpent, SpentFor, Total, TotalKey, TotalKeys, gwei_of, lane_of
+from bridge.domain.transactions import Slot, costs_of, failures_of
+
+
+class MemorySpending:
+    """See `bridge.domain.spending.Spending`."""
+
+    def __init__(self) -> None:
+        self._totals: dict[TotalKey, Total] = {}
+        self._costs: dict[int, list[tuple[SpentFor | None, int, int]]] = {}  # by slot: for whom, gwei, failures
+        self._held: dict[str, Held] = {}
+
+    def totals(self, keys: Sequence[TotalKey]) -> Mapping[TotalKey, Total]:
+        return {key: self._totals[key] for key in keys if key in self._totals}
+
+    def lanes(self, now: float) -> list[LaneSpent]:
+        day = TotalKeys.of(0, None, now).chain.day
+        found = [(lane_of(key.of), key, total) for key, total in self._totals.items() if key.day == day]
+        return [LaneSpent.of(lane, key.chain_id, total.gwei) for lane, key, total in found if lane is not None]
+
+    def hold(self, held: Held) -> float:
+        known = self._held.get(held.subject)
+        since = held.since if known is None else known.since
+        self._held[held.subject] = replace(held, since=since)
+        return since
+
+    def release(self, subject: str) -> None:
+        self._held.pop(subject, None)
+
+    def held(self, message_id: bytes | None = None, *, since: float = 0) -> list[Held]:
+        found = [one for one in self._held.values() if one.at >= since and message_id in (None, one.message_id)]
+        return sorted(found, key=lambda one: one.subject)
+
+    def is_held(self, subject: str) -> bool:
+        """Whether something waits; for the outbox."""
+        return subject in self._held
+
+    def reserved(self, slot: Slot, parts: Sequence[tuple[SpentFor | None, int]]) -> None:
+        """Notes what a new slot may cost, in wei, and for whom; for the nonce ledger."""
+        self._costs[slot.slot_id] = [(who, 0, 0) for who, _ in parts]
+        self._change(slot, [wei for _, wei in parts], failures_of(slot))
+
+    def settle(self, slot: Slot) -> None:
+        """Notes what a slot costs by now; for the nonce ledger."""
+        costs = costs_of(slot)
+        if costs is not None and slot.slot_id in self._costs:
+            self._change(slot, costs, failures_of(slot))
+
+    def spent_for(self, slot_id: int) -> list[tuple[SpentFor | None, int]]:
+        """What each transaction_key of a slot is paid for, and what it costs, in gwei; for the nonce ledger."""
+        return [(who, gwei) for who, gwei, _ in self._costs[slot_id]]
+
+    def _change(self, slot: Slot, costs: Sequence[int], failures: int) -> None:
+        changed = []
+        for (who, gwei, failed), wei in zip(self._costs[slot.slot_id], costs, strict=True):
+            for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
+                known = self._totals.get(key, NOTHING)
+                self._totals[key] = known.plus(gwei_of(wei) - gwei, failures - failed)
+            changed.append((who, gwei_of(wei), failures))
+        self._costs[slot.slot_id] = changed

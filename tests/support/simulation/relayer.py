@@ -1,0 +1,224 @@
+"""A bridge in a simulated world, put together as the real one is; it may crash at any call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, cast
+
+from eth_account import Account
+
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.finality import ObservedFinality
+from bridge.domain.ports import Chain
+from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
+from bridge.domain.spending import UNBOUNDED, SpendBounds
+from bridge.domain.store import Store
+from bridge.domain.supervision import run_forever
+from bridge.evm.account import SendingSettings
+from bridge.evm.chain import EvmChain
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import Endpoints
+from bridge.evm.sender import Sender
+from bridge.evm.transport import Exchange
+from bridge.protocol.message import Kind
+from bridge.relayer.execution import Execution
+from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator
+from bridge.relayer.recovery import BudgetExhaustion, Recovery, RecoverySettings
+from bridge.relayer.relayer import Relayer
+from bridge.relayer.retry_planning import Planner
+from bridge.relayer.settings import RelaySettings
+from bridge.relayer.spending import SpendGate
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.chain import SimulatedChain
+from tests.support.simulation.contracts import GMPS
+from tests.support.simulation.power import Power, PowerCut, Powered, PoweredStore, powered_chain
+from tests.support.simulation.time import VirtualClock
+from tests.support.simulation.world import DAPP, RELAYER, World
+
+SEALER: Final = Account.from_key("0x" + "44" * 32)
+_POLL: Final = 0.5  # seconds
+_ENDPOINTS: Final = EndpointPolicy(agreement=2, hedge_after=1.0, retry_seconds=1e-6)  # tried a second time, and no more
+_SENDING: Final = SendingSettings(
+    poll_interval=_POLL, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=60
+)
+
+
+def _propagation(
+    world: World,
+    chains: Mapping[int, Chain],
+    store: Store,
+    propagator: RoutePropagator,
+    *,
+    clock: VirtualClock,
+    settings: PropagationSettings | None,
+) -> Propagation | None:
+    if settings is None:
+        return None
+    return Propagation(
+        deployment=world.deployment,
+        chains=chains,
+        store=store,
+        propagator=propagator,
+        signer=KeySealer(SEALER),
+        clock=clock,
+        settings=settings,
+    )
+
+
+class SimulatedRelayer:
+    """One life of a bridge process: from its start to its stop or crash. What it remembers is in the store."""
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        *,
+        name: str = "bridge",
+        power: Power | None = None,
+        relaying: RelaySettings | None = None,
+        sending: SendingSettings | None = None,
+        policies: Mapping[Kind, RetryPolicy] = DEFAULT_POLICIES,
+        dead_letters: DeadLetterLog | None = None,
+        recovering: RecoverySettings | None = None,
+        propagating: PropagationSettings | None = None,
+        max_retry_fee: int | None = None,
+        bounds: SpendBounds = UNBOUNDED,
+        retry_for: frozenset[bytes] | None = None,
+        max_calls_per_tx: int = 1,
+        ahead: float = 0,
+    ) -> None:
+        """Puts a bridge together. Without settings for `propagating`, nobody follows state changes.
+
+        At most `max_calls_per_tx` of its deliveries share a transaction; its machine's clock is `ahead` of the world's, in seconds.
+        It spends within `bounds`, and retries as appointed for the senders in `retry_for` (32 bytes; None is every one).
+        """
+        clock = VirtualClock(ahead)
+        self.power = power or Power()
+        chains = {chain_id: _reached(world, chain, self.power) for chain_id, chain in world.chains.items()}
+        guarded = PoweredStore(store, self.power)
+        relaying = replace(relaying or RelaySettings(), poll_interval=_POLL)
+        gate = SpendGate(guarded.spending, clock, accepts=relaying.acceptance, bounds=bounds)
+        paying = replace(sending or _SENDING, max_calls_per_tx=max_calls_per_tx, bounds=bounds)
+        self.senders = _senders(world, chains, guarded, clock, paying)
+        self.dead_letters: DeadLetterLog = dead_letters or MemoryDeadLetterLog()
+        powered_letters = cast(DeadLetterLog, Powered(self.dead_letters, self.power))
+        self.dead_letter_queue = DeadLetterQueue(powered_letters, guarded, KeySealer(SEALER), clock)
+        self.relay_senders = {chain_id: self.senders[chain_id, RELAYER.address.lower()] for chain_id in chains}
+        self.relayer = _relay(
+            self, world, chains, guarded, name=name, policies=policies, clock=clock, settings=relaying, gate=gate
+        )
+        planner = Planner(
+            deployment=world.deployment,
+            chains=chains,
+            senders=self.senders,
+            store=guarded,
+            usable=relaying.claimable & frozenset(GMPS),
+            max_fee=max_retry_fee,
+            gate=gate,
+            retry_for=retry_for,
+        )
+        burial = _burial(self.dead_letter_queue, guarded, policies, relaying)
+        retrying = replace(recovering or RecoverySettings(), poll_interval=_POLL, reschedule=2)
+        self.recovery = Recovery(planner, guarded, clock, retrying, burial=burial, source=world.requests)
+        self.execution = Execution(
+            deployment=world.deployment,
+            chains=chains,
+            store=guarded,
+            dead_letters=powered_letters,
+            senders=self.relay_senders,
+            gate=gate,
+            clock=clock,
+        )
+        propagator = RoutePropagator(
+            world.deployment, chains, dead_letters=powered_letters, recovery=self.recovery, execution=self.execution
+        )
+        self.propagation = _propagation(world, chains, guarded, propagator, clock=clock, settings=propagating)
+
+    async def run(self) -> None:
+        """Works until it is cancelled, or its power goes off."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.relayer.run())
+                group.create_task(self.recovery.run())
+                group.create_task(self.execution.run())
+                if self.propagation is not None:
+                    group.create_task(self.propagation.run())
+                group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=5))
+                for sender in self.senders.values():
+                    group.create_task(run_forever("send", sender.tick, every=_POLL))
+        except* PowerCut:
+            pass
+        finally:
+            for sender in self.senders.values():
+                await sender.close()
+
+
+def _reached(world: World, chain: SimulatedChain, power: Power) -> Chain:
+    """A chain as the bridge gets to it."""
+    if world.nodes is None:
+        return powered_chain(chain, power)
+    nodes = {f"http://node-{number}": node for number, node in enumerate(world.nodes[chain.chain_id])}
+    endpoints = Endpoints(
+        chain.chain_id, list(nodes), _ENDPOINTS, lambda url, _policy: cast(Exchange, Powered(nodes[url], power))
+    )
+    return EvmChain(chain.chain_id, endpoints)
+
+
+def _senders(
+    world: World, chains: Mapping[int, Chain], store: Store, clock: VirtualClock, settings: SendingSettings
+) -> dict[tuple[int, str], Sender]:
+    """Whoever sends transactions on each chain, by chain and address."""
+    return {
+        (deployed.chain_id, signer.address.lower()): Sender(
+            chains[deployed.chain_id],
+            signer,
+            store.transactions,
+            clock,
+            finality=ObservedFinality(store.observations, deployed.chain_id),
+            settings=settings,
+            multicall=deployed.multicall,
+        )
+        for deployed in world.deployment.chains
+        for signer in (RELAYER, DAPP)
+    }
+
+
+def _relay(
+    bridge: SimulatedRelayer,
+    world: World,
+    chains: Mapping[int, Chain],
+    store: Store,
+    *,
+    name: str,
+    policies: Mapping[Kind, RetryPolicy],
+    clock: VirtualClock,
+    settings: RelaySettings,
+    gate: SpendGate,
+) -> Relayer:
+    return Relayer(
+        worker=name,
+        deployment=world.deployment,
+        chains=chains,
+        adapters={gmp: SimulatedAdapter(gmp, chains, world.down) for gmp in GMPS},
+        senders=bridge.relay_senders,
+        store=store,
+        dead_letters=bridge.dead_letter_queue,
+        policies=policies,
+        clock=clock,
+        random=world.random.random,
+        settings=settings,
+        gate=gate,
+    )
+
+
+def _burial(
+    dead_letter_queue: DeadLetterQueue, store: Store, policies: Mapping[Kind, RetryPolicy], relaying: RelaySettings
+) -> BudgetExhaustion:
+    return BudgetExhaustion(
+        dead_letter_queue, store, policies=policies, guarantees=relaying.guarantees, usable=relaying.claimable
+    )

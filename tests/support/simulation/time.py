@@ -1,0 +1,78 @@
+"""Time that costs nothing: an event loop that never waits, and jumps to the next thing that is due."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tests.support.simulation.power import PowerCut
+
+_Result = TypeVar("_Result")
+
+_EPOCH = 1_700_000_000.0  # Unix seconds
+
+
+class DeadlockError(Exception):
+    """Every task waits for another one: nothing will ever happen again."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop in which an hour passes at once, and everything happens in the same order each time."""
+
+    def __init__(self) -> None:
+        self._elapsed = 0.0
+        super().__init__(_NeverWaiting(self))
+
+    def time(self) -> float:
+        """Seconds since the simulation began."""
+        return self._elapsed
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass."""
+        self._elapsed += seconds
+
+
+class _NeverWaiting(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready:
+            return ready
+        if timeout is None:
+            raise DeadlockError("every task waits for another one")
+        self._loop.advance(timeout)
+        return []
+
+
+class VirtualClock:
+    """See `bridge.domain.ports.Clock`: the time of the loop that runs, as a machine has it whose clock is off."""
+
+    def __init__(self, ahead: float = 0) -> None:
+        """`ahead` is by how many seconds; negative: behind."""
+        self._ahead = ahead
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return _EPOCH + asyncio.get_running_loop().time() + self._ahead
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns after that many simulated seconds."""
+        await asyncio.sleep(seconds)
+
+
+def run_in_virtual_time(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Runs a coroutine to its end without waiting."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.get_loop().set_exception_handler(_leave_out_crashes)
+        return runner.run(work)
+
+
+def _leave_out_crashes(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Tasks of a process that lost its power end without anybody looking; every other forgotten error is shown."""
+    if not isinstance(context.get("exception"), PowerCut):
+        loop.default_exception_handler(context)

@@ -1,0 +1,268 @@
+"""Everybody who should know of a dead letter is told, by real servers' account, also after one of them was away."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+from eth_abi.abi import encode
+from pydantic import SecretStr
+from sqlalchemy import create_engine, text
+
+from bridge.dead_letters.alerts import Alerts, severity_of
+from bridge.dead_letters.channels import Channel, Email, Mailbox, Notice, PagerDuty, Severity, Slack, Webhook
+from bridge.dead_letters.integrity import verify
+from bridge.dead_letters.parameters import (
+    ALERT_THRESHOLD,
+    CRITICAL_THRESHOLD,
+    OnChainParameters,
+    Thresholds,
+    operator_parameter,
+)
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.ports import Call, CallRevertedError, Chain, TransientError
+from bridge.service.dead_letter_service import channels, trusted_accounts, verify_letters
+from bridge.settings import Settings
+from bridge.settings.sections import AlertSettings, EmailSettings
+from bridge.store.dead_letters import SqlDeadLetterLog
+from tests.builders import message
+from tests.support.memory_store import MemoryStore
+from tests.unit.dead_letters.servers import WebhookServer, mail_server, webhook_server
+from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, StillClock, entered
+
+
+@dataclass
+class Fixed:
+    """Thresholds that somebody set."""
+
+    value: Thresholds = Thresholds()  # noqa: RUF009  # frozen
+    asked: int = 0
+    is_away: bool = False
+
+    async def thresholds(self) -> Thresholds:
+        self.asked += 1
+        if self.is_away:
+            raise TransientError("no answer")
+        return self.value
+
+
+@pytest.fixture
+def hook() -> Iterator[WebhookServer]:
+    with webhook_server() as server:
+        yield server
+
+
+@pytest.mark.requirement("OIP-105", "OIP-107", "OIP-109", "OIP-110")
+async def test_a_webhook_gets_all_that_triage_needs(hook: WebhookServer) -> None:
+    review = DeadLetterService()
+    sent = message()
+    event_id = await review.die(sent)
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(), review.clock)
+    await alerts.step()
+    (posted,) = hook.posted
+    details = posted["details"]
+    assert posted["severity"] == "warning"
+    assert details["eventId"] == event_id
+    assert details["messageId"] == f"0x{sent.id.hex()}"
+    assert (details["messageType"], details["sourceChainId"]) == ("PLAIN", sent.source_chain)
+    assert [one["errorMessage"] for one in details["failureHistory"]] == ["no proof"]
+    assert (details["lastErrorCode"], details["lastErrorMessage"]) == ("TransientError", "no proof")
+    assert details["routingSlip"]["deliveries"][0]["eventId"] == event_id
+    await alerts.step()
+    assert len(hook.posted) == 1, "told once"
+
+
+@pytest.mark.requirement("OIP-105")
+async def test_slack_gets_its_format_and_what_strangers_wrote_is_neither_markup_nor_mention(
+    hook: WebhookServer,
+) -> None:
+    review = DeadLetterService()
+    await review.die(error="<!channel> `rm` <http://evil|click>")
+    await Alerts(review.dead_letters, [Slack(hook.url, timeout=5)], Fixed(), review.clock).step()
+    (posted,) = hook.posted
+    assert set(posted) == {"text", "blocks"}
+    assert "<!channel>" not in str(posted)
+    assert "<http" not in str(posted)
+    assert posted["text"].startswith("WARNING: PLAIN message 0x")
+
+
+@pytest.mark.requirement("OIP-105")
+async def test_pagerduty_gets_an_event_of_its_api_with_a_key_that_makes_one_thing_one_incident(
+    hook: WebhookServer,
+) -> None:
+    review = DeadLetterService()
+    event_id = await review.die(error="x" * 5000)
+    await Alerts(review.dead_letters, [PagerDuty(hook.url, "routing", timeout=5)], Fixed(), review.clock).step()
+    (posted,) = hook.posted
+    assert (posted["routing_key"], posted["event_action"]) == ("routing", "trigger")
+    assert posted["dedup_key"] == f"dlq/entered/{event_id}"
+    assert posted["payload"]["severity"] == "warning"
+    assert len(posted["payload"]["summary"]) <= 1024
+
+
+@pytest.mark.requirement("OIP-105")
+async def test_mail_reaches_the_server_and_its_subject_stays_one_line() -> None:
+    review = DeadLetterService()
+    await review.die(error="first line\nBcc: everybody@example.org")
+    with mail_server() as server:
+        box = Mailbox(host="127.0.0.1", port=server.port, sender="waybill@example.org", recipients=("ops@example.org",))
+        await Alerts(review.dead_letters, [Email(box, timeout=5)], Fixed(), review.clock).step()
+        (received,) = server.mails
+    mail = email.message_from_string(received, policy=email.policy.default)
+    assert (mail["From"], mail["To"], mail["Bcc"]) == ("waybill@example.org", "ops@example.org", None)
+    assert mail["Subject"].startswith("[waybill warning] PLAIN message")
+    assert "failureHistory" in mail.get_content()
+
+
+@pytest.mark.requirement("OIP-109")
+async def test_a_channel_that_is_away_is_told_later_and_keeps_no_other_waiting(hook: WebhookServer) -> None:
+    review = DeadLetterService()
+    for nonce in (1, 2):
+        await review.die(message(nonce))
+    with webhook_server() as other:
+        hook.answers = [503]
+        alerts = Alerts(
+            review.dead_letters, [Slack(hook.url, timeout=5), Webhook(other.url, timeout=5)], Fixed(), review.clock
+        )
+        with pytest.raises(TransientError, match="slack: it answered 503"):
+            await alerts.step()
+        assert (len(hook.posted), len(other.posted)) == (0, 2)
+        await alerts.step()
+        assert (len(hook.posted), len(other.posted)) == (2, 2)
+
+
+@pytest.mark.requirement("OIP-103", "OIP-104", "OIP-106", "OIP-164")
+async def test_alerts_grow_louder_at_the_thresholds_that_governance_set(hook: WebhookServer) -> None:
+    review = DeadLetterService()
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(Thresholds(2, 3)), review.clock)
+    for nonce in (1, 2, 3):
+        await review.die(message(nonce))
+        review.clock.time += 10
+        await alerts.step()
+    assert [one["severity"] for one in hook.posted] == ["warning", "error", "critical"]
+    review.clock.time += 3601
+    await review.die(message(4))
+    await alerts.step()
+    assert hook.posted[-1]["severity"] == "warning", "the hour is over"
+
+
+@pytest.mark.parametrize(
+    ("count", "severity"), [(1, "warning"), (9, "warning"), (10, "error"), (99, "error"), (100, "critical")]
+)
+def test_the_default_thresholds(count: int, severity: str) -> None:
+    assert severity_of(count, Thresholds()) == Severity(severity)
+
+
+async def test_an_alert_does_not_wait_for_a_chain_that_is_away(hook: WebhookServer) -> None:
+    review = DeadLetterService()
+    await review.die()
+    await Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], Fixed(is_away=True), review.clock).step()
+    assert len(hook.posted) == 1
+
+
+async def test_the_thresholds_are_asked_for_once_a_minute_and_the_last_ones_hold_while_the_chain_is_away(
+    hook: WebhookServer,
+) -> None:
+    review, governance = DeadLetterService(), Fixed(Thresholds(1, 100))
+    alerts = Alerts(review.dead_letters, [Webhook(hook.url, timeout=5)], governance, review.clock)
+    for nonce in (1, 2):
+        await review.die(message(nonce))
+        await alerts.step()
+    assert governance.asked == 1
+    governance.is_away = True
+    review.clock.time += 61
+    await review.die(message(3))
+    await alerts.step()
+    assert governance.asked == 2
+    assert [one["severity"] for one in hook.posted] == ["error"] * 3
+
+
+@pytest.mark.requirement("OIP-130")
+async def test_tampering_is_told_on_every_channel_at_once_even_if_one_is_away(hook: WebhookServer) -> None:
+    review = DeadLetterService()
+    await review.die()
+
+    class Away:
+        name = "away"
+
+        async def tell(self, notice: Notice) -> None:
+            raise TransientError("no answer")
+
+    both: list[Channel] = [Away(), Webhook(hook.url, timeout=5)]
+    alerts = Alerts(review.dead_letters, both, Fixed(), review.clock)
+    await alerts.announce_tampering(verify(review.dead_letters, trusted=frozenset({STRANGER.address})))
+    (posted,) = hook.posted
+    assert posted["severity"] == "critical"
+    assert "tampered" in posted["summary"]
+    assert "not trusted" in posted["details"]["violations"][0]
+
+
+class ParameterChain:
+    """A chain with a Parameters contract and a router, as far as they are asked."""
+
+    def __init__(self, values: dict[bytes, int], owner: str = STRANGER.address) -> None:
+        self.values = values
+        self.owner = owner
+
+    async def call(self, call: Call, **_: object) -> bytes:
+        if len(call.data) == 4:
+            return encode(["address"], [self.owner])
+        if call.data[4:] not in self.values:
+            raise CallRevertedError(b"")
+        return encode(["uint256"], [self.values[call.data[4:]]])
+
+
+@pytest.mark.requirement("OIP-106", "OIP-127")
+async def test_thresholds_and_operators_are_what_the_contract_says() -> None:
+    chain = ParameterChain({ALERT_THRESHOLD: 5, operator_parameter(OPERATOR.address): 1, CRITICAL_THRESHOLD: 0})
+    parameters = OnChainParameters(cast(Chain, chain), "0x" + "01" * 20, "0x" + "02" * 20)
+    assert await parameters.thresholds() == Thresholds(5, 0)
+    assert await parameters.is_operator(OPERATOR.address)
+    assert not await parameters.is_operator(STRANGER.address)
+    chain.values[operator_parameter(OPERATOR.address)] = 0
+    assert not await parameters.is_operator(OPERATOR.address), "a role that was taken back is gone"
+
+
+async def test_without_a_contract_the_routers_owner_and_guardian_decide() -> None:
+    parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
+    assert await parameters.is_operator(STRANGER.address)
+    assert not await parameters.is_operator(OPERATOR.address)
+    assert await parameters.thresholds() == Thresholds()
+
+
+@pytest.mark.requirement("OIP-102", "OIP-105")
+def test_the_settings_name_the_channels_and_can_switch_them_off() -> None:
+    named = AlertSettings(
+        webhook="http://localhost/a",
+        slack="http://localhost/b",
+        pagerduty_key=SecretStr("routing"),
+        email=EmailSettings(host="localhost", sender="a@b", recipients=("c@d",)),
+    )
+    assert [channel.name for channel in channels(named)] == ["webhook", "slack", "pagerduty", "email"]
+    assert channels(named.model_copy(update={"enabled": False})) == []
+    assert channels(AlertSettings()) == []
+
+
+@pytest.mark.requirement("OIP-129", "OIP-130")
+async def test_a_log_that_can_not_even_be_read_is_told_as_tampering(hook: WebhookServer, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/dlq.db"
+    settings = Settings.load(relayer_key="0x" + "44" * 32)
+    parameters = OnChainParameters(cast(Chain, ParameterChain({})), "0x" + "01" * 20, None)
+    with closing(SqlDeadLetterLog(url)) as log:
+        log.append(entered("a"), KeySealer(SEALER))
+        trusted = await trusted_accounts(log, parameters, settings)
+        assert verify_letters(log, MemoryStore(), trusted, settings).violations == ()
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE dead_letter_log SET document = 'gone'"))
+        engine.dispose()
+        trusted = await trusted_accounts(log, parameters, settings)
+        verified = verify_letters(log, MemoryStore(), trusted, settings)
+        await Alerts(log, [Webhook(hook.url, timeout=5)], Fixed(), StillClock()).announce_tampering(verified)
+    assert "no JSON any more" in hook.posted[0]["summary"]

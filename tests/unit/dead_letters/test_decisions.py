@@ -1,0 +1,257 @@
+"""A decision is taken by an operator, with a reason, once, about the letter that it names; and nothing is decided by itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_typed_data
+
+from bridge.dead_letters.analysis import Analysis, Situation, analyse
+from bridge.dead_letters.decisions import DecisionError, decision_document, record_decision, signed
+from bridge.dead_letters.integrity import verify
+from bridge.dead_letters.signing import KeySealer, decision_typed_data
+from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
+from bridge.domain.failures import FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from tests.builders import message
+from tests.unit.dead_letters.world import OPERATOR, PLACE, SEALER, STRANGER, DeadLetterService
+
+SEAL = KeySealer(OPERATOR)
+
+
+def decide(dead_letters: DeadLetterLog, event_id: str, decision: Decision, **changes: Any) -> dict[str, Any]:
+    first = dead_letters.history(event_id)[0]
+    document = decision_document(
+        first,
+        decision,
+        place=PLACE,
+        maker=OPERATOR.address,
+        rationale="the recipient is retired",
+        now=1_700_000_000,
+        **changes,
+    )
+    return signed(document, OPERATOR)
+
+
+@pytest.mark.requirement(
+    "OIP-107", "OIP-118", "OIP-119", "OIP-120", "OIP-121", "OIP-122", "OIP-123", "OIP-124", "OIP-125", "OIP-162"
+)
+async def test_a_decision_is_kept_with_all_its_fields_and_its_makers_signature() -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    document = decide(review.dead_letters, event_id, Decision.RETRY, newMessageId="0x" + "cd" * 32)
+    record = record_decision(review.dead_letters, document, SEAL, 1_700_000_000)
+    assert record.document == {
+        "chainId": PLACE[0],
+        "verifyingContract": PLACE[1],
+        "dlqEntryId": event_id,
+        "letterHash": f"0x{review.dead_letters.history(event_id)[0].hash.hex()}",
+        "decisionAt": "2023-11-14T22:13:20.000Z",
+        "decisionMaker": OPERATOR.address,
+        "decisionType": "RETRY",
+        "newMessageId": "0x" + "cd" * 32,
+        "rationale": "the recipient is retired",
+        "signature": document["signature"],
+    }
+    assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.RETRY_QUEUED]
+    trusted = frozenset({SEALER.address, OPERATOR.address})
+    assert verify(review.dead_letters, trusted=trusted).violations == ()
+
+
+@pytest.mark.finding("E12")
+async def test_what_is_signed_is_typed_data_that_a_wallet_shows() -> None:
+    review = DeadLetterService()
+    document = decide(review.dead_letters, await review.die(), Decision.ABANDON)
+    typed = decision_typed_data(document)
+    assert typed["primaryType"] == "DeadLetterDecision"
+    assert (typed["domain"]["chainId"], typed["domain"]["verifyingContract"]) == PLACE
+    assert typed["message"]["rationale"] == "the recipient is retired"
+    by_wallet = Account.sign_message(encode_typed_data(full_message=typed), OPERATOR.key).signature
+    assert f"0x{by_wallet.hex().removeprefix('0x')}" == document["signature"]
+
+
+@pytest.mark.requirement("OIP-108", "OIP-124")
+@pytest.mark.parametrize("rationale", ["", "  \n"])
+async def test_a_decision_without_a_reason_is_refused(rationale: str) -> None:
+    review = DeadLetterService()
+    first = review.dead_letters.history(await review.die())[0]
+    with pytest.raises(DecisionError, match="needs a rationale"):
+        decision_document(first, Decision.ABANDON, place=PLACE, maker=OPERATOR.address, rationale=rationale, now=0)
+
+
+@pytest.mark.requirement("OIP-118", "OIP-125", "OIP-127")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rationale", "another"),
+        ("decisionType", "REQUEUE"),
+        ("decisionMaker", STRANGER.address),
+        ("signature", "0x00"),
+        ("chainId", 5),
+    ],
+)
+async def test_a_decision_changed_after_its_signature_is_refused(field: str, value: object) -> None:
+    review = DeadLetterService()
+    document = decide(review.dead_letters, await review.die(), Decision.ABANDON) | {field: value}
+    with pytest.raises(DecisionError, match="signed by"):
+        record_decision(review.dead_letters, document, SEAL, 0)
+    assert len(review.dead_letters.records()) == 1
+
+
+@pytest.mark.requirement("OIP-125")
+async def test_a_decision_about_one_letter_decides_no_other() -> None:
+    review = DeadLetterService()
+    first, second = await review.die(message(1)), await review.die(message(2))
+    document = decide(review.dead_letters, first, Decision.ABANDON) | {"dlqEntryId": second}
+    with pytest.raises(DecisionError, match="another letter"):
+        record_decision(review.dead_letters, document, SEAL, 0)
+
+
+@pytest.mark.requirement("OIP-116")
+async def test_an_abandoned_letter_is_decided_for_good() -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    document = decide(review.dead_letters, event_id, Decision.ABANDON)
+    record_decision(review.dead_letters, document, SEAL, 0)
+    for again in (document, decide(review.dead_letters, event_id, Decision.REQUEUE)):
+        with pytest.raises(DecisionError, match="ABANDONED"):
+            record_decision(review.dead_letters, again, SEAL, 0)
+
+
+@pytest.mark.requirement("OIP-117")
+async def test_an_escalated_letter_stays_under_review() -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    record_decision(review.dead_letters, decide(review.dead_letters, event_id, Decision.GOVERNANCE_ESCALATION), SEAL, 0)
+    assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.PENDING_REVIEW]
+
+
+@pytest.mark.requirement("OIP-108")
+async def test_nothing_is_decided_by_itself_however_long_a_letter_waits() -> None:
+    review = DeadLetterService()
+    await review.die()
+    for _ in range(40):
+        review.clock.time += 86_400
+        await review.dead_letter_queue.step()
+    assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.PENDING_REVIEW]
+    assert len(review.dead_letters.records()) == 1
+
+
+async def analysis(review: DeadLetterService, event_id: str, sent: Message, **situation: bool) -> Analysis:
+    letter = review.dead_letters.letter(event_id)
+    assert letter is not None
+    document = review.dead_letters.history(event_id)[0].document
+    assert document is not None
+    return analyse(
+        letter,
+        document,
+        sent,
+        others=review.dead_letters.dead_letters(limit=None),
+        deliveries=review.store.outbox.entries(sent.id),
+        situation=Situation(**situation),
+        now=review.clock.now(),
+    )
+
+
+@pytest.mark.requirement("OIP-111", "OIP-112", "OIP-113", "OIP-114")
+async def test_one_transient_failure_is_isolated_and_worth_another_try() -> None:
+    review, sent = DeadLetterService(), message()
+    answers = await analysis(review, await review.die(sent), sent)
+    assert answers.permanent.startswith("transient:")
+    assert answers.systemic.startswith("isolated:")
+    assert answers.would_succeed.startswith("yes, once the cause is gone")
+    assert answers.governance.startswith("no:")
+    assert answers.suggestion == "requeue"
+
+
+@pytest.mark.requirement("OIP-112", "OIP-114", "OIP-77")
+async def test_many_letters_of_one_lane_are_systemic_and_concern_governance() -> None:
+    review = DeadLetterService()
+    many = [message(nonce) for nonce in range(1, 5)]
+    ids = [await review.die(one) for one in many]
+    answers = await analysis(review, ids[0], many[0])
+    assert answers.systemic.startswith("systemic: other dead letters within an hour of this one: 3 on its lane")
+    assert answers.governance.startswith("yes: more than one")
+    review.clock.time += 7200
+    later = message(9)
+    assert (await analysis(review, await review.die(later), later)).systemic.startswith("isolated")
+
+
+@pytest.mark.requirement("OIP-113")
+@pytest.mark.parametrize(
+    ("situation", "said"),
+    [
+        ({"executed": True}, "not needed"),
+        ({"ended": True}, "no: the message has expired"),
+        ({"known": False}, "not known"),
+    ],
+)
+async def test_the_destinations_word_comes_first(situation: dict[str, bool], said: str) -> None:
+    review, sent = DeadLetterService(), message()
+    assert (await analysis(review, await review.die(sent), sent, **situation)).would_succeed.startswith(said)
+
+
+@pytest.mark.requirement("OIP-81", "OIP-114")
+async def test_a_governance_decision_that_cannot_be_carried_out_needs_a_new_vote() -> None:
+    review, sent = DeadLetterService(), message(kind=Kind.GOVERNANCE_EXECUTE)
+    assert "new vote" in (await analysis(review, await review.die(sent), sent)).governance
+
+
+@pytest.mark.requirement("OIP-111")
+async def test_an_error_that_says_never_is_permanent() -> None:
+    review, sent = DeadLetterService(), message()
+    event_id = await review.die(sent)
+    letter, record = review.dead_letters.letter(event_id), review.dead_letters.history(event_id)[0]
+    assert letter is not None
+    assert record.document is not None
+    failure = {**record.document["failureHistory"][0], "kind": FailureKind.TERMINAL.value}
+    document = {**record.document, "failureHistory": [failure]}
+    answers = analyse(letter, document, sent, others=[], deliveries=[], situation=Situation(), now=0)
+    assert answers.permanent.startswith("permanent")
+    assert answers.would_succeed.startswith("only after the cause is put right")
+
+
+async def test_while_another_gmp_still_tries_nothing_is_suggested() -> None:
+    review, sent = DeadLetterService(), message()
+    review.observe(sent, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
+    (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
+    await review.mark_dead(entry)
+    answers = await analysis(review, entry.event_id, sent)
+    assert answers.would_succeed == "wait first: wormhole still tries to deliver it"
+    assert answers.suggestion == "none yet: wait"
+
+
+@pytest.mark.finding("E5")
+@pytest.mark.parametrize(
+    ("error", "thing"),
+    [("GmpPaused(gmp=4, until={until})", "layerzero"), ("LanePaused(chain=7, until={until})", "the lane from chain 7")],
+)
+async def test_a_timed_pause_is_no_permanent_failure_and_says_until_when_to_wait(error: str, thing: str) -> None:
+    review, sent = DeadLetterService(), message()
+    event_id = await review.die(sent)
+    until = int(review.clock.now()) + 600
+
+    def judged(text: str, now: float, paused_until: int | None = None) -> Analysis:
+        letter, record = review.dead_letters.letter(event_id), review.dead_letters.history(event_id)[0]
+        assert letter is not None
+        assert record.document is not None
+        failure = {**record.document["failureHistory"][0], "kind": FailureKind.UNKNOWN.value, "errorMessage": text}
+        document = {**record.document, "failureHistory": [failure] * 10}
+        situation = Situation(paused_until=paused_until)
+        return analyse(letter, document, sent, others=[], deliveries=[], situation=situation, now=now)
+
+    end = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    during, after = (judged(error.format(until=until), now) for now in (until - 1, until))
+    assert during.permanent == f"transient: {thing} is paused until {end}, and takes deliveries again then"
+    assert during.suggestion == f"none yet: wait until {end}, when the pause ends, then requeue"
+    assert during.not_before == until
+    assert after.permanent == f"transient: {thing} was paused until {end}, which is over"
+    assert (after.suggestion, after.can_requeue, after.not_before) == ("requeue", True, None)
+    ended_early = judged(error.format(until=until), until - 100, paused_until=until - 200)
+    assert (ended_early.suggestion, ended_early.not_before) == ("requeue", None)
+    forged = judged(f'Error(message="{error.format(until=until)}")', until - 1)
+    assert forged.permanent.startswith("likely permanent: all 10 tries"), "a stranger's words are no pause"

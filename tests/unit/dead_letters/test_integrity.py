@@ -1,0 +1,135 @@
+"""What the relayer's own store knows about the log of dead letters: how far it had come, and which deliveries need a letter."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import Decision, RecordKind
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import Dead, OutboxState
+from bridge.domain.retries import RetryState, spent_id
+from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.service.dead_letter_service import verify_letters
+from bridge.settings import Settings
+from bridge.store import open_store
+from bridge.store.dead_letters import SqlDeadLetterLog
+from tests.builders import message, retry_request
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
+from tests.virtual_time import in_virtual_time, running, until
+
+
+def cut_off(url: str, *changes: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for change in changes:
+            assert connection.execute(text(change)).rowcount == 1
+    engine.dispose()
+
+
+@pytest.mark.requirement("OIP-129", "OIP-130")
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_a_log_whose_last_decision_was_cut_off_is_found_at_the_next_start(tmp_path: Path, goes_on: bool) -> None:
+    """Also when the log has grown since: what is noted in the relayer's store never passes a cut."""
+    url, settings = f"sqlite:///{tmp_path}/dlq.db", Settings.load(relayer_key="0x" + "44" * 32)
+    trusted = frozenset({SEALER.address})
+    with closing(SqlDeadLetterLog(url)) as log:
+        review = DeadLetterService(store=open_store(f"sqlite:///{tmp_path}/bridge.db"), dead_letters=log)
+        event_id = await review.die()
+        log.append(happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.ABANDON), KeySealer(SEALER))
+        await review.dead_letter_queue.step()
+        whole = [str(one) for one in verify_letters(log, review.store, trusted, settings).violations]
+        cut_off(
+            url,
+            "DELETE FROM dead_letter_log WHERE sequence = 2",
+            "UPDATE dead_letters SET status = 'PENDING_REVIEW', last_sequence = 1",
+        )
+        if goes_on:
+            log.append(entered("b"), KeySealer(SEALER))
+            log.append(entered("c"), KeySealer(SEALER))
+            await review.dead_letter_queue.step()
+        found = [str(one) for one in verify_letters(log, review.store, trusted, settings).violations]
+        review.store.close()
+    assert not any("noted" in problem for problem in whole)
+    assert any("was cut off or written again" in problem for problem in found)
+
+
+async def test_a_delivery_whose_sender_wanted_no_letter_is_not_missed() -> None:
+    review = DeadLetterService()
+    sent = message()
+    review.observe(sent)
+    (entry,) = review.claim()
+    failure = Failure(at=review.clock.now(), kind=FailureKind.TERMINAL, code="E", message="no")
+    review.store.outbox.finish([Dead(entry.claim_held, failure)], review.clock.now())
+    promised: dict[str, Any] = {f"0x{sent.id.hex()}": {"max_retries": 0, "dead_letter": False}}
+    for guarantees, missing in ((promised, 0), ({**promised, f"0x{sent.id.hex()}": {"max_retries": 0}}, 1)):
+        settings = Settings.load(relayer_key="0x" + "44" * 32, guarantees=guarantees)
+        assert len(verify_letters(review.dead_letters, review.store, frozenset(), settings).violations) == missing
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+async def test_a_death_before_letters_were_switched_on_is_told_from_one_whose_letter_is_gone(
+    tmp_path: Path, *, in_memory: bool
+) -> None:
+    store = MemoryStore() if in_memory else open_store(f"sqlite:///{tmp_path}/bridge.db")
+    review = DeadLetterService(store=store)
+    review.observe(message(1), message(2), message(3))
+    failure = Failure(at=review.clock.now(), kind=FailureKind.TERMINAL, code="E", message="no")
+    ends = {"earlier": None, "off": False, "on": True}
+    entries = dict(zip(ends, review.claim(3), strict=True))
+    store.outbox.finish(
+        [Dead(entry.claim_held, replace(failure, letter=ends[name])) for name, entry in entries.items()], 100
+    )
+    verified = verify_letters(review.dead_letters, store, frozenset(), letters_for_all())
+    assert {one.event_id for one in verified.violations} == {entries["earlier"].event_id, entries["on"].event_id}
+    assert verified.unpromised == (entries["off"].event_id,)
+    off = Settings.load(relayer_key="0x" + "44" * 32, policies={"plain": {"dead_letter": False}})
+    switched_off = verify_letters(review.dead_letters, store, frozenset(), off)
+    assert [one.event_id for one in switched_off.violations] == [entries["on"].event_id], "it was promised one"
+    store.close()
+
+
+async def test_a_retry_that_died_before_letters_were_switched_on_is_told_from_one_whose_letter_is_gone() -> None:
+    review = DeadLetterService()
+    review.observe(message(1), message(2))
+    for number, letter in ((1, False), (2, True)):
+        request = retry_request(number, message(number))
+        review.store.retries.copy([request], number, now=50)
+        (job,) = review.store.retries.due(100, 1)
+        assert review.store.retries.save(job.died("spent", 60, letter=letter), expected=RetryState.OPEN)
+    verified = verify_letters(review.dead_letters, review.store, frozenset(), letters_for_all())
+    assert [one.event_id for one in verified.violations] == [spent_id(message(2).id, 1)]
+    assert verified.unpromised == (spent_id(message(1).id, 1),)
+
+
+async def test_the_office_notes_with_a_death_that_it_has_its_letter() -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    assert review.store.outbox.dead_letters() == {event_id: True}
+
+
+def letters_for_all() -> Settings:
+    return Settings.load(relayer_key="0x" + "44" * 32, policies={"plain": {"dead_letter": True, "max_retries": 0}})
+
+
+@in_virtual_time
+async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    plain = replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=0, dead_letter=False)
+    async with running(SimulatedRelayer(world, store, policies={**DEFAULT_POLICIES, Kind.PLAIN: plain})):
+        world.send()
+        await until(lambda: bool(store.outbox.listed(state=OutboxState.DEAD)))
+    assert list(store.outbox.dead_letters().values()) == [False]
+    await world.stop()

@@ -1,0 +1,295 @@
+"""A delivery is called dead only when its letter is written; if that can't be, its lane halts and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.dead_letters.integrity import verify
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus, RecordKind
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import Delivered, Delivery, OutboxState, Retry, snapshot_of
+from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from tests.builders import ALPHA, BETA, block, message, word
+from tests.support.memory_store import MemoryStore
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.power import Power, PowerCut, Powered, PoweredStore
+from tests.unit.dead_letters.world import DAY, SEALER, DeadLetterService, FailingLog, happened
+from tests.virtual_time import crash, in_virtual_time, running, until
+
+
+@pytest.mark.requirement(
+    "OIP-91", "OIP-92", "OIP-93", "OIP-94", "OIP-96", "OIP-97", "OIP-98", "OIP-99", "OIP-100", "OIP-151",
+    "SF-54", "SF-65", "SF-87", "SF-113",
+)  # fmt: skip
+async def test_a_letter_holds_the_message_verbatim_and_every_failure() -> None:
+    review = DeadLetterService()
+    sent = message(payload=b"\x00\xff{not text}")
+    review.observe(sent, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
+    (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
+    for number in (1, 2):
+        failure = Failure(
+            at=review.clock.now(),
+            kind=FailureKind.TRANSIENT,
+            code="TransientError",
+            message=f"no {number}",
+            delivery_snapshot=snapshot_of(review.store.outbox.entries(sent.id)),
+        )
+        review.store.outbox.finish([Retry(entry.claim_held, failure, review.clock.now())], review.clock.now())
+        review.clock.time += 1
+        (entry,) = review.claim(gmps=frozenset({Gmp.HYPERLANE}))
+    await review.mark_dead(entry, error="no 3")
+    (record,) = review.dead_letters.records()
+    document = record.document
+    assert document is not None
+    assert bytes.fromhex(document["originalMessage"].removeprefix("0x")) == sent.encode()
+    history = [(one["attemptNumber"], one["errorCode"], one["errorMessage"]) for one in document["failureHistory"]]
+    assert history == [(1, "TransientError", "no 1"), (2, "TransientError", "no 2"), (3, "TransientError", "no 3")]
+    snapshots = [one["routingSlipSnapshot"] for one in document["failureHistory"][:2]]
+    assert [[line["state"] for line in delivery_snapshot] for delivery_snapshot in snapshots] == [
+        ["CLAIMED", "PENDING"]
+    ] * 2
+    assert [delivery_snapshot[0]["lastError"] for delivery_snapshot in snapshots] == [None, "no 1"]
+    assert document["failureHistory"][0]["failedAt"] == "2023-11-14T22:13:20.000Z"
+    assert document["enteredDLQAt"] == "2023-11-14T22:13:22.000Z"
+    assert document["retentionUntil"] == "2023-12-14T22:13:22.000Z"
+    assert document["retentionUntilSeconds"] - record.at == 30 * DAY
+    states = {one["eventId"].split("/")[1]: one["state"] for one in document["routingSlip"]["deliveries"]}
+    assert states == {"hyperlane": "DEAD", "wormhole": "PENDING"}
+    assert review.store.outbox.entries(sent.id)[0].state is OutboxState.DEAD
+
+
+@pytest.mark.requirement(
+    "SF-55", "SF-56", "SF-57", "SF-58", "SF-59", "SF-60", "SF-61", "SF-62", "SF-63", "SF-64", "SF-68", "SF-69"
+)
+async def test_the_headers_say_what_failed_and_where_it_came_from() -> None:
+    review = DeadLetterService()
+    await review.die(error="no proof")
+    document = review.dead_letters.records()[0].document
+    assert document is not None
+    assert document["headers"] == {
+        "waybill-error": "no proof",
+        "waybill-error-type": "TransientError",
+        "waybill-reason": "MAX_RETRIES_EXCEEDED",
+        "waybill-source-topic": f"{ALPHA}/{from_bytes32(message().source_router)}",
+        "waybill-source-partition": f"{ALPHA}>{BETA}/hyperlane",
+        "waybill-source-offset": f"1/3@0x{block(1).hash.hex()}",
+        "waybill-timestamp": "2023-11-14T22:13:20.000Z",
+        "waybill-pipeline": "observe>attest>deliver",
+        "waybill-destination": str(BETA),
+        "waybill-filter": "hyperlane dispatches of the router",
+        "waybill-transform": "hyperlane attestation",
+    }
+    assert "Traceback" not in str(document)
+
+
+@pytest.mark.requirement("SF-72", "SF-84")
+async def test_a_letter_that_can_be_written_at_the_third_try_is_written() -> None:
+    review = DeadLetterService(dead_letters=FailingLog(2))
+    event_id = await review.die()
+    assert review.clock.slept == [1.0, 1.0]
+    assert len(review.dead_letters.records()) == 1
+    assert review.store.lanes.held() == []
+    entry = review.store.outbox.entry(event_id)
+    assert entry is not None
+    assert entry.state is OutboxState.DEAD
+
+
+@pytest.mark.requirement("SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92")
+async def test_scenario_6_a_letter_that_cannot_be_written_halts_its_lane_and_the_delivery_is_still_to_be_done(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = FailingLog(3)
+    review = DeadLetterService(dead_letters=log)
+    event_id = await review.die(error="the delivery's own error")
+    assert log.tried == 3
+    (held,) = review.store.lanes.held()
+    assert (held.lane, held.state) == (Lane(ALPHA, BETA), LaneState.HALTED)
+    assert "read-only file system" in held.reason
+    entry = review.store.outbox.entry(event_id)
+    assert entry is not None
+    assert (entry.state, entry.last_error) == (OutboxState.PENDING, "the delivery's own error")
+    review.clock.time += 60
+    assert review.claim() == []
+    logged = capsys.readouterr()
+    said = logged.out + logged.err
+    for words in ("critical", "read-only file system", "the delivery's own error", event_id.split("/", maxsplit=1)[0]):
+        assert words in said
+
+
+@pytest.mark.requirement("SF-93")
+async def test_scenario_6_once_the_letters_can_be_written_and_the_lane_is_resumed_the_delivery_becomes_one() -> None:
+    review = DeadLetterService(dead_letters=FailingLog(3))
+    event_id = await review.die()
+    running_again = LaneChange(lane=Lane(ALPHA, BETA), state=LaneState.RUNNING, reason="fixed", by="ops", at=0)
+    review.store.lanes.change(running_again)
+    review.clock.time += 60
+    (entry,) = review.claim()
+    await review.mark_dead(entry)
+    (record,) = review.dead_letters.records()
+    assert record.event_id == event_id
+    assert record.document is not None
+    assert len(record.document["failureHistory"]) == 2
+
+
+@pytest.mark.requirement("OIP-90", "SF-9", "SF-117")
+async def test_a_letter_written_before_a_crash_is_not_written_again() -> None:
+    review = DeadLetterService()
+    review.observe(message())
+    (entry,) = review.claim()
+    await review.mark_dead(entry, acknowledge=False)  # killed between the two
+    review.clock.time += 60
+    (again,) = review.claim()
+    assert again.event_id == entry.event_id
+    await review.mark_dead(again)
+    assert [record.kind for record in review.dead_letters.records()] == [RecordKind.ENTERED]
+    dead = review.store.outbox.entry(entry.event_id)
+    assert dead is not None
+    assert dead.state is OutboxState.DEAD
+
+
+async def requeue(review: DeadLetterService, event_id: str) -> None:
+    decided = happened(event_id, RecordKind.DECIDED, 1, decisionType=Decision.REQUEUE.value)
+    review.dead_letters.append(decided, KeySealer(SEALER))
+    review.store.outbox.replay(event_id, "by hand", review.clock.now())
+
+
+async def test_a_delivery_that_dies_again_after_a_decision_comes_back_for_review() -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    await requeue(review, event_id)
+    (entry,) = review.claim()
+    await review.mark_dead(entry)
+    letter = review.dead_letters.letter(event_id)
+    assert letter is not None
+    assert letter.status is LetterStatus.PENDING_REVIEW
+    kinds = [record.kind for record in review.dead_letters.history(event_id)]
+    assert kinds == [RecordKind.ENTERED, RecordKind.DECIDED, RecordKind.RETURNED]
+
+
+@pytest.mark.requirement("OIP-95")
+async def test_a_letter_is_recovered_once_its_delivery_is_final_and_not_before() -> None:
+    review = DeadLetterService()
+    event_id = await review.die()
+    await requeue(review, event_id)
+    (entry,) = review.claim()
+    review.store.outbox.finish(
+        [Delivered(entry.claim_held, Delivery(block(7, "beta"), word("tx")))], review.clock.now()
+    )
+    await review.dead_letter_queue.step()
+    assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.RETRY_QUEUED]
+    review.store.outbox.confirm([event_id], review.clock.now())
+    for _ in range(2):
+        await review.dead_letter_queue.step()
+    assert [one.status for one in review.dead_letters.dead_letters()] == [LetterStatus.RECOVERED]
+    last = review.dead_letters.records()[-1].document
+    assert last is not None
+    assert (last["by"], last["block"]) == (event_id, 7)
+    assert len(review.dead_letters.records()) == 3
+
+
+@pytest.mark.requirement("OIP-24", "OIP-65", "OIP-66", "OIP-79")
+@pytest.mark.parametrize("kind", [Kind.QUERY, Kind.ACK, Kind.HEARTBEAT])
+@in_virtual_time
+async def test_kinds_without_dead_letters_leave_none(kind: Kind) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, kind=kind)
+        await until(
+            lambda: (
+                [one.state for one in store.outbox.entries(sent.message.id)] == [OutboxState.DEAD]
+                if sent.created
+                else False
+            )
+        )
+    assert bridge.dead_letters.records() == []
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-90", "OIP-151", "OIP-161", "SF-4", "SF-54", "SF-78", "SF-82", "SF-87")
+@in_virtual_time
+async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        dead = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        alive = world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,))
+        await until(lambda: alive.created != [] and world.executions(alive.message) == 1)
+        await until(lambda: bridge.dead_letters.records() != [])
+        (record,) = bridge.dead_letters.records()
+        assert record.document is not None
+        assert record.document["messageId"] == f"0x{dead.message.id.hex()}"
+        assert [one["attemptNumber"] for one in record.document["failureHistory"]] == [1, 2, 3, 4, 5, 6]
+        await until(lambda: store.outbox.entries(dead.message.id)[0].state is OutboxState.DEAD)
+    assert bridge.dead_letters.counts() == {LetterStatus.PENDING_REVIEW: 1}
+    await world.stop()
+
+
+@pytest.mark.requirement("SF-90", "OIP-90")
+@in_virtual_time
+async def test_a_relayer_killed_at_any_moment_of_a_burial_leaves_exactly_one_letter() -> None:
+    """The power goes off at each call in turn, from before the letter is written until after the delivery is dead."""
+    for draws in range(1, 14):
+        store, dead_letters = MemoryStore(), MemoryDeadLetterLog()
+        entry_id = await _bury_with_power(store, dead_letters, Power(draws), life=1)
+        await _bury_with_power(store, dead_letters, Power(), life=2)
+        assert [record.kind for record in dead_letters.records()] == [RecordKind.ENTERED], f"after {draws} draws"
+        entry = store.outbox.entry(entry_id)
+        assert entry is not None
+        assert entry.state is OutboxState.DEAD
+        assert verify(dead_letters, trusted=frozenset({SEALER.address}), marked_dead=[entry_id]).violations == ()
+
+
+async def _bury_with_power(store: MemoryStore, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
+    review = DeadLetterService(store=store)
+    if not store.outbox.counts():
+        review.observe(message())
+    review.clock.time += 1000 * life  # the lease of an earlier life has run out
+    guarded = PoweredStore(store, power)
+    dead_letter_queue = DeadLetterQueue(Powered(dead_letters, power), guarded, KeySealer(SEALER), review.clock)
+    (event,) = store.outbox.listed()
+    try:
+        claimed = guarded.outbox.claim(
+            worker="w", destination_chain=BETA, gmps=frozenset(Gmp), limit=1, now=review.clock.now(), lease=15
+        )
+        for entry in claimed:
+            failure = Failure(at=1.0, kind=FailureKind.TRANSIENT, code="X", message="x")
+            outcome = await dead_letter_queue.mark_dead(entry, entry.claim_held, failure, "MAX_RETRIES_EXCEEDED")
+            guarded.outbox.finish([outcome], review.clock.now())
+    except PowerCut:
+        pass
+    return event.event_id
+
+
+@in_virtual_time
+async def test_a_relayer_whose_letters_are_away_halts_and_goes_on_when_they_are_back_and_the_lane_is_resumed() -> None:
+    world, store, dead_letters = World(), MemoryStore(), FailingLog(3)
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store, dead_letters=dead_letters)
+    lane = Lane(ALPHA, BETA)
+    task = asyncio.create_task(bridge.run())
+    sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+    await until(lambda: store.lanes.state(lane) is LaneState.HALTED)
+    await crash(bridge, task)  # the halt is durable
+    async with running(SimulatedRelayer(world, store, dead_letters=dead_letters)):
+        await asyncio.sleep(600)
+        assert dead_letters.records() == []
+        store.lanes.change(
+            LaneChange(lane=lane, state=LaneState.RUNNING, reason="back", by="ops", at=world.clock.now())
+        )
+        await until(lambda: dead_letters.records() != [])
+    assert store.outbox.entries(sent.message.id)[0].state is OutboxState.DEAD
+    await world.stop()

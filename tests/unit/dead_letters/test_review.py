@@ -1,0 +1,302 @@
+"""What an operator decides is carried out: only by operators, only once, as the original sender where a message is sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from eth_abi.abi import decode, encode
+from eth_account import Account
+
+from bridge.client.routing import cancellation_of
+from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.parameters import OnChainParameters
+from bridge.dead_letters.review import DeadLetterReview, Governance
+from bridge.domain.dead_letters import LetterStatus, LogRecord
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Block, Call, Chain, Fees, Log, Receipt
+from bridge.domain.retries import RetryState, spent_id
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ADAPTER, ROUTER
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.events import MessageRouted, topic_of
+from bridge.protocol.message import Kind, Message
+from tests.builders import ALPHA, BETA, message, retry_request, word
+from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
+
+SENDER = Account.from_key("0x" + "77" * 32)
+ROUTER_ADDRESS = "0x00000000000000000000000000000000000000AA"
+CONTRACTS = {"mailbox": "0x" + "01" * 20, "merkleTreeHook": "0x" + "02" * 20}
+
+
+class RoutingChain:
+    """A chain whose router takes every route, as far as a review asks it."""
+
+    def __init__(self, chain_id: int) -> None:
+        self.chain_id = chain_id
+        self.sent: list[Message] = []
+        self.contracts: set[str] = set()
+        self._asked: tuple[Call, str] | None = None
+
+    async def head(self) -> Block:
+        return Block(1, word("head"), word("before"), 0)
+
+    async def block(self, number: int) -> Block | None:
+        return await self.head()
+
+    async def call(self, call: Call, **_: object) -> bytes:
+        match call.data[:4]:
+            case data if data == ROUTER.selector("adapterOf"):
+                return encode(["address"], ["0x" + "03" * 20])
+            case data if data == ADAPTER.selector("quote"):
+                return encode(["uint256"], [7])
+            case data if data == ROUTER.selector("receiptsOf"):
+                return encode(["uint16", "uint8"], [0, 0])
+            case _ if len(call.data) == 4:  # owner, guardian
+                return encode(["address"], [OPERATOR.address])
+            case _:
+                return b"\x00" * 32 if call.to in self.contracts else b""
+
+    async def estimate_gas(self, call: Call, sender: str) -> int:
+        self._asked = (call, sender)
+        return 100_000
+
+    async def fees(self, limit: int | None = None) -> Fees:
+        return Fees(2, 1)
+
+    async def balance(self, address: str) -> int:
+        return 10**18
+
+    async def transaction_count(self, address: str) -> int:
+        return 0
+
+    async def broadcast(self, transaction: bytes) -> None:
+        assert self._asked is not None
+        call, sender = self._asked
+        route = "(uint64,bytes32,bytes,uint64,uint32,uint8,uint8,bytes32,bool,uint8,(uint8,uint256)[],address)"
+        ((there, recipient, payload, gas, ttl, kind, quorum, replaces, *_),) = decode([route], call.data[4:])
+        self.sent.append(
+            message(
+                100 + len(self.sent),
+                source_chain=self.chain_id,
+                sender=to_bytes32(sender),
+                destination_chain=there,
+                recipient=recipient,
+                payload=payload,
+                gas_limit=gas,
+                ttl=ttl,
+                kind=Kind(kind),
+                quorum=quorum,
+                replaces=replaces,
+            )
+        )
+
+    async def receipt(self, transaction_hash: bytes) -> Receipt:
+        return Receipt(
+            transaction_hash=transaction_hash,
+            block_number=1,
+            block_hash=word("head"),
+            succeeded=True,
+            gas_used=1,
+            logs=(self._log(self.sent[-1]),),
+        )
+
+    async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
+        assert (list(addresses), list(topics)) == ([ROUTER_ADDRESS], [topic_of(MessageRouted)])
+        return [self._log(one) for one in self.sent] if first <= 1 <= last else []
+
+    def _log(self, sent: Message) -> Log:
+        topics = (topic_of(MessageRouted), sent.id, sent.destination_chain.to_bytes(32, "big"))
+        return Log(
+            address=ROUTER_ADDRESS,
+            topics=topics,
+            data=encode(["bool", "uint16", "bytes"], [True, 1, sent.encode()]),
+            block_number=1,
+            block_hash=word("head"),
+            transaction_hash=word("transaction"),
+            log_index=0,
+        )
+
+
+def deployed(chain_id: int, name: str) -> dict[str, object]:
+    return {
+        "chainId": chain_id,
+        "name": name,
+        "rpcUrls": ["http://nowhere"],
+        "startBlock": 0,
+        "confirmations": 0,
+        "router": ROUTER_ADDRESS,
+        "adapters": {"hyperlane": "0x" + "03" * 20},
+        "gmps": {"hyperlane": {"domain": chain_id, **CONTRACTS}},
+    }
+
+
+class Office:
+    """A review with a dead letter on it, and chains around it."""
+
+    def __init__(self, operator: object = OPERATOR, dead_letter_service: DeadLetterService | None = None) -> None:
+        self.chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
+        self.dead_letter_service = dead_letter_service or DeadLetterService()
+        self.original = message(sender=to_bytes32(SENDER.address), kind=Kind.PLAIN)
+        document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+        chains = {chain_id: cast(Chain, chain) for chain_id, chain in self.chains.items()}
+        self.review = DeadLetterReview(
+            deployment=Deployment.model_validate(document),
+            chains=chains,
+            store=self.dead_letter_service.store,
+            log=self.dead_letter_service.dead_letters,
+            parameters=OnChainParameters(chains[ALPHA], ROUTER_ADDRESS, None),
+            clock=self.dead_letter_service.clock,
+            operator=operator,  # type: ignore[arg-type]  # an account
+            governance=Governance("beta", "0x" + "09" * 20),
+        )
+
+    async def letter(self) -> str:
+        return await self.dead_letter_service.die(self.original)
+
+    def status(self) -> LetterStatus:
+        return self.dead_letter_service.dead_letters.dead_letters()[0].status
+
+
+def said(record: LogRecord, name: str) -> str:
+    assert record.document is not None
+    return str(record.document[name])
+
+
+@pytest.mark.requirement("OIP-83", "OIP-115", "OIP-123", "OIP-128", "X-7")
+async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and_is_made_once() -> None:
+    dead_letter_queue = Office()
+    event_id = await dead_letter_queue.letter()
+    with pytest.raises(DecisionError, match="only its sender"):
+        await dead_letter_queue.review.reissue(event_id, "because", STRANGER)
+    assert dead_letter_queue.chains[ALPHA].sent == []
+    record = await dead_letter_queue.review.reissue(event_id, "because", SENDER)
+    (new,) = dead_letter_queue.chains[ALPHA].sent
+    assert (new.replaces, new.payload, new.recipient) == (
+        dead_letter_queue.original.id,
+        dead_letter_queue.original.payload,
+        dead_letter_queue.original.recipient,
+    )
+    assert new.sender == dead_letter_queue.original.sender
+    assert said(record, "newMessageId") == f"0x{new.id.hex()}" != f"0x{dead_letter_queue.original.id.hex()}"
+    assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
+    await dead_letter_queue.review.reissue(event_id, "a crash came before it was recorded", SENDER)
+    assert dead_letter_queue.chains[ALPHA].sent == [new]
+
+
+@pytest.mark.requirement("OIP-123", "X-7")
+async def test_a_re_issue_of_a_re_issue_names_the_first_message_as_the_recipients_guard_expects() -> None:
+    dead_letter_queue = Office()
+    await dead_letter_queue.review.reissue(await dead_letter_queue.letter(), "because", SENDER)
+    (second,) = dead_letter_queue.chains[ALPHA].sent
+    letter_of_second = await dead_letter_queue.dead_letter_service.die(second)
+    for reason in ("it died as well", "a crash came before it was recorded"):
+        record = await dead_letter_queue.review.reissue(letter_of_second, reason, SENDER)
+        assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id] * 2
+        third = dead_letter_queue.chains[ALPHA].sent[-1]
+        assert said(record, "newMessageId") == f"0x{third.id.hex()}" != f"0x{second.id.hex()}"
+
+
+@pytest.mark.requirement("OIP-123")
+async def test_a_cancellation_of_a_message_is_not_taken_for_its_re_issue() -> None:
+    dead_letter_queue = Office()
+    sent = dead_letter_queue.chains[ALPHA].sent
+    cancellation = cancellation_of(dead_letter_queue.original)
+    sent.append(replace(cancellation, nonce=99))
+    record = await dead_letter_queue.review.reissue(
+        await dead_letter_queue.letter(), "it was cancelled too late", SENDER
+    )
+    assert [one.kind for one in sent] == [Kind.CANCELLATION, Kind.PLAIN]
+    assert said(record, "newMessageId") == f"0x{sent[1].id.hex()}"
+
+
+@pytest.mark.requirement("OIP-116")
+@pytest.mark.parametrize("is_contract", [True, False])
+async def test_abandoning_tells_a_sender_that_can_be_told(is_contract: bool) -> None:
+    dead_letter_queue = Office()
+    event_id = await dead_letter_queue.letter()
+    if is_contract:
+        dead_letter_queue.chains[ALPHA].contracts.add(SENDER.address)
+    record = await dead_letter_queue.review.abandon(event_id, "the recipient is retired")
+    told = dead_letter_queue.chains[BETA].sent
+    assert dead_letter_queue.status() is LetterStatus.ABANDONED
+    if not is_contract:
+        assert (told, said(record, "senderNotice")) == ([], "None")
+        return
+    (notice,) = told
+    assert (notice.kind, notice.destination_chain) == (Kind.ACK, ALPHA)
+    assert notice.recipient == dead_letter_queue.original.sender
+    assert dead_letter_queue.original.id in notice.payload
+    assert said(record, "senderNotice") == f"0x{notice.id.hex()}"
+
+
+@pytest.mark.requirement("OIP-81", "OIP-117")
+async def test_escalating_sends_governance_a_proposal_and_leaves_the_letter_open() -> None:
+    dead_letter_queue = Office()
+    record = await dead_letter_queue.review.escalate(await dead_letter_queue.letter(), "every message dies")
+    (proposal,) = dead_letter_queue.chains[ALPHA].sent
+    assert (proposal.kind, proposal.destination_chain) == (Kind.GOVERNANCE_PROPOSAL, BETA)
+    assert said(record, "governanceMessageId") == f"0x{proposal.id.hex()}"
+    assert dead_letter_queue.status() is LetterStatus.PENDING_REVIEW
+
+
+@pytest.mark.requirement("OBX-53", "OBX-56", "OBX-59")
+async def test_requeueing_opens_the_same_delivery_again_and_may_be_repeated() -> None:
+    dead_letter_queue = Office()
+    event_id = await dead_letter_queue.letter()
+    for _ in range(2):
+        await dead_letter_queue.review.requeue(event_id, "the gateway is back")
+        dead_letter_queue.dead_letter_service.clock.time += 1
+        entry = dead_letter_queue.dead_letter_service.store.outbox.entry(event_id)
+        assert entry is not None
+        assert (entry.state, entry.failed_tries) == (OutboxState.PENDING, 0)
+    assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
+
+
+@pytest.mark.requirement("OIP-127")
+@pytest.mark.parametrize(
+    ("operator", "why"), [(STRANGER, "is no operator on chain"), (None, "needs the operator's key")]
+)
+async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is_sure(
+    operator: object, why: str
+) -> None:
+    dead_letter_queue = Office(operator)
+    event_id = await dead_letter_queue.letter()
+    for decide in (
+        dead_letter_queue.review.requeue,
+        dead_letter_queue.review.abandon,
+        dead_letter_queue.review.escalate,
+    ):
+        with pytest.raises(DecisionError, match=why):
+            await decide(event_id, "because")
+    with pytest.raises(DecisionError, match=why):
+        await dead_letter_queue.review.reissue(event_id, "because", SENDER)
+    assert [chain.sent for chain in dead_letter_queue.chains.values()] == [[], []]
+    assert len(dead_letter_queue.dead_letter_service.dead_letters.records()) == 1
+    assert (await dead_letter_queue.review.open(event_id)).analysis.permanent.startswith("transient")
+
+
+@pytest.mark.requirement("OIP-115", "OBX-56", "OBX-58")
+async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decide_like_about_any_other() -> None:
+    dead_letter_queue = Office()
+    dead_letter_service, retries = (
+        dead_letter_queue.dead_letter_service,
+        dead_letter_queue.dead_letter_service.store.retries,
+    )
+    retries.copy([retry_request(sent=dead_letter_queue.original)], 1, now=50)
+    (job,) = retries.due(100, 1)
+    refusal = Failure(at=60.0, kind=FailureKind.TERMINAL, code="RETRY_BUDGET_SPENT", message="retried 10 times")
+    assert await dead_letter_service.dead_letter_queue.bury_message(job, dead_letter_queue.original, refusal) is None
+    retries.save(job.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
+    letter_id = spent_id(dead_letter_queue.original.id, 1)
+    assert "no delivery of it has failed here" in (await dead_letter_queue.review.open(letter_id)).analysis.permanent
+    await dead_letter_queue.review.requeue(letter_id, "worth another try")
+    assert dead_letter_service.dead_letter_queue.is_let_through(letter_id)
+    assert [one.state for one in retries.due(dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
+    await dead_letter_queue.review.reissue(letter_id, "or a new one", SENDER)
+    assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id]
+    await dead_letter_queue.review.abandon(letter_id, "enough")
+    assert dead_letter_queue.status() is LetterStatus.ABANDONED

@@ -1,0 +1,49 @@
+"""The devnet's deployer, on a chain that forgets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from eth_account import Account
+
+from bridge.devnet.deployer import Deployer
+from bridge.devnet.errors import DevnetError
+from tests.support.simulation import Faults, SimulatedChain, VirtualClock
+from tests.virtual_time import in_virtual_time
+
+CHAIN = 31337
+PAYER = Account.from_key("0x" + "33" * 32)
+SOMEBODY = "0x" + "11" * 20
+
+
+async def mining(chain: SimulatedChain) -> None:
+    while True:
+        await asyncio.sleep(1)
+        chain.mine()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@in_virtual_time
+async def test_what_the_chain_took_and_forgot_is_sent_again(seed: int) -> None:
+    chain = SimulatedChain(CHAIN, random.Random(seed), faults=Faults(forgets=0.6), now=VirtualClock().now)
+    chain.fund(PAYER.address, 10**24)
+    deployer = await Deployer.on(chain, PAYER)
+    for _ in range(6):
+        deployer.fund(SOMEBODY, 1)
+    miner = asyncio.create_task(mining(chain))
+    await deployer.send()
+    miner.cancel()
+    assert chain.state.nonces[PAYER.address] == 6
+    assert chain.broadcasts > 6
+
+
+@in_virtual_time
+async def test_what_is_never_included_is_an_error_that_names_the_step() -> None:
+    chain = SimulatedChain(CHAIN, random.Random(1), now=VirtualClock().now)
+    chain.fund(PAYER.address, 10**24)
+    deployer = await Deployer.on(chain, PAYER)
+    deployer.fund(SOMEBODY, 1)
+    with pytest.raises(DevnetError, match=rf"funding {SOMEBODY} is not included on chain {CHAIN} after 30 s"):
+        await deployer.send()

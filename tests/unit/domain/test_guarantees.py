@@ -1,0 +1,345 @@
+"""What one message is promised, what must hold between settings, and the second timer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from bridge.domain.guarantee import (
+    HIGH_FREQUENCY_TRADING_TTL,
+    RECOMMENDED_TTL,
+    REGULATED_ASSET_TTL,
+    AssetClass,
+    Atomicity,
+    IdempotencyStrategy,
+    RetryChoice,
+    Semantics,
+    class_of,
+    guarantee_of,
+    resolve_ttl,
+    undercut,
+)
+from bridge.domain.invariants import LOCKING, Reliability, longest_wait, reliable
+from bridge.domain.outbox import Delivered, Delivery, OutboxState
+from bridge.domain.ports import Dispatch
+from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError
+from bridge.domain.store import Store
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import Kind
+from bridge.relayer.settings import RelaySettings
+from bridge.settings import Settings, SettingsError
+from tests.builders import ALPHA, BETA, block, message, observed_range, word
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import DAPP, SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.contracts import GMPS
+from tests.unit.dead_letters.test_review import deployed
+from tests.virtual_time import in_virtual_time, running, until
+
+
+@pytest.mark.requirement("OIP-17", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-18")
+def test_a_guarantee_has_every_field_of_the_document() -> None:
+    given_ = guarantee_of(message(kind=Kind.STATE_SYNC, ttl=300), DEFAULT_POLICIES, attested_origin=True)
+    assert given_.semantics is Semantics.AT_LEAST_ONCE
+    assert given_.ttl_seconds == 300
+    assert given_.idempotency_strategy is IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
+    assert given_.require_attestation_check
+    assert (given_.max_retries, given_.base_backoff_ms, given_.max_backoff_ms) == (5, 2_000, 60_000)
+    assert given_.dlq_enabled
+    assert given_.policy == DEFAULT_POLICIES[Kind.STATE_SYNC]
+
+
+@pytest.mark.requirement("OIP-19")
+@pytest.mark.parametrize(
+    ("kind", "strategy"),
+    [
+        (Kind.PLAIN, IdempotencyStrategy.MESSAGE_ID),
+        (Kind.REGULATORY_ACTION, IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH),
+        (Kind.LOCK_MANAGEMENT, IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE),
+    ],
+)
+def test_each_kind_has_its_idempotency_strategy(kind: Kind, strategy: IdempotencyStrategy) -> None:
+    assert guarantee_of(message(kind=kind), DEFAULT_POLICIES).idempotency_strategy is strategy
+
+
+@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
+@given(sender=st.integers(1, 10**6))
+def test_the_ttl_is_the_larger_of_the_senders_and_the_assets(sender: int) -> None:
+    assert resolve_ttl(sender, None) == sender
+    for minimum in (HIGH_FREQUENCY_TRADING_TTL, REGULATED_ASSET_TTL):
+        assert resolve_ttl(sender, minimum) == max(sender, minimum)
+    assert (HIGH_FREQUENCY_TRADING_TTL, REGULATED_ASSET_TTL) == (5, 600)
+    assert resolve_ttl(0, 600) == 0, "for ever is longer than any minimum"
+
+
+@pytest.mark.requirement(
+    "OIP-35", "OIP-36", "OIP-37", "OIP-38", "OIP-39", "OIP-40", "OIP-41", "OIP-42", "OIP-43", "X-1"
+)
+def test_the_recommended_ttls_are_those_of_the_document() -> None:
+    found = {kind.name: ttl for kind, ttl in RECOMMENDED_TTL.items()}
+    assert found == {
+        "PLAIN": 604_800,
+        "STATE_SYNC": 300,
+        "REGULATORY_ACTION": 600,
+        "REGULATORY_ACTION_CRITICAL": 0,
+        "LOCK_MANAGEMENT": 120,
+        "QUERY": 30,
+        "ACK": 60,
+        "HEARTBEAT": 15,
+        "GOVERNANCE_PROPOSAL": 600,
+        "GOVERNANCE_VOTE": 300,
+        "GOVERNANCE_EXECUTE": 600,
+        "CANCELLATION": 0,
+        "REPORT": 0,
+    }
+
+
+@pytest.mark.requirement("OIP-25")
+def test_a_senders_choice_counts_for_its_messages_and_one_for_a_message_goes_first() -> None:
+    sent, other = message(1), message(1, sender=bytes(31) + b"\x01")
+    chosen = {sent.sender: RetryChoice(max_retries=2), sent.id: RetryChoice(max_retries=1, dead_letter=False)}
+    assert guarantee_of(sent, DEFAULT_POLICIES, chosen).max_retries == 1
+    assert not guarantee_of(sent, DEFAULT_POLICIES, chosen).dlq_enabled
+    assert guarantee_of(message(2), DEFAULT_POLICIES, chosen).max_retries == 2
+    assert guarantee_of(message(2), DEFAULT_POLICIES, chosen).max_backoff_ms == 600_000
+    assert guarantee_of(other, DEFAULT_POLICIES, chosen).policy == DEFAULT_POLICIES[Kind.PLAIN]
+
+
+@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61", "OIP-160")
+def test_nobody_can_choose_a_limit_or_a_dead_letter_for_a_critical_action() -> None:
+    sent = message(kind=Kind.REGULATORY_ACTION_CRITICAL)
+    promised = guarantee_of(sent, DEFAULT_POLICIES, {sent.sender: RetryChoice(max_retries=1, dead_letter=True)})
+    assert (promised.max_retries, promised.dlq_enabled) == (None, False)
+
+
+@pytest.mark.requirement("OIP-25")
+@in_virtual_time
+async def test_the_relayer_keeps_a_senders_choice() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(GMPS[0])
+    first = world.send(ALPHA, BETA)
+    await until(lambda: first.created != [])
+    relaying = RelaySettings(guarantees={first.message.sender: RetryChoice(max_retries=1)})
+    async with running(SimulatedRelayer(world, store, relaying=relaying)):
+        await until(lambda: [one.state for one in store.outbox.entries(first.message.id)] == [OutboxState.DEAD])
+    assert store.outbox.entries(first.message.id)[0].failed_tries == 2
+    await world.stop()
+
+
+def test_the_defaults_hold_together() -> None:
+    assert reliable(Reliability()).dedup_window == 30 * 86_400
+    Settings.load()
+
+
+@pytest.mark.requirement("OIP-49", "OIP-53", "OIP-54", "OIP-157")
+def test_a_dedup_window_below_ttl_and_skew_is_refused_naming_both() -> None:
+    ttls: dict[Kind, int] = {kind: min(ttl, 600) for kind, ttl in RECOMMENDED_TTL.items()} | {Kind.PLAIN: 0}
+    reliable(Reliability(ttls=ttls, dedup_window=610))
+    with pytest.raises(
+        PolicyError, match=r"dedup window is 609 s, and must be at least 610 s: TTL of \w+ 600 s \+ 2 × clock skew 5 s"
+    ):
+        reliable(Reliability(ttls=ttls, dedup_window=609))
+
+
+@pytest.mark.requirement("OIP-51", "X-3")
+def test_a_capacity_below_rate_times_window_is_refused_naming_both() -> None:
+    reliable(Reliability(dedup_capacity=2_592_000, messages_per_second=1))
+    with pytest.raises(
+        PolicyError,
+        match=r"dedup capacity is 100000 messages, and must be at least 2592000: 1 messages/s × dedup window",
+    ):
+        reliable(Reliability(dedup_capacity=100_000, messages_per_second=1))
+    with pytest.raises(SettingsError, match=r"must be at least 5184000: 2 messages/s × dedup window 2\.592e\+06 s"):
+        Settings.load(reliability={"messages_per_second": 2})
+
+
+@pytest.mark.requirement("OIP-84", "OIP-85", "OIP-86", "OIP-145", "OIP-159", "X-2", "X-6")
+def test_a_lock_that_ends_before_its_messages_retries_is_refused_naming_both() -> None:
+    reliable(Reliability(lock_ttl=1_020))
+    with pytest.raises(
+        PolicyError, match=r"lock TTL is 1019 s.*1020 s: TTL of GOVERNANCE_EXECUTE 600 s \+ retry window 420 s"
+    ):
+        reliable(Reliability(lock_ttl=1_019))
+    unbounded = {**DEFAULT_POLICIES, Kind.STATE_SYNC: replace(DEFAULT_POLICIES[Kind.STATE_SYNC], max_retries=None)}
+    with pytest.raises(PolicyError, match="retried without end, and a lock"):
+        reliable(Reliability(policies=unbounded))
+    assert Kind.REGULATORY_ACTION_CRITICAL not in LOCKING
+
+
+@pytest.mark.requirement("OIP-28", "OIP-74")
+def test_a_ttl_shorter_than_the_retries_or_the_way_is_refused_naming_both() -> None:
+    with pytest.raises(PolicyError, match=r"TTL of STATE_SYNC is 60 s, less than its retries wait together: 68\.2 s"):
+        reliable(Reliability(ttls={**RECOMMENDED_TTL, Kind.STATE_SYNC: 60}))
+    with pytest.raises(PolicyError, match=r"TTL of QUERY is 30 s.*source finality 780 s \+ a GMP's usual time 10 s"):
+        reliable(Reliability(source_finality=780))
+
+
+@pytest.mark.requirement("SF-51", "SF-79")
+def test_all_contradictions_are_told_at_once_and_the_relayer_does_not_start() -> None:
+    with pytest.raises(SettingsError) as refused:
+        Settings.load(retention=700, reliability={"lock_ttl": 10})
+    text = str(refused.value)
+    for words in ("dedup window is 700 s", "lock TTL is 10 s"):
+        assert re.search(re.escape(words), text), text
+
+
+def test_a_choice_for_nobody_is_refused() -> None:
+    with pytest.raises(SettingsError, match="guarantees"):
+        Settings.load(guarantees={"0x1234": {"max_retries": 1}})
+    with pytest.raises(SettingsError, match="no kind of message"):
+        Settings.load(reliability={"ttls": {"gossip": 5}})
+
+
+def test_the_longest_wait_counts_jitter_and_cap() -> None:
+    assert longest_wait(DEFAULT_POLICIES[Kind.QUERY]) == pytest.approx(7.7)
+    assert longest_wait(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]) is None
+
+
+@pytest.mark.requirement("OIP-10", "OIP-48", "OIP-55", "X-3")
+@pytest.mark.parametrize(("short_by", "duplicates"), [(0, 0), (1, 1)])
+def test_a_window_one_second_too_small_lets_a_duplicate_in(short_by: int, duplicates: int) -> None:
+    """A message lives 600 s, clocks differ by 5 s each way: what is forgotten after 609 s is taken for new after 610 s."""
+    store: Store = MemoryStore()
+    ttl, skew, start = 600, 5, 1_000.0
+    window = ttl + 2 * skew - short_by
+    sent = message(ttl=ttl, kind=Kind.GOVERNANCE_EXECUTE)
+    assert len(store.observations.record(observed_range(sent, now=start))) == 1
+    (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(GMPS), limit=1, now=start, lease=15)
+    store.outbox.finish([Delivered(entry.claim_held, Delivery(block(7, "beta"), word("tx")))], start)
+    store.outbox.confirm([entry.event_id], start)
+    now = start + ttl + 2 * skew - 0.5  # the last moment at which some clock still calls it alive
+    store.outbox.forget(now - window, 10)
+    again = observed_range(sent, previous=block(10), position=block(11), now=now)
+    assert len(store.observations.record(again)) == duplicates
+
+
+class Hanging(SimulatedAdapter):
+    """Never gives its proof, nor says so."""
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        await asyncio.sleep(10**6)
+        raise AssertionError
+
+
+@pytest.mark.requirement("OIP-29", "OIP-31", "OIP-32", "OIP-144", "OIP-150")
+@pytest.mark.parametrize(
+    ("kind", "changed", "codes"),
+    [
+        (Kind.STATE_SYNC, None, {"DELIVERY_TIMEOUT"}),
+        (Kind.STATE_SYNC, Atomicity.BEST_EFFORT, set()),
+        (Kind.QUERY, None, set()),
+        (Kind.QUERY, Atomicity.GUARANTEED, {"DELIVERY_TIMEOUT"}),
+        (Kind.QUERY, Atomicity.ALL_OR_NOTHING, {"DELIVERY_TIMEOUT"}),
+    ],
+)
+@in_virtual_time
+async def test_a_phase_that_hangs_ends_in_a_timeout_and_a_retry_but_for_best_effort(
+    kind: Kind, changed: Atomicity | None, codes: set[str]
+) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    settings = Settings.load(
+        phase_timeouts={"attest": 7.0, "deliver": 60.0}, atomicity={kind.name.lower(): changed} if changed else {}
+    )
+    bridge = SimulatedRelayer(world, store, relaying=settings.relay())
+    for deliveries in bridge.relayer.deliveries.values():
+        deliveries._adapters = {gmp: Hanging(gmp, world.chains) for gmp in GMPS}
+    async with running(bridge):
+        sent = world.send(ALPHA, BETA, kind=kind)
+        await asyncio.sleep(40)
+        (entry,) = store.outbox.entries(sent.message.id)
+        history = store.outbox.failures(entry.event_id)
+    assert {one.failure.code for one in history} == codes
+    assert all("phase attest did not end within 7 s" in one.failure.message for one in history)
+    promised = settings.guarantee(sent.message).atomicity
+    assert promised is (changed or (Atomicity.GUARANTEED if codes else Atomicity.BEST_EFFORT))
+    await world.stop()
+
+
+def test_a_level_of_atomicity_that_does_not_exist_or_is_of_no_kind_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no kind of message"):
+        Settings.load(atomicity={"gossip": "GUARANTEED"})
+    with pytest.raises(SettingsError, match="ALL_OR_NOTHING"):
+        Settings.load(atomicity={"query": "HALF"})
+
+
+@pytest.mark.requirement("OIP-17", "OIP-18", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-25")
+def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() -> None:
+    sent = message(kind=Kind.LOCK_MANAGEMENT, ttl=120)
+    settings = Settings.load(
+        policies={"lock_management": {"max_retries": 5, "cap": 20}},
+        guarantees={f"0x{sent.sender.hex()}": {"base": 2, "dead_letter": False}},
+        atomicity={"lock_management": "ALL_OR_NOTHING"},
+    )
+    assert settings.guarantee(sent).value() == {
+        "semantics": "AT_LEAST_ONCE",
+        "ttlSeconds": 120,
+        "idempotencyStrategy": "MESSAGE_ID_PLUS_NONCE",
+        "requireAttestationCheck": False,
+        "maxRetries": 5,
+        "baseBackoffMs": 2_000,
+        "maxBackoffMs": 20_000,
+        "dlqEnabled": False,
+        "atomicity": "ALL_OR_NOTHING",
+    }
+
+
+REGULATED = "0x" + "aa" * 20
+NETWORK = Deployment.model_validate(
+    {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+)
+
+
+@pytest.mark.requirement("OIP-44", "OIP-45")
+def test_the_documents_classes_of_assets_have_its_minimums_and_others_need_one() -> None:
+    members = {"alpha": [REGULATED]}
+    named = {name: {"members": members} for name in ("high-frequency", "regulatory")}
+    found = {one.name: one.min_ttl for one in Settings.load(asset_classes=named).classes(NETWORK)}
+    assert found == {"high-frequency": 5, "regulatory": 600}
+    with pytest.raises(SettingsError, match="asset class 'gold' needs min_ttl"):
+        Settings.load(asset_classes={"gold": {"members": members}})
+
+
+@pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-46")
+def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in() -> None:
+    settings = Settings.load(
+        asset_classes={
+            "regulatory": {"members": {"alpha": [REGULATED]}},
+            "slow": {"min_ttl": 900, "members": {"beta": [REGULATED]}},
+        }
+    )
+    classes = settings.classes(NETWORK)
+    regulated = to_bytes32(REGULATED)
+    sent = message(sender=regulated, ttl=599)
+    assert (found := undercut(sent, classes)) is not None
+    assert (found.name, found.min_ttl) == ("regulatory", 600)
+    assert undercut(message(sender=regulated, ttl=600), classes) is None
+    assert undercut(message(sender=regulated, ttl=0), classes) is None, "for ever is longer"
+    assert (found := undercut(message(sender=regulated, recipient=regulated, ttl=700), classes)) is not None
+    assert found.name == "slow"
+    assert class_of(message(ttl=1), classes) is None, "no policy: the sender's TTL counts"
+
+
+@pytest.mark.requirement("OIP-34", "OIP-45")
+@in_virtual_time
+async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its_class() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    members = frozenset({(ALPHA, to_bytes32(DAPP.address))})
+    relaying = RelaySettings(asset_classes=(AssetClass(name="regulatory", min_ttl=600, members=members),))
+    with capture_logs() as logs:
+        async with running(SimulatedRelayer(world, store, relaying=relaying)) as bridge:
+            short, long = world.send(ALPHA, BETA, gmps=GMPS[:2], ttl=599), world.send(ALPHA, BETA, ttl=600)
+            await until(lambda: all(one.created and world.executions(one.message) == 1 for one in (short, long)))
+    told = [(one["message"], one["asset_class"], one["ttl"], one["least"]) for one in logs if "asset_class" in one]
+    assert told == [(f"0x{short.message.id.hex()}", "regulatory", 599, 600)]
+    assert bridge.relayer.ttl_violations == {"regulatory": 1}
+    await world.stop()

@@ -1,0 +1,211 @@
+"""How often and how long: the table of the OIP document, and the decision."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.domain.failures import FailureKind
+from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
+from bridge.domain.retry_policy import (
+    DEFAULT_POLICIES,
+    JITTER,
+    PolicyError,
+    RetryPolicy,
+    classify,
+    retry_delay,
+    validated,
+)
+from bridge.protocol.message import Kind
+
+TABLE = [
+    (Kind.REGULATORY_ACTION_CRITICAL, None, 0.5, 5, False),
+    (Kind.REGULATORY_ACTION, 10, 1, 30, True),
+    (Kind.STATE_SYNC, 5, 2, 60, True),
+    (Kind.LOCK_MANAGEMENT, 7, 1, 30, True),
+    (Kind.QUERY, 3, 1, 10, False),
+    (Kind.ACK, 3, 0.5, 5, False),
+    (Kind.HEARTBEAT, 0, 0, 0, False),
+    (Kind.GOVERNANCE_PROPOSAL, 5, 2, 30, True),
+    (Kind.GOVERNANCE_VOTE, 3, 1, 10, True),
+    (Kind.GOVERNANCE_EXECUTE, 7, 2, 60, True),
+    (Kind.PLAIN, 10, 5, 600, True),
+]
+
+WINDOWS = {
+    Kind.REGULATORY_ACTION: 300,
+    Kind.STATE_SYNC: 300,
+    Kind.LOCK_MANAGEMENT: 210,
+    Kind.QUERY: 30,
+    Kind.ACK: 15,
+    Kind.HEARTBEAT: 0,
+    Kind.GOVERNANCE_PROPOSAL: 150,
+    Kind.GOVERNANCE_VOTE: 30,
+    Kind.GOVERNANCE_EXECUTE: 420,
+    Kind.REGULATORY_ACTION_CRITICAL: None,
+}
+
+policies = st.builds(
+    lambda base, factor, retries: RetryPolicy(max_retries=retries, base=base, cap=base * factor, dead_letter=True),
+    base=st.floats(0.01, 100),
+    factor=st.floats(1, 1000),
+    retries=st.one_of(st.none(), st.integers(0, 50)),
+)
+
+
+def delay(
+    policy: RetryPolicy,
+    attempt: int,
+    *,
+    kind: FailureKind = FailureKind.TRANSIENT,
+    draw: float = 0.5,
+) -> float | None:
+    return retry_delay(policy, attempt, kind, random=lambda: draw)
+
+
+@pytest.mark.requirement(
+    "OIP-60", "OIP-61", "OIP-62", "OIP-63", "OIP-64", "OIP-65", "OIP-66", "OIP-67", "OIP-68", "OIP-69", "OIP-70"
+)
+@pytest.mark.parametrize(("kind", "retries", "base", "cap", "dead_letter"), TABLE)
+def test_each_kind_has_the_row_of_the_document(
+    kind: Kind,
+    retries: int | None,
+    base: float,
+    cap: float,
+    dead_letter: bool,
+) -> None:
+    assert DEFAULT_POLICIES[kind] == RetryPolicy(retries, base, cap, dead_letter)
+
+
+@pytest.mark.requirement("OIP-74", "OIP-75")
+@pytest.mark.parametrize(("kind", "seconds"), WINDOWS.items())
+def test_the_retry_window_is_retries_times_cap(kind: Kind, seconds: float | None) -> None:
+    assert DEFAULT_POLICIES[kind].retry_window == seconds
+
+
+def test_every_kind_of_message_has_a_policy() -> None:
+    assert set(DEFAULT_POLICIES) == set(Kind)
+    assert validated(DEFAULT_POLICIES) is DEFAULT_POLICIES
+
+
+@pytest.mark.requirement("OIP-71", "OIP-73", "OIP-158")
+@given(policy=policies, attempt=st.integers(1, 2000), draw=st.floats(0, 1, exclude_max=True))
+def test_no_wait_ever_exceeds_the_cap_or_is_negative(policy: RetryPolicy, attempt: int, draw: float) -> None:
+    unlimited = RetryPolicy(None, policy.base, policy.cap, dead_letter=False)
+    waited = delay(unlimited, attempt, draw=draw)
+    assert waited is not None
+    assert 0 < waited <= policy.cap
+
+
+@pytest.mark.requirement("X-5")
+def test_the_first_retry_waits_the_base_and_each_further_one_twice_as_long() -> None:
+    policy = RetryPolicy(10, 1, 1000, dead_letter=True)
+    assert [delay(policy, attempt) for attempt in (1, 2, 3, 4)] == [1, 2, 4, 8]
+
+
+@pytest.mark.requirement("SF-38", "SF-39", "SF-40", "SF-41", "SF-42", "SF-43", "SF-52", "X-8")
+@given(draw=st.floats(0, 1, exclude_max=True))
+def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
+    """Four tries, the first at once, as its schedule and scenarios say; its loop of three is a miscount."""
+    policy = RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)
+    waits = [delay(policy, attempt, draw=draw) for attempt in (1, 2, 3, 4)]
+    assert waits[3] is None
+    for wait, nominal in zip(waits[:3], (0.1, 0.2, 0.4), strict=True):
+        assert wait is not None
+        assert nominal * 0.9 - 1e-9 <= wait <= nominal * 1.1 + 1e-9
+    assert policy.max_attempts == 4
+
+
+@pytest.mark.requirement("OIP-72")
+@given(draw=st.floats(0, 1, exclude_max=True), attempt=st.integers(1, 5))
+def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, attempt: int) -> None:
+    policy = RetryPolicy(10, 1, 1000, dead_letter=True)
+    waited = delay(policy, attempt, draw=draw)
+    assert waited is not None
+    assert abs(waited / 2 ** (attempt - 1) - 1) <= JITTER + 1e-9
+
+
+@pytest.mark.requirement("X-4", "OIP-72")
+def test_at_the_cap_senders_still_wait_differently_long() -> None:
+    policy = DEFAULT_POLICIES[Kind.STATE_SYNC]
+    dice = random.Random(1)
+    waits = [retry_delay(policy, 5, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
+    high = DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
+    at_cap = [retry_delay(high, 90, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
+    for many, cap in ((waits, policy.cap), (at_cap, high.cap)):
+        known = [waited for waited in many if waited is not None]
+        assert len(set(known)) == 500
+        assert max(known) <= cap
+        assert max(known) - min(known) > 0.15 * min(cap, max(known))
+
+
+@pytest.mark.requirement("X-8", "OIP-90")
+@pytest.mark.parametrize("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])
+def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
+    policy = DEFAULT_POLICIES[kind]
+    assert policy.max_attempts is not None
+    tries = 1
+    while delay(policy, tries) is not None:
+        tries += 1
+    assert tries == policy.max_attempts == (policy.max_retries or 0) + 1
+
+
+@pytest.mark.requirement("OIP-61", "OIP-76", "OIP-160")
+@given(attempt=st.integers(1, 10**6))
+def test_a_critical_action_is_tried_without_end(attempt: int) -> None:
+    assert delay(DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL], attempt) is not None
+
+
+@pytest.mark.requirement("OBX-49", "OBX-47", "OBX-48")
+def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() -> None:
+    policy = DEFAULT_POLICIES[Kind.PLAIN]
+    assert delay(policy, 1, kind=FailureKind.TERMINAL) is None
+    assert delay(policy, 1, kind=FailureKind.UNKNOWN) is not None
+    assert delay(policy, 1, kind=FailureKind.INTERRUPTED) is not None
+
+
+@pytest.mark.requirement("OBX-44", "OBX-45", "OBX-46")
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TransientError("later"), FailureKind.TRANSIENT),
+        (UnansweredError("nobody is there"), FailureKind.UNANSWERED),
+        (TerminalError("never"), FailureKind.TERMINAL),
+        (CallRevertedError(b""), FailureKind.UNKNOWN),
+        (ZeroDivisionError(), FailureKind.UNKNOWN),
+    ],
+)
+def test_errors_are_classified_by_what_they_mean_for_the_next_try(error: Exception, kind: FailureKind) -> None:
+    assert classify(error) is kind
+
+
+@pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61")
+@pytest.mark.parametrize(
+    ("kind", "policy", "complaint"),
+    [
+        (Kind.PLAIN, RetryPolicy(-1, 1, 2, dead_letter=True), "max_retries is -1"),
+        (Kind.PLAIN, RetryPolicy(1, -1, 2, dead_letter=True), "base is -1"),
+        (Kind.PLAIN, RetryPolicy(1, 3, 2, dead_letter=True), "cap is 2 s, less than base 3 s"),
+        (Kind.PLAIN, RetryPolicy(1, 0, 2, dead_letter=True), "without a pause"),
+        (Kind.REGULATORY_ACTION_CRITICAL, RetryPolicy(99, 1, 2, dead_letter=False), "retried without end"),
+        (Kind.REGULATORY_ACTION_CRITICAL, RetryPolicy(None, 1, 2, dead_letter=True), "never becomes a dead letter"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused_naming_the_row(
+    kind: Kind, policy: RetryPolicy, complaint: str
+) -> None:
+    with pytest.raises(PolicyError, match=f"{kind.name}: .*{complaint}"):
+        validated({**DEFAULT_POLICIES, kind: policy})
+
+
+def test_all_that_is_wrong_with_a_table_is_said_at_once() -> None:
+    broken: dict[Kind, RetryPolicy] = {
+        kind: policy for kind, policy in DEFAULT_POLICIES.items() if kind is not Kind.ACK
+    }
+    broken[Kind.QUERY] = RetryPolicy(-1, 3, 2, dead_letter=False)
+    with pytest.raises(PolicyError) as caught:
+        validated(broken)
+    assert all(text in str(caught.value) for text in ("ACK: has no policy", "max_retries is -1", "less than base"))

@@ -1,0 +1,101 @@
+"""Cached values: computed once for all who wait, and never shown as newer than they are."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bridge.domain.ttl_cache import AsyncCached, Cached, Dated
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Figure:
+    """Something that takes until it may."""
+
+    def __init__(self) -> None:
+        self.value = 1
+        self.computed = 0
+        self.error: Exception | None = None
+        self.may_end = threading.Event()
+        self.may_end.set()
+
+    def __call__(self) -> int:
+        self.computed += 1
+        self.may_end.wait(10)
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@pytest.mark.finding("E2")
+def test_an_older_value_is_dated_and_one_that_is_too_old_is_not_given() -> None:
+    figure, clock = Figure(), Clock()
+    cached = Cached(figure, lasts=2, oldest=60, clock=clock)
+    assert cached.look() == Dated(1, 1_000)
+    figure.may_end.clear()
+    figure.value = 2
+    clock.now = 1_059
+    assert cached.look(0.01) == Dated(1, 1_000), "older, and it says so"
+    clock.now = 1_061
+    assert cached.look(0.01) is None, "too old to be shown, and the newer one is not there"
+    figure.may_end.set()
+    assert cached.look() == Dated(2, 1_059), "as of when its computation began"
+
+
+@pytest.mark.finding("E2")
+def test_many_who_look_have_it_computed_once() -> None:
+    figure = Figure()
+    figure.may_end.clear()
+    cached = Cached(figure, lasts=60)
+    with ThreadPoolExecutor(8) as pool:
+        looking = [pool.submit(cached.look) for _ in range(8)]
+        time.sleep(0.1)
+        figure.may_end.set()
+        found = [one.result() for one in looking]
+    assert figure.computed == 1
+    assert {one.value for one in found if one} == {1}
+
+
+def test_a_failure_is_raised_once_there_is_nothing_young_enough_and_is_not_repeated_at_once() -> None:
+    figure, clock = Figure(), Clock()
+    cached = Cached(figure, lasts=2, oldest=60, clock=clock)
+    cached.look()
+    figure.error = ValueError("the store is away")
+    clock.now = 1_030
+    assert cached.look() == Dated(1, 1_000)
+    clock.now = 1_031
+    assert cached.look() == Dated(1, 1_000)
+    assert figure.computed == 2, "a store that is away is not asked by each page"
+    clock.now = 1_100
+    with pytest.raises(ValueError, match="away"):
+        cached.look()
+
+
+async def test_in_the_event_loop_one_who_goes_leaves_it_to_the_others() -> None:
+    computed, may_end = 0, asyncio.Event()
+
+    async def compute() -> int:
+        nonlocal computed
+        computed += 1
+        await may_end.wait()
+        return computed
+
+    cached = AsyncCached(compute, lasts=60)
+    looking = [asyncio.create_task(cached.look()) for _ in range(5)]
+    await asyncio.sleep(0)
+    looking[0].cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    assert {(await one).value for one in looking[1:]} == {1}
+    assert (await cached.look()).value == computed == 1

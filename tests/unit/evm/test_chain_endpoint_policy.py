@@ -1,0 +1,401 @@
+"""Several endpoints of one chain: a liar is outvoted, a slow one is overtaken, one that is behind is not gone over to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bridge.domain.ports import Call, TerminalError, TransientError, UnansweredError, read_view
+from bridge.evm.chain import EvmChain
+from bridge.evm.endpoint_policy import EndpointPolicy
+from bridge.evm.endpoints import Endpoints
+from bridge.protocol.contracts import ROUTER
+from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
+
+ALPHA = 31337
+ADDRESS = "0x" + "ab" * 20
+TOPIC = b"\x01" * 32
+
+Serve = Callable[..., Awaitable[RpcServer]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[RpcServer] = []
+
+    async def start(behaviour: Behaviour) -> RpcServer:
+        servers.append(await RpcServer(behaviour).start())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        await server.stop()
+
+
+def chain_up_to(head: int, branch: int = 1, logs: list[dict[str, Any]] | None = None) -> Behaviour:
+    """A node whose newest block is `head`."""
+
+    def answer(method: str, params: list[Any]) -> Answer:
+        if method == "eth_getLogs":
+            return {"result": logs or []}
+        if method != "eth_getBlockByNumber":
+            return {"result": f"0x{branch:02x}"}
+        number = head if params[0] == "latest" else int(params[0], 16)
+        block = {"number": hex(number), "hash": f"0x{branch:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}
+        return {"result": block if number <= head else None}
+
+    return answer
+
+
+def slow(behaviour: Behaviour, seconds: float) -> Behaviour:
+    async def answer(method: str, params: list[Any]) -> Answer:
+        await asyncio.sleep(seconds)
+        found = behaviour(method, params)
+        assert isinstance(found, dict)
+        return found
+
+    return answer
+
+
+LOG = {
+    "address": ADDRESS,
+    "topics": ["0x" + TOPIC.hex()],
+    "data": "0x",
+    "blockNumber": "0x5",
+    "blockHash": f"0x{1:064x}",
+    "transactionHash": "0x" + "09" * 32,
+    "logIndex": "0x0",
+    "removed": False,
+}
+
+
+async def test_one_lying_endpoint_of_three_is_outvoted_on_blocks_and_logs(serve: Serve) -> None:
+    forged = {**LOG, "data": "0x66"}
+    liar, *honest = [
+        await serve(chain_up_to(9, 2, [LOG, forged])),
+        await serve(chain_up_to(9, 1, [LOG])),
+        await serve(chain_up_to(9, 1, [{**LOG, "removed": None}])),  # clients differ in what else they write
+    ]
+    async with await EvmChain.connect(ALPHA, [liar.url, *(one.url for one in honest)], agreement=2) as chain:
+        block = await chain.block(5)
+        assert block is not None
+        assert block.hash == (1).to_bytes(32)
+        assert [log.data for log in await chain.logs(5, 5, [ADDRESS], [TOPIC])] == [b""]
+
+
+async def test_one_lying_endpoint_of_three_makes_no_delivery_received_and_can_not_spoil_the_answer_with_an_error(
+    serve: Serve,
+) -> None:
+    liar, *honest = [await serve(chain_up_to(9, branch)) for branch in (2, 1, 1)]
+    call = Call(to=ADDRESS, data=b"hasReceived")
+    async with await EvmChain.connect(ALPHA, [liar.url, *(one.url for one in honest)], agreement=2) as chain:
+        assert await chain.call(call) == bytes.fromhex("01")
+        liar.behaviour = lambda *_: error(3, "execution reverted")
+        assert await chain.call(call) == bytes.fromhex("01")
+
+
+def answering(results: dict[str, Any]) -> Behaviour:
+    """A node that gives these answers; an answer with an error refuses."""
+
+    def answer(method: str, _params: list[Any]) -> Answer:
+        result = results[method]
+        return result if isinstance(result, dict) and "error" in result else {"result": result}
+
+    return answer
+
+
+RECEIPT = {
+    "transactionHash": "0x" + "09" * 32,
+    "blockNumber": "0x5",
+    "blockHash": f"0x{1:064x}",
+    "status": "0x1",
+    "gasUsed": "0x5",
+    "logs": [LOG],
+}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [None, {**RECEIPT, "status": "0x0", "logs": []}, {**RECEIPT, "blockNumber": "0x6"}, {**RECEIPT, "logs": []}],
+    ids=["none", "failed", "elsewhere", "without logs"],
+)
+async def test_one_lying_endpoint_of_three_makes_up_no_receipt(serve: Serve, lie: Any) -> None:
+    urls = [(await serve(answering({"eth_getTransactionReceipt": one}))).url for one in (lie, RECEIPT, RECEIPT)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        receipt = await chain.receipt(b"\x09" * 32)
+    assert receipt is not None
+    assert (receipt.succeeded, receipt.block_number, len(receipt.logs)) == (True, 5, 1)
+
+
+@pytest.mark.parametrize("lie", [0, 99])
+async def test_a_number_that_endpoints_differ_in_is_what_enough_of_them_have_reached(serve: Serve, lie: int) -> None:
+    urls = [(await serve(lambda *_, n=number: {"result": hex(n)})).url for number in (lie, 7, 6)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        assert await chain.transaction_count(ADDRESS) == (7 if lie else 6)
+
+
+@pytest.mark.parametrize("lie", [3, 50])
+async def test_one_lying_endpoint_of_three_moves_the_head_nowhere(serve: Serve, lie: int) -> None:
+    urls = [(await serve(one)).url for one in (chain_up_to(lie, 2), chain_up_to(9), chain_up_to(9))]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        head = await chain.head()
+    assert (head.number, head.hash) == (9, (1).to_bytes(32))
+
+
+async def test_a_head_of_which_each_endpoint_says_something_else_is_the_highest_that_enough_of_them_know(
+    serve: Serve,
+) -> None:
+    urls = [(await serve(chain_up_to(height))).url for height in (12, 9, 10)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        assert (await chain.head()).number == 10
+
+
+async def test_a_liar_that_agrees_but_for_a_detail_does_not_get_it_in(serve: Serve) -> None:
+    removed = {**LOG, "removed": True}
+    elsewhere = {**LOG, "transactionHash": "0x" + "66" * 32}
+    for lie in (removed, elsewhere):
+        urls = [(await serve(chain_up_to(9, 1, [one]))).url for one in (lie, LOG, LOG)]
+        async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+            (found,) = await chain.logs(5, 5, [ADDRESS], [TOPIC])
+            assert found.transaction_hash == b"\x09" * 32
+
+
+TAKEN = "0x" + "01" * 32
+
+
+@pytest.mark.parametrize("text", ["invalid sender", "insufficient funds", "nonce too low"])
+async def test_a_transaction_that_one_endpoint_of_three_refuses_is_taken(serve: Serve, text: str) -> None:
+    refusal = error(-32000, text)
+    servers = [await serve(answering({"eth_sendRawTransaction": one})) for one in (refusal, TAKEN, TAKEN)]
+    async with await EvmChain.connect(ALPHA, [one.url for one in servers], agreement=2) as chain:
+        await chain.broadcast(b"\x02raw")
+    assert [one.asked("eth_sendRawTransaction") for one in servers] == [1, 1, 1]
+
+
+async def test_a_transaction_is_refused_once_enough_endpoints_refuse_it_for_the_same_reason(serve: Serve) -> None:
+    refusals = [error(-32000, "invalid sender"), TAKEN, error(-32000, "invalid sender: of another chain")]
+    urls = [(await serve(answering({"eth_sendRawTransaction": one}))).url for one in refusals]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TerminalError, match="invalid sender"):
+            await chain.broadcast(b"\x02raw")
+
+
+async def test_an_error_of_one_endpoint_is_no_answer_where_the_others_do_not_agree(serve: Serve) -> None:
+    answers = [error(3, "execution reverted", "0xdead"), "0x01", "0x02"]
+    urls = [(await serve(answering({"eth_call": one}))).url for one in answers]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TransientError, match="have to agree on eth_call"):
+            await chain.call(Call(to=ADDRESS, data=b""))
+
+
+async def test_who_is_slow_is_not_waited_for_once_enough_endpoints_agree(serve: Serve) -> None:
+    tardy = await serve(slow(chain_up_to(9), 30))
+    urls = [tardy.url, *[(await serve(chain_up_to(9))).url for _ in range(2)]]
+    endpoints = Endpoints(ALPHA, urls, EndpointPolicy(agreement=2, request_seconds=60))
+    async with EvmChain(ALPHA, endpoints) as chain:
+        async with asyncio.timeout(20):
+            block = await chain.block(5)
+    assert block is not None
+
+
+def finalized_at(height: int) -> Behaviour:
+    return lambda _method, params: {
+        "result": {
+            "number": hex(height if params == ["finalized", False] else 99),
+            "hash": "0x" + "01" * 32,
+            "parentHash": "0x" + "00" * 32,
+            "timestamp": "0x1",
+        }
+    }
+
+
+@pytest.mark.parametrize(("agreement", "height"), [(1, 90), (2, 64), (3, 32)])
+async def test_final_is_what_as_many_endpoints_call_so_as_have_to_agree(
+    serve: Serve, agreement: int, height: int
+) -> None:
+    urls = [(await serve(finalized_at(number))).url for number in (90, 32, 64)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
+        assert await chain.height_of("finalized") == height
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+async def test_a_chain_without_the_tag_is_told_from_one_that_is_not_there(serve: Serve, agreement: int) -> None:
+    urls = [(await serve(lambda *_: error(-32602, "invalid argument 0: hex string without 0x prefix"))).url] * 2
+    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
+        with pytest.raises(
+            TransientError, match=r"'safe'.* needs a deployments file without finality, and confirmations"
+        ):
+            await chain.height_of("safe")
+
+
+@pytest.mark.parametrize("agreement", [1, 2])
+async def test_a_young_chain_has_no_final_block_yet(serve: Serve, agreement: int) -> None:
+    urls = [(await serve(lambda *_: {"result": None})).url for _ in range(2)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=agreement) as chain:
+        with pytest.raises(TransientError, match="has no finalized block yet"):
+            await chain.height_of("finalized")
+
+
+async def test_endpoints_that_do_not_agree_give_no_answer(serve: Serve) -> None:
+    urls = [(await serve(chain_up_to(9, branch))).url for branch in (1, 2, 3)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TransientError, match=r"2 endpoints have to agree .* 1 of 3 do \(3 different answers"):
+            await chain.block(5)
+
+
+async def test_without_a_majority_for_a_block_it_is_not_called_missing_either(serve: Serve) -> None:
+    urls = [(await serve(chain_up_to(9))).url, (await serve(chain_up_to(3))).url]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        with pytest.raises(TransientError, match="have to agree"):
+            await chain.block(5)
+
+
+async def test_fewer_endpoints_than_have_to_agree_are_refused_at_once(serve: Serve) -> None:
+    only = await serve(chain_up_to(9))
+    with pytest.raises(TransientError, match="has 1 endpoints, and 2 have to agree"):
+        await EvmChain.connect(ALPHA, [only.url], agreement=2)
+
+
+async def test_a_slow_read_is_overtaken_by_another_endpoint(serve: Serve) -> None:
+    tardy, quick = await serve(slow(chain_up_to(9, 1), 5)), await serve(chain_up_to(9, 2))
+    async with await EvmChain.connect(ALPHA, [tardy.url, quick.url], hedge_after=0.1) as chain:
+        began = time.monotonic()
+        assert await chain.balance(ADDRESS) == 2
+        assert time.monotonic() - began < 4
+    assert tardy.asked("eth_getBalance") == quick.asked("eth_getBalance") == 1
+
+
+async def test_a_quick_read_is_asked_once_and_a_transaction_always(serve: Serve) -> None:
+    first, second = await serve(chain_up_to(9)), await serve(chain_up_to(9))
+    async with await EvmChain.connect(ALPHA, [first.url, second.url], hedge_after=5) as chain:
+        await chain.balance(ADDRESS)
+    assert (first.asked("eth_getBalance"), second.asked("eth_getBalance")) == (1, 0)
+    tardy = await serve(slow(chain_up_to(9), 0.4))
+    async with await EvmChain.connect(ALPHA, [tardy.url, second.url], hedge_after=0.1) as chain:
+        await chain.broadcast(b"\x02raw")
+    assert second.asked("eth_sendRawTransaction") == 0
+
+
+async def test_hedging_goes_on_to_the_third_when_two_fail(serve: Serve) -> None:
+    broken = [await serve(slow(lambda *_: {"nothing": 1}, 0.2)) for _ in range(2)]
+    sound = await serve(chain_up_to(9, 3))
+    async with await EvmChain.connect(ALPHA, [*(one.url for one in broken), sound.url], hedge_after=0.05) as chain:
+        assert await chain.balance(ADDRESS) == 3
+
+
+async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> None:
+    preferred, behind = await serve(chain_up_to(9)), await serve(chain_up_to(7))
+    async with await EvmChain.connect(ALPHA, [preferred.url, behind.url], retry_seconds=0.3) as chain:
+        assert (await chain.head()).number == 9
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        with pytest.raises(TransientError, match="it is behind: it does not know block 9 yet"):
+            await chain.head()
+        behind.behaviour = chain_up_to(10)
+        assert (await chain.head()).number == 10
+
+
+async def test_an_endpoint_on_another_branch_is_not_gone_over_to_until_no_other_has_answered_for_a_while(
+    serve: Serve,
+) -> None:
+    preferred, forked = await serve(chain_up_to(9, 1)), await serve(chain_up_to(12, 2))
+    urls = [preferred.url, forked.url]
+    async with await EvmChain.connect(ALPHA, urls, retry_seconds=0.3, branch_seconds=1) as chain:
+        ours = await chain.head()
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        with pytest.raises(TransientError, match=r"it is on another branch: its block 9 is 0x0+2, and ours 0x0+1"):
+            await chain.head()
+        preferred.behaviour = chain_up_to(9, 1)
+        assert await chain.head() == ours, "and while ours answers, no time counts"
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        began = time.monotonic()
+        while True:
+            try:
+                head = await chain.head()
+                break
+            except TransientError:
+                assert time.monotonic() - began < 30
+        assert time.monotonic() - began >= 1
+        assert (head.number, head.hash) == (12, (2).to_bytes(32, "big"))
+
+
+async def test_a_reorg_of_the_endpoint_that_answers_is_followed_and_so_is_its_branch(serve: Serve) -> None:
+    preferred, other = await serve(chain_up_to(9, 1)), await serve(chain_up_to(9, 2))
+    async with await EvmChain.connect(ALPHA, [preferred.url, other.url], retry_seconds=0.3) as chain:
+        await chain.head()
+        preferred.behaviour = chain_up_to(9, 2)
+        await chain.head()
+        preferred.behaviour = lambda *_: web.Response(status=500)
+        assert (await chain.head()).hash == (2).to_bytes(32, "big")
+
+
+async def test_requests_to_an_endpoint_keep_their_distance(serve: Serve) -> None:
+    only = await serve(chain_up_to(9))
+    async with await EvmChain.connect(ALPHA, [only.url], EndpointPolicy(requests_per_second=20)) as chain:
+        began = time.monotonic()
+        await asyncio.gather(*(chain.balance(ADDRESS) for _ in range(10)))
+        assert time.monotonic() - began >= 9 / 20
+
+
+BLOCK_5 = {"number": "0x5", "hash": f"0x{1:064x}", "parentHash": "0x" + "00" * 32, "timestamp": "0x1"}
+HALF_ANSWERS: dict[str, tuple[Callable[[EvmChain], Awaitable[Any]], Any, list[Answer]]] = {
+    "view": (
+        lambda chain: read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1),
+        {"result": f"0x{1:064x}"},
+        [
+            {"result": "0x"},
+            {"result": "0x" + "00" * 31},
+            {"result": None},
+            {"result": 7},
+            error(-32601, "no such method"),
+        ],
+    ),
+    "block": (
+        lambda chain: chain.block(5),
+        {"result": BLOCK_5},
+        [{"result": {}}, {"result": {**BLOCK_5, "number": "0x6"}}, {"result": {**BLOCK_5, "hash": "zz"}}],
+    ),
+    "receipt": (
+        lambda chain: chain.receipt(b"\x09" * 32),
+        {"result": RECEIPT},
+        [{"result": {**RECEIPT, "transactionHash": "0x" + "08" * 32}}, {"result": {"status": "0x1"}}, {"result": "0x"}],
+    ),
+    "logs": (
+        lambda chain: chain.logs(1, 9, [ADDRESS], [TOPIC]),
+        {"result": [LOG]},
+        [{"result": None}, {"result": [{**LOG, "blockNumber": "0xff"}]}, {"result": [{"address": ADDRESS}]}],
+    ),
+    "nonce": (lambda chain: chain.transaction_count(ADDRESS), {"result": "0x2"}, [{"result": None}, {"result": "2"}]),
+    "code": (lambda chain: chain.code(ADDRESS), {"result": "0x01"}, [{"result": None}, {"result": "01"}]),
+}
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize("asked", HALF_ANSWERS)
+async def test_an_answer_that_can_not_be_decoded_puts_its_endpoint_aside_and_another_one_is_asked(
+    serve: Serve, asked: str
+) -> None:
+    ask, truth, half_answers = HALF_ANSWERS[asked]
+    for half in half_answers:
+        liar, honest = await serve(lambda *_, half=half: half), await serve(lambda *_: truth)
+        async with await EvmChain.connect(ALPHA, [liar.url, honest.url], retry_seconds=0.1) as chain:
+            assert await ask(chain) is not None
+            assert [state.is_up for state in chain.endpoint_states] == [False, True]
+        async with await EvmChain.connect(ALPHA, [liar.url], retry_seconds=0.1) as chain:
+            with pytest.raises(UnansweredError):
+                await ask(chain)
+
+
+@pytest.mark.finding("R1")
+async def test_where_endpoints_must_agree_an_answer_that_can_not_be_decoded_has_no_vote(serve: Serve) -> None:
+    blank, truth = (lambda *_: {"result": "0x"}), (lambda *_: {"result": f"0x{1:064x}"})
+    urls = [(await serve(behaviour)).url for behaviour in (blank, truth, blank, truth)]
+    async with await EvmChain.connect(ALPHA, urls, agreement=2) as chain:
+        assert await read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1) is True
+    async with await EvmChain.connect(ALPHA, urls[:3], agreement=2) as chain:
+        with pytest.raises(UnansweredError):
+            await read_view(chain, ROUTER, ADDRESS, "hasReceived", bytes(32), 1)

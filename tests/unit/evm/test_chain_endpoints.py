@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from bridge.domain.ports import (
+    Call,
+    CallRevertedError,
+    FeesTooHighError,
+    InsufficientFundsError,
+    TerminalError,
+    TransientError,
+    UnansweredError,
+)
+from bridge.evm.chain import EvmChain
+from bridge.evm.endpoints import WrongChainIdError
+from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
+
+ALPHA = 31337
+ADDRESS = "0x" + "ab" * 20
+TOPIC = b"\x01" * 32
+
+Serve = Callable[..., Awaitable[RpcServer]]
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    servers: list[RpcServer] = []
+
+    async def start(behaviour: Behaviour, **options: Any) -> RpcServer:
+        servers.append(await RpcServer(behaviour, **options).start())
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        await server.stop()
+
+
+def balance(_method: str, _params: list[Any]) -> Answer:
+    return {"result": "0x2a"}
+
+
+def closed_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+async def test_a_wrong_chain_behind_any_url_is_refused_and_the_text_names_url_and_both_ids(serve: Serve) -> None:
+    right, wrong = await serve(balance), await serve(balance, chain_id=1)
+    with pytest.raises(WrongChainIdError) as refused:
+        await EvmChain.connect(ALPHA, [right.url, wrong.url])
+    assert (refused.value.url, refused.value.expected, refused.value.found) == (wrong.url, ALPHA, 1)
+    assert all(part in str(refused.value) for part in (wrong.url, "31337", "is chain 1,"))
+
+
+async def test_an_unreachable_chain_is_named_with_its_urls() -> None:
+    urls = [closed_port(), closed_port()]
+    with pytest.raises(TransientError, match=r"no RPC endpoint of chain 31337 answers") as refused:
+        await EvmChain.connect(ALPHA, urls)
+    assert all(url in str(refused.value) for url in urls)
+
+
+async def test_a_chain_with_one_dead_endpoint_of_two_is_usable(serve: Serve) -> None:
+    alive = await serve(balance)
+    async with await EvmChain.connect(ALPHA, [closed_port(), alive.url]) as chain:
+        assert await chain.balance(ADDRESS) == 42
+
+
+FAILURES: dict[str, Behaviour] = {
+    "500": lambda *_: web.Response(status=500),
+    "429": lambda *_: web.Response(status=429),
+    "not JSON": lambda *_: web.Response(text="<html>", content_type="text/html"),
+    "cut JSON": lambda *_: web.Response(text='{"jsonrpc":"2.0","id":1,"resu', content_type="application/json"),
+    "no result": lambda *_: {"nothing": 1},
+    "a list": lambda *_: web.json_response([1]),
+    "rate limit": lambda *_: error(-32005, "limit exceeded"),
+    "internal error": lambda *_: error(-32603, "Internal error"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_the_next_endpoint_is_asked_when_one_gives_no_usable_answer(serve: Serve, failure: str) -> None:
+    broken, sound = await serve(FAILURES[failure]), await serve(balance)
+    async with await EvmChain.connect(ALPHA, [broken.url, sound.url]) as chain:
+        assert await chain.balance(ADDRESS) == 42
+    assert broken.asked("eth_getBalance") == 1
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_without_another_endpoint_the_error_is_transient_and_says_which_url(serve: Serve, failure: str) -> None:
+    broken = await serve(FAILURES[failure])
+    async with await EvmChain.connect(ALPHA, [broken.url], retry_seconds=0.3) as chain:
+        with pytest.raises(TransientError, match=broken.url):
+            await chain.balance(ADDRESS)
+
+
+async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(serve: Serve) -> None:
+    async def hang(*_: object) -> Answer:
+        await asyncio.sleep(30)
+        return {"result": "0x0"}
+
+    hanging, sound = await serve(hang), await serve(balance)
+    async with await EvmChain.connect(ALPHA, [hanging.url, sound.url], request_seconds=0.3) as chain:
+        began = time.monotonic()
+        for _ in range(10):
+            assert await chain.balance(ADDRESS) == 42
+        assert time.monotonic() - began < 2
+    assert hanging.asked("eth_getBalance") == 1
+
+
+async def test_the_preferred_endpoint_is_asked_again_once_it_has_rested(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.evm.endpoints.REST_SECONDS", 0.1)
+    answers = iter([web.Response(status=500)])
+    preferred = await serve(lambda *_: next(answers, {"result": "0x1"}))
+    other = await serve(lambda *_: {"result": "0x2"})
+    async with await EvmChain.connect(ALPHA, [preferred.url, other.url]) as chain:
+        assert await chain.balance(ADDRESS) == 2
+        await asyncio.sleep(0.15)
+        assert await chain.balance(ADDRESS) == 1
+
+
+async def test_a_request_is_tried_again_until_the_only_endpoint_is_back(serve: Serve) -> None:
+    answers = iter([web.Response(status=503), web.Response(status=503)])
+    flaky = await serve(lambda *_: next(answers, {"result": "0x2a"}))
+    async with await EvmChain.connect(ALPHA, [flaky.url]) as chain:
+        assert await chain.balance(ADDRESS) == 42
+    assert flaky.asked("eth_getBalance") == 3
+
+
+async def test_after_a_failure_the_chain_id_is_looked_at_again_and_an_impostor_is_not_asked(serve: Serve) -> None:
+    server, other = await serve(balance), await serve(lambda *_: {"result": "0x7"})
+    async with await EvmChain.connect(ALPHA, [server.url, other.url], retry_seconds=0.3) as chain:
+        port = server.port
+        await server.stop()
+        assert await chain.balance(ADDRESS) == 7
+        impostor = await RpcServer(balance, chain_id=1).start(port)
+        try:
+            await other.stop()
+            with pytest.raises(TransientError, match=f"{server.url} is chain 1"):
+                await chain.balance(ADDRESS)
+            assert impostor.asked("eth_getBalance") == 0
+        finally:
+            await impostor.stop()
+
+
+async def test_one_connection_serves_many_requests_and_is_closed_in_the_end(serve: Serve) -> None:
+    server = await serve(balance)
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        for _ in range(20):
+            await chain.balance(ADDRESS)
+    assert len(server.connections) == 1
+
+
+async def test_keys_in_a_url_are_not_shown() -> None:
+    url = closed_port().replace("http://", "http://user:word@") + "/v3/secretkey?token=secretkey"
+    with pytest.raises(TransientError) as refused:
+        await EvmChain.connect(ALPHA, [url])
+    assert "secretkey" not in str(refused.value)
+    assert "word" not in str(refused.value)
+
+
+def log(block: int, index: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "address": ADDRESS,
+        "topics": ["0x" + TOPIC.hex()],
+        "data": "0x",
+        "blockNumber": hex(block),
+        "blockHash": "0x" + block.to_bytes(32, "big").hex(),
+        "transactionHash": "0x" + bytes(32).hex(),
+        "logIndex": hex(index),
+        **changes,
+    }
+
+
+async def test_a_range_that_is_too_large_is_asked_for_in_parts_and_nothing_is_lost_or_doubled(serve: Serve) -> None:
+    def limited(_: str, params: list[Any]) -> Answer:
+        first, last = int(params[0]["fromBlock"], 16), int(params[0]["toBlock"], 16)
+        if last - first > 99:
+            return error(-32005, "query returned more than 10000 results")
+        return {"result": [log(number, 0) for number in range(first, last + 1) if number % 7 == 0]}
+
+    server = await serve(limited)
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        found = await chain.logs(0, 1_000, [ADDRESS], [TOPIC])
+    assert [one.block_number for one in found] == list(range(0, 1_001, 7))
+
+
+async def test_one_block_that_is_still_too_large_is_an_error(serve: Serve) -> None:
+    server = await serve(lambda *_: error(-32005, "query returned more than 10000 results"))
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        with pytest.raises(TransientError, match="more than 10000"):
+            await chain.logs(5, 6, [ADDRESS], [TOPIC])
+
+
+async def test_logs_come_in_order_each_once_and_without_removed_ones(serve: Serve) -> None:
+    answer = [log(3, 1), log(2, 5), log(3, 0), log(2, 5), log(4, 0, removed=True)]
+    server = await serve(lambda *_: {"result": answer})
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        found = await chain.logs(0, 9, [ADDRESS], [TOPIC])
+    assert [(one.block_number, one.log_index) for one in found] == [(2, 5), (3, 0), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"blockNumber": "0x64"},
+        {"address": "0x" + "cd" * 20},
+        {"topics": ["0x" + "02" * 32]},
+        {"topics": []},
+        {"blockHash": None},
+        {"data": "zz"},
+        {"logIndex": "two"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+async def test_a_log_that_was_not_asked_for_or_can_not_be_read_makes_the_answer_unusable(
+    serve: Serve, changes: dict[str, Any]
+) -> None:
+    server = await serve(lambda *_: {"result": [log(3, 0), log(4, 0, **changes)]})
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        with pytest.raises(TransientError):
+            await chain.logs(0, 9, [ADDRESS], [TOPIC])
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (error(-32000, "nonce too low"), TransientError),
+        (error(-32000, "insufficient funds for gas * price + value"), InsufficientFundsError),
+        (error(-32000, "intrinsic gas too low"), TerminalError),
+        (error(-32000, "replacement transaction underpriced"), TransientError),
+        (error(-31999, "the moon is full"), TransientError),
+    ],
+)
+async def test_a_refused_transaction_is_terminal_only_if_the_chain_will_never_take_it(
+    serve: Serve, answer: Answer, expected: type[Exception]
+) -> None:
+    server = await serve(lambda method, _: answer if method == "eth_sendRawTransaction" else {"result": None})
+    async with await EvmChain.connect(ALPHA, [server.url], retry_seconds=0.2) as chain:
+        with pytest.raises(expected):
+            await chain.broadcast(b"\x02raw")
+
+
+async def test_a_transaction_that_the_chain_has_is_no_error(serve: Serve) -> None:
+    refusals = iter(["already known", "nonce too low"])
+    server = await serve(
+        lambda method, _: (
+            error(-32000, next(refusals)) if method == "eth_sendRawTransaction" else {"result": {"hash": "0xab"}}
+        )
+    )
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        await chain.broadcast(b"\x02raw")
+        await chain.broadcast(b"\x02raw")
+    assert server.asked("eth_getTransactionByHash") == 1, "only a used nonce is looked into"
+
+
+async def test_a_lost_answer_to_a_broadcast_is_sent_again_and_no_error(serve: Serve) -> None:
+    answers = iter([web.Response(status=502), error(-32000, "already known")])
+    server = await serve(lambda *_: next(answers))
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        await chain.broadcast(b"\x02raw")
+    assert server.asked("eth_sendRawTransaction") == 2
+
+
+async def test_a_revert_carries_what_the_contract_returned_and_is_not_tried_again(serve: Serve) -> None:
+    server = await serve(lambda *_: error(3, "execution reverted", "0xdeadbeef"))
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        with pytest.raises(CallRevertedError) as refused:
+            await chain.call(Call(to=ADDRESS, data=b""))
+    assert refused.value.data == bytes.fromhex("deadbeef")
+    assert server.asked("eth_call") == 1
+
+
+async def test_a_chain_without_a_base_fee_is_refused(serve: Serve) -> None:
+    server = await serve(lambda *_: {"result": {"number": "0x1"}})
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        with pytest.raises(UnansweredError, match="EIP-1559"):
+            await chain.fees()
+
+
+async def test_fees_outlast_a_rising_base_fee_and_always_offer_a_tip(serve: Serve) -> None:
+    server = await serve(
+        lambda method, _: {"result": "0x0" if method == "eth_maxPriorityFeePerGas" else {"baseFeePerGas": hex(100)}}
+    )
+    async with await EvmChain.connect(ALPHA, [server.url]) as chain:
+        fees = await chain.fees()
+        limited = await chain.fees(150)
+        with pytest.raises(FeesTooHighError, match="wants 101 wei per gas, more than the limit of 100"):
+            await chain.fees(100)
+    assert (fees.max_fee, fees.priority_fee) == (201, 1)
+    assert (limited.max_fee, limited.priority_fee) == (150, 1)
+
+
+async def test_a_closed_chain_opens_no_connection_behind_its_owners_back(serve: Serve) -> None:
+    server = await serve(balance)
+    chain = await EvmChain.connect(ALPHA, [server.url])
+    await chain.close()
+    with pytest.raises(RuntimeError, match="after its connection was closed"):
+        await chain.balance(ADDRESS)

@@ -1,0 +1,346 @@
+"""Every call is sent once, and every nonce ends used: through crashes, lost answers, reorgs, other signers, empty accounts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from bridge.domain.outbox import StaleClaimError
+from bridge.domain.ports import Call, CallRevertedError, Fees, FeesTooHighError, TerminalError, TransientError
+from bridge.domain.spending import SpendHeldError
+from bridge.domain.transactions import SlotRequest, SlotState
+from bridge.evm.account import higher_than
+from bridge.evm.signing import SignedTransaction, UnsignedTransaction
+from bridge.protocol.gmps import Gmp
+from tests.builders import BETA, message, observed_range
+from tests.support.simulation import RELAYER
+from tests.support.simulation.contracts import DELIVER, gmp_address
+from tests.unit.evm.sending_world import CHAIN, SETTINGS, Account, call
+from tests.virtual_time import in_virtual_time, until
+
+
+@in_virtual_time
+async def test_many_calls_are_in_flight_at_once_and_each_gets_its_own_receipt() -> None:
+    account = Account()
+    sender = account.sender()
+    async with account.looked_after(sender):
+        receipts = await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(40)))
+    assert len({receipt.transaction_hash for receipt in receipts}) == 40
+    assert len({receipt.block_number for receipt in receipts}) == 1
+    assert [slot.nonce for slot in account.slots] == list(range(40))
+
+
+@in_virtual_time
+async def test_the_chain_is_asked_for_the_nonce_once_not_for_each_transaction() -> None:
+    account = Account()
+    asked = []
+
+    async def transaction_count(address: str) -> int:
+        asked.append(address)
+        return await account.chain.transaction_count(address)
+
+    sender = account.sender(chain=account.chain_with(transaction_count=transaction_count))
+    sending = [asyncio.create_task(sender.send(f"p{n}", call(n))) for n in range(30)]
+    await until(lambda: len(account.slots) == 30)
+    sending += [asyncio.create_task(sender.send(f"q{n}", call(n))) for n in range(30)]
+    await until(lambda: len(account.slots) == 60)
+    assert asked == [RELAYER.address]
+    for task in sending:
+        task.cancel()
+
+
+@in_virtual_time
+async def test_a_purpose_asked_for_twice_is_sent_once() -> None:
+    account = Account()
+    sender = account.sender()
+    async with account.looked_after(sender):
+        first, second = await asyncio.gather(sender.send("same", call()), sender.send("same", call()))
+    assert first == second
+    assert len(account.slots) == 1
+
+
+@in_virtual_time
+async def test_bytes_are_stored_before_any_node_sees_them() -> None:
+    account = Account()
+    stored_when_sent = []
+
+    async def broadcast(transaction: bytes) -> None:
+        stored_when_sent.append(any(v.raw == transaction for slot in account.slots for v in slot.versions))
+        await account.chain.broadcast(transaction)
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
+    async with account.looked_after(sender):
+        await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(3)))
+    assert stored_when_sent == [True] * 3
+
+
+@in_virtual_time
+async def test_bytes_that_a_slow_node_has_not_answered_for_are_not_handed_over_again() -> None:
+    account = Account()
+    handed_over = []
+
+    async def broadcast(transaction: bytes) -> None:
+        handed_over.append(transaction)
+        await asyncio.sleep(8 * SETTINGS.poll_interval)
+        await account.chain.broadcast(transaction)
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
+    async with account.looked_after(sender):
+        await asyncio.gather(*(sender.send(f"p{n}", call(n)) for n in range(3)))
+    assert len(handed_over) == 3
+
+
+@pytest.mark.requirement("OBXS-5", "SF-90")
+@in_virtual_time
+async def test_after_a_crash_the_same_bytes_are_sent_again() -> None:
+    account = Account()
+    account.chain.faults.forgets = 1  # the node took it, and lost it with the crash
+    first = account.sender()
+    task = asyncio.create_task(first.send("p", call()))
+    await until(lambda: account.chain.broadcasts == 1)
+    task.cancel()
+    (slot,) = account.slots
+    assert slot.state is not SlotState.INCLUDED
+
+    account.chain.faults.forgets = 0
+    second = account.sender()
+    async with account.looked_after(second):
+        receipt = await second.send("p", call(value=2))  # what the worker asks for after its restart
+    assert slot.latest is not None
+    assert receipt.transaction_hash == slot.latest.hash
+    assert len(account.slots) == 1
+
+
+@in_virtual_time
+async def test_a_transaction_sent_just_before_a_crash_is_found_included_after_it() -> None:
+    account = Account()
+    task = asyncio.create_task(account.sender().send("p", call()))
+    await until(lambda: account.chain.pool != {})
+    task.cancel()
+    account.chain.mine()
+    second = account.sender()
+    async with account.looked_after(second):
+        await second.send("p", call())
+    assert [slot.nonce for slot in account.slots] == [0]
+
+
+@in_virtual_time
+async def test_an_answer_that_is_lost_leads_to_no_second_transaction() -> None:
+    account = Account()
+    account.chain.faults.answer_lost = 1
+    sender = account.sender()
+    async with account.looked_after(sender):
+        await sender.send("p", call())
+    assert len(account.slots) == 1
+    assert account.chain.state.nonces[RELAYER.address] == 1
+
+
+@in_virtual_time
+async def test_a_nonce_reserved_before_a_crash_is_closed_by_a_noop_and_does_not_block_those_behind_it() -> None:
+    account = Account()
+    account.store.transactions.reserve(
+        CHAIN, RELAYER.address, [SlotRequest("lost", call())], first_nonce=0, now=account.clock.now()
+    )
+    sender = account.sender()
+    async with account.looked_after(sender):
+        receipt = await sender.send("p", call())
+        await until(lambda: not account.store.transactions.open_slots(CHAIN, RELAYER.address))
+    assert receipt.succeeded
+    lost, sent = account.slots
+    assert lost.ended_as_noop
+    assert not sent.ended_as_noop
+
+
+class UnreliableSigner:
+    """Signs only when it is in the mood."""
+
+    def __init__(self) -> None:
+        self.works = True
+
+    @property
+    def address(self) -> str:
+        return RELAYER.address
+
+    async def sign(self, transaction: UnsignedTransaction) -> SignedTransaction:
+        if not self.works:
+            raise TransientError("the signer does not answer")
+        return await RELAYER.sign(transaction)
+
+
+@in_virtual_time
+async def test_a_nonce_that_could_not_be_signed_for_is_closed_by_a_noop() -> None:
+    account = Account()
+    signer = UnreliableSigner()
+    sender = account.sender(signer=signer)
+    signer.works = False
+    with pytest.raises(TransientError, match="signer"):
+        await sender.send("p", call())
+    assert [slot.state for slot in account.slots] == [SlotState.RESERVED]
+    signer.works = True
+    async with account.looked_after(sender):
+        await sender.send("q", call())
+        await until(lambda: not account.store.transactions.open_slots(CHAIN, RELAYER.address))
+    assert [slot.ended_as_noop for slot in account.slots] == [True, False]
+
+
+@in_virtual_time
+async def test_a_transaction_that_the_pool_dropped_is_sent_again() -> None:
+    account = Account()
+    account.mining = False
+    sender = account.sender()
+    async with account.looked_after(sender):
+        task = asyncio.create_task(sender.send("p", call()))
+        await until(lambda: account.chain.pool != {})
+        account.chain.pool.clear()
+        account.mining = True
+        receipt = await task
+    (slot,) = account.slots
+    assert [receipt.transaction_hash] == [version.hash for version in slot.versions]
+
+
+@in_virtual_time
+async def test_a_transaction_too_cheap_for_the_chain_is_replaced_by_one_that_is_not() -> None:
+    account = Account()
+    sender = account.sender()
+    async with account.looked_after(sender):
+        task = asyncio.create_task(sender.send("p", call()))
+        await until(lambda: account.chain.pool != {})
+        account.chain.base_fee = 500
+        receipt = await task
+    (slot,) = account.slots
+    assert len(slot.versions) > 1
+    assert receipt.transaction_hash == slot.versions[-1].hash
+    assert slot.call == call()
+
+
+def test_a_replacement_offers_an_eighth_more_or_what_the_chain_wants() -> None:
+    assert higher_than(Fees(80, 8), Fees(10, 1)) == Fees(91, 10)
+    assert higher_than(Fees(80, 8), Fees(1000, 100)) == Fees(1000, 100)
+    assert higher_than(Fees(1, 1), Fees(1, 1)) == Fees(2, 2)
+
+
+@in_virtual_time
+async def test_no_replacement_offers_more_than_the_limit() -> None:
+    account = Account()
+    sender = account.sender(settings=replace(SETTINGS, max_fee=100, inclusion_timeout=120))
+    async with account.looked_after(sender):
+        task = asyncio.create_task(sender.send("p", call()))
+        await until(lambda: account.chain.pool != {})
+        account.chain.base_fee = 500
+        with pytest.raises(TransientError, match="limit of 100"):
+            await task
+    (slot,) = account.slots
+    assert max(version.fees.max_fee for version in slot.versions) <= 100
+
+
+@in_virtual_time
+async def test_the_first_transaction_offers_no_more_than_the_limit_and_its_margin_gives_way() -> None:
+    account = Account()
+    account.chain.base_fee = 60
+    sender = account.sender(settings=replace(SETTINGS, max_fee=100))
+    async with account.looked_after(sender):
+        await sender.send("p", call())
+    (slot,) = account.slots
+    assert [version.fees.max_fee for version in slot.versions] == [100]
+
+
+@in_virtual_time
+async def test_while_the_chain_wants_more_than_the_limit_no_nonce_is_reserved_and_nothing_signed() -> None:
+    account = Account()
+    account.chain.base_fee = 500
+    sender = account.sender(settings=replace(SETTINGS, max_fee=100))
+    async with account.looked_after(sender):
+        with pytest.raises(FeesTooHighError, match="wants 501 wei per gas, more than the limit of 100"):
+            await sender.send("p", call())
+        assert (account.slots, account.chain.broadcasts, await sender.can_pay()) == ([], 0, False)
+        account.chain.base_fee = 99
+        assert await sender.can_pay()
+        assert (await sender.send("p", call())).succeeded
+
+
+@in_virtual_time
+async def test_an_account_without_funds_waits_for_money_and_then_goes_on() -> None:
+    account = Account(wei=5)
+    sender = account.sender(settings=replace(SETTINGS, inclusion_timeout=20))
+    async with account.looked_after(sender):
+        with pytest.raises(TransientError, match="holds 5 wei, and needs"):
+            await sender.send("p", call())
+        account.chain.fund(RELAYER.address, 10**24)
+        assert (await sender.send("p", call())).succeeded
+    assert len(account.slots) == 1
+
+
+@in_virtual_time
+async def test_a_transaction_that_no_node_will_take_ends_in_an_error_and_a_noop() -> None:
+    account = Account()
+    refused: list[bytes] = []
+
+    async def broadcast(transaction: bytes) -> None:
+        if not refused:
+            refused.append(transaction)
+            raise TerminalError("exceeds block gas limit")
+        await account.chain.broadcast(transaction)
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast))
+    async with account.looked_after(sender):
+        with pytest.raises(TransientError, match="block gas limit"):
+            await sender.send("p", call())
+        assert (await sender.send("q", call())).succeeded
+    assert [slot.ended_as_noop for slot in account.slots] == [True, False]
+
+
+@in_virtual_time
+async def test_a_call_that_would_revert_is_not_sent() -> None:
+    account = Account()
+    bad = Call(to=gmp_address(Gmp.HYPERLANE), data=DELIVER + bytes(32) + message().encode())
+    with pytest.raises(CallRevertedError):
+        await account.sender().send("p", bad)
+    assert account.slots == []
+
+
+@in_virtual_time
+async def test_an_estimate_gets_a_margin_and_what_needs_too_much_gas_is_refused() -> None:
+    account = Account()
+    sender = account.sender(settings=replace(SETTINGS, gas_margin=1.5))
+    async with account.looked_after(sender):
+        await sender.send("p", call(gas=None))
+    assert account.slots[0].call == call(gas=75_000)
+    with pytest.raises(SpendHeldError, match="needs 60000 gas, and max_gas is 50000"):
+        await account.sender(settings=replace(SETTINGS, max_gas=50_000)).send("q", call(gas=60_000))
+
+
+@pytest.mark.requirement("OBXS-4")
+@in_virtual_time
+async def test_nothing_is_sent_for_a_claim_that_is_lost() -> None:
+    account = Account()
+    account.store.observations.record(observed_range(message()))
+    (entry,) = account.store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=10)
+    account.store.outbox.claim(worker="v", destination_chain=BETA, gmps=set(Gmp), limit=1, now=300, lease=10)
+    with pytest.raises(StaleClaimError):
+        await account.sender().send(entry.event_id, call(), entry.claim_held)
+    assert account.slots == []
+    assert account.chain.broadcasts == 0
+
+
+@in_virtual_time
+async def test_two_processes_with_one_key_and_one_store_never_share_a_nonce() -> None:
+    account = Account()
+    first, second = account.sender(), account.sender()
+    async with account.looked_after(first, second):
+        receipts = await asyncio.gather(
+            *(sender.send(f"{name}{n}", call(n)) for n in range(10) for name, sender in (("a", first), ("b", second)))
+        )
+    assert all(receipt.succeeded for receipt in receipts)
+    assert [slot.nonce for slot in account.slots] == list(range(20))
+    assert account.chain.state.nonces[RELAYER.address] == 20
+
+
+@in_virtual_time
+async def test_a_chain_that_does_not_answer_leaves_no_nonce_behind() -> None:
+    account = Account()
+    account.chain.faults.unavailable = 1
+    with pytest.raises(TransientError):
+        await account.sender().send("p", call())
+    assert account.slots == []

@@ -1,0 +1,93 @@
+"""Bytes that have to be handed over again go together, and none goes that a node has taken meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.domain.ports import Fees, Receipt
+from tests.unit.evm.sending_world import SETTINGS, Account, call
+from tests.virtual_time import in_virtual_time, until
+
+
+@pytest.mark.requirement("SF-90")
+@in_virtual_time
+async def test_after_a_restart_all_that_was_under_way_is_handed_over_at_the_same_moment() -> None:
+    account = Account()
+    account.chain.faults.forgets = 1  # a node took them, and lost them with the crash
+    first = account.sender()
+    lost = [asyncio.create_task(first.send(f"p{n}", call(n))) for n in range(30)]
+    await until(lambda: account.chain.broadcasts == 30)
+    for task in lost:
+        task.cancel()
+    account.chain.faults.forgets = 0
+
+    async def broadcast(transaction: bytes) -> None:
+        await asyncio.sleep(1)
+        await account.chain.broadcast(transaction)
+
+    second = account.sender(chain=account.chain_with(broadcast=broadcast))
+    began = account.clock.now()
+    await second.tick()
+    assert account.clock.now() - began < 2
+    assert len(account.chain.pool) == 30
+
+
+@in_virtual_time
+async def test_bytes_that_a_node_took_while_receipts_were_waited_for_are_not_handed_over_again() -> None:
+    account = Account()
+    handed_over: list[bytes] = []
+
+    async def broadcast(transaction: bytes) -> None:
+        handed_over.append(transaction)
+        if len(handed_over) > 1:
+            await asyncio.sleep(4 * SETTINGS.poll_interval)
+        await account.chain.broadcast(transaction)
+
+    async def receipt(transaction_hash: bytes) -> Receipt | None:
+        await asyncio.sleep(8 * SETTINGS.poll_interval)
+        return await account.chain.receipt(transaction_hash)
+
+    sender = account.sender(chain=account.chain_with(broadcast=broadcast, receipt=receipt))
+    first = asyncio.create_task(sender.send("p", call()))
+    await until(lambda: len(handed_over) == 1)
+    account.chain.mine()
+    second = asyncio.create_task(sender.send("q", call(1)))
+    await until(lambda: len(handed_over) == 2)
+    await sender.tick()  # reads "q" as not sent yet, and waits for the receipt of "p" until a node has taken it
+    assert (await first).succeeded
+    assert len(handed_over) == 2
+    second.cancel()
+
+
+@pytest.mark.requirement("SF-90")
+@in_virtual_time
+async def test_a_transaction_that_the_node_dropped_holds_up_the_others_for_no_longer_than_a_block() -> None:
+    account = Account()
+    sender = account.sender()
+    sending = [asyncio.create_task(sender.send(f"p{n}", call(n))) for n in range(3)]
+    await until(lambda: len(account.chain.pool) == 3)
+    del account.chain.pool[next(one.hash for one in account.chain.pool.values() if one.nonce == 0)]
+    began = account.clock.now()
+    async with account.looked_after(sender):
+        assert all(receipt.succeeded for receipt in await asyncio.gather(*sending))
+    assert account.clock.now() - began < SETTINGS.rebroadcast
+    assert account.chain.broadcasts == 4
+
+
+@in_virtual_time
+async def test_a_call_that_is_given_up_while_its_batch_is_sent_disturbs_none_of_the_others() -> None:
+    account = Account()
+
+    async def fees(limit: int | None = None) -> Fees:
+        await asyncio.sleep(2)
+        return await account.chain.fees(limit)
+
+    sender = account.sender(chain=account.chain_with(fees=fees))
+    async with account.looked_after(sender):
+        given_up = asyncio.create_task(sender.send("p0", call()))
+        kept = asyncio.create_task(sender.send("p1", call(1)))
+        await asyncio.sleep(1)
+        given_up.cancel()
+        assert (await kept).succeeded

@@ -1,0 +1,362 @@
+"""Which logs an adapter takes for Waybill's: made by hand, one thing wrong at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils import keccak
+from eth_utils.address import to_checksum_address
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.domain.ports import Dispatch, Log
+from bridge.gmps.base_adapter import BaseAdapter
+from bridge.gmps.ccip.adapter import CcipMessage
+from bridge.gmps.layerzero.adapter import Packet
+from bridge.gmps.registry import ADAPTERS
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from tests.builders import ALPHA, BETA, block, message, word
+
+GMPS = tuple(Gmp)
+every_gmp = pytest.mark.parametrize("gmp", GMPS, ids=lambda gmp: gmp.label)
+
+
+def address(name: str) -> str:
+    return to_checksum_address(keccak(text=name)[12:])
+
+
+def chain(chain_id: int, name: str, index: int) -> dict[str, object]:
+    return {
+        "chainId": chain_id,
+        "name": name,
+        "rpcUrls": ["http://127.0.0.1:1"],
+        "startBlock": 0,
+        "confirmations": 1,
+        "router": address(f"{name} router"),
+        "adapters": {gmp.label: address(f"{name} {gmp.label}") for gmp in GMPS},
+        "gmps": {
+            "hyperlane": {
+                "domain": 1000 + index,
+                "mailbox": address(f"{name} mailbox"),
+                "merkleTreeHook": address(f"{name} hook"),
+            },
+            "axelar": {
+                "chainName": f"{name}-axelar",
+                "gateway": address(f"{name} gateway"),
+                "gasService": address(f"{name} gas service"),
+                "domainSeparator": "0x" + "00" * 32,
+            },
+            "wormhole": {"chainId": 10_000 + index, "core": address(f"{name} core")},
+            "layerzero": {"eid": 30_000 + index, "endpoint": address(f"{name} endpoint")},
+            "ccip": {
+                "selector": 10**19 + index,
+                "router": address(f"{name} ccip router"),
+                "onRamp": address(f"{name} on-ramp"),
+                "offRamp": address(f"{name} off-ramp"),
+            },
+        },
+    }
+
+
+DEPLOYMENT = Deployment.model_validate(
+    {"version": 1, "network": "test", "chains": [chain(ALPHA, "alpha", 1), chain(BETA, "beta", 2)]}
+)
+SOURCE, DESTINATION = DEPLOYMENT.chain(ALPHA), DEPLOYMENT.chain(BETA)
+
+
+class NoAttester:
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        raise AssertionError(dispatch)
+
+
+def adapter(gmp: Gmp, deployment: Deployment = DEPLOYMENT) -> BaseAdapter:
+    return ADAPTERS[gmp](deployment, {}, NoAttester())
+
+
+def own_message(**changes: object) -> Message:
+    values = {"source_router": to_bytes32(SOURCE.router), "destination_router": to_bytes32(DESTINATION.router)}
+    return message(**{**values, **changes})  # type: ignore[arg-type]  # the builder takes any field
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a GMP's event is made of; the defaults are what Waybill's adapter makes it of."""
+
+    sender: str | None = None
+    envelope: bytes = b""
+    destination: ChainDeployment = DESTINATION
+    emitter: str | None = None
+
+
+def log(emitter: str, topics: tuple[bytes, ...], data: bytes, index: int) -> Log:
+    where = block(10)
+    return Log(
+        address=emitter,
+        topics=topics,
+        data=data,
+        block_number=where.number,
+        block_hash=where.hash,
+        transaction_hash=word("transaction"),
+        log_index=index,
+    )
+
+
+def hyperlane_logs(sent: Sent) -> list[Log]:
+    assert SOURCE.gmps.hyperlane is not None
+    assert sent.destination.gmps.hyperlane is not None
+    sender = to_bytes32(sent.sender or SOURCE.adapters["hyperlane"])
+    recipient = to_bytes32(DESTINATION.adapters["hyperlane"])
+    domain = sent.destination.gmps.hyperlane.domain
+    header = b"\x03" + (7).to_bytes(4, "big") + SOURCE.gmps.hyperlane.domain.to_bytes(4, "big") + sender
+    body = header + domain.to_bytes(4, "big") + recipient + sent.envelope
+    topics = (keccak(text="Dispatch(address,uint32,bytes32,bytes)"), sender, domain.to_bytes(32, "big"), recipient)
+    emitter = sent.emitter or SOURCE.gmps.hyperlane.mailbox
+    inserted = encode(["bytes32", "uint32"], [keccak(body), 7])
+    return [
+        log(emitter, topics, encode(["bytes"], [body]), 3),
+        log(SOURCE.gmps.hyperlane.merkle_tree_hook, (keccak(text="InsertedIntoTree(bytes32,uint32)"),), inserted, 4),
+    ]
+
+
+def axelar_logs(sent: Sent) -> list[Log]:
+    assert SOURCE.gmps.axelar is not None
+    assert sent.destination.gmps.axelar is not None
+    sender = to_bytes32(sent.sender or SOURCE.adapters["axelar"])
+    topics = (keccak(text="ContractCall(address,string,string,bytes32,bytes)"), sender, keccak(sent.envelope))
+    values = [sent.destination.gmps.axelar.chain_name, DESTINATION.adapters["axelar"], sent.envelope]
+    emitter = sent.emitter or SOURCE.gmps.axelar.gateway
+    return [log(emitter, topics, encode(["string", "string", "bytes"], values), 3)]
+
+
+def wormhole_logs(sent: Sent) -> list[Log]:
+    assert SOURCE.gmps.wormhole is not None
+    sender = to_bytes32(sent.sender or SOURCE.adapters["wormhole"])
+    topics = (keccak(text="LogMessagePublished(address,uint64,uint32,bytes,uint8)"), sender)
+    data = encode(["uint64", "uint32", "bytes", "uint8"], [7, 0, sent.envelope, 1])
+    return [log(sent.emitter or SOURCE.gmps.wormhole.core, topics, data, 3)]
+
+
+def layerzero_logs(sent: Sent, receiver: bytes | None = None, version: int = 1) -> list[Log]:
+    assert SOURCE.gmps.layerzero is not None
+    assert sent.destination.gmps.layerzero is not None
+    sender = to_bytes32(sent.sender or SOURCE.adapters["layerzero"])
+    header = bytes([version]) + (7).to_bytes(8, "big") + SOURCE.gmps.layerzero.eid.to_bytes(4, "big") + sender
+    header += sent.destination.gmps.layerzero.eid.to_bytes(4, "big")
+    header += receiver or to_bytes32(DESTINATION.adapters["layerzero"])
+    data = encode(["bytes", "bytes", "address"], [header + word("guid") + sent.envelope, b"", address("library")])
+    emitter = sent.emitter or SOURCE.gmps.layerzero.endpoint
+    return [log(emitter, (keccak(text="PacketSent(bytes,bytes,address)"),), data, 3)]
+
+
+CCIP_SENT = (
+    "((bytes32,uint64,uint64,uint64,uint64),address,bytes,bytes,bytes,address,uint256,uint256,"
+    "(address,bytes,bytes,uint256,bytes)[])"
+)
+CCIP_ARGUMENTS = bytes.fromhex("181dcf10") + encode(["uint256", "bool"], [500_000, True])
+
+
+def ccip_logs(
+    sent: Sent,
+    receiver: bytes | None = None,
+    arguments: bytes = CCIP_ARGUMENTS,
+    tokens: tuple[tuple[str, bytes, bytes, int, bytes], ...] = (),
+) -> list[Log]:
+    assert SOURCE.gmps.ccip is not None
+    assert sent.destination.gmps.ccip is not None
+    destination = sent.destination.gmps.ccip.selector
+    content = (
+        (word("ccip id"), SOURCE.gmps.ccip.selector, destination, 7, 0),
+        sent.sender or SOURCE.adapters["ccip"],
+        sent.envelope,
+        receiver or to_bytes32(DESTINATION.adapters["ccip"]),
+        arguments,
+        address("fee token"),
+        1,
+        1,
+        tokens,
+    )
+    topics = (keccak(text=f"CCIPMessageSent(uint64,uint64,{CCIP_SENT})"), encode(["uint64"], [destination]), word("7"))
+    return [log(sent.emitter or SOURCE.gmps.ccip.on_ramp, topics, encode([CCIP_SENT], [content]), 3)]
+
+
+LOGS: dict[Gmp, Callable[[Sent], list[Log]]] = {
+    Gmp.HYPERLANE: hyperlane_logs,
+    Gmp.AXELAR: axelar_logs,
+    Gmp.WORMHOLE: wormhole_logs,
+    Gmp.LAYERZERO: layerzero_logs,
+    Gmp.CCIP: ccip_logs,
+}
+
+
+def dispatches(gmp: Gmp, sent: Sent) -> list[Dispatch]:
+    return adapter(gmp).dispatches(ALPHA, LOGS[gmp](sent))
+
+
+@every_gmp
+def test_a_message_of_this_deployment_is_recognised_and_pinned_to_its_log(gmp: Gmp) -> None:
+    sent = own_message()
+    (found,) = dispatches(gmp, Sent(envelope=sent.encode()))
+    assert (found.gmp, found.message_id, found.envelope) == (gmp, sent.id, sent.encode())
+    assert (found.source_chain, found.destination_chain) == (ALPHA, BETA)
+    assert (found.block_number, found.block_hash, found.log_index) == (10, block(10).hash, 3)
+    assert found.transaction_hash == word("transaction")
+
+
+@every_gmp
+def test_all_that_the_core_watches_may_be_given_at_once(gmp: Gmp) -> None:
+    envelope = own_message().encode()
+    logs = [log for kind in GMPS for log in LOGS[kind](Sent(envelope=envelope))]
+    assert [found.gmp for found in adapter(gmp).dispatches(ALPHA, logs)] == [gmp]
+
+
+@every_gmp
+def test_watched_are_the_emitters_and_topics_of_what_is_recognised(gmp: Gmp) -> None:
+    watch = adapter(gmp).watch(ALPHA)
+    logs = LOGS[gmp](Sent(envelope=own_message().encode()))
+    assert {one.address for one in logs} == set(watch.addresses)
+    assert {one.topics[0] for one in logs} == set(watch.topics)
+
+
+@every_gmp
+def test_another_sender_is_not_waybill(gmp: Gmp) -> None:
+    assert dispatches(gmp, Sent(sender=address("stranger"), envelope=own_message().encode())) == []
+
+
+@every_gmp
+def test_another_contracts_log_with_the_same_content_is_not_the_gmps(gmp: Gmp) -> None:
+    assert dispatches(gmp, Sent(emitter=address("decoy"), envelope=own_message().encode())) == []
+
+
+@every_gmp
+def test_an_emitters_address_is_the_same_in_any_case(gmp: Gmp) -> None:
+    logs = [replace(one, address=one.address.lower()) for one in LOGS[gmp](Sent(envelope=own_message().encode()))]
+    assert len(adapter(gmp).dispatches(ALPHA, logs)) == 1
+
+
+@every_gmp
+def test_an_envelope_whose_stated_id_is_not_that_of_its_content_is_left_out(gmp: Gmp) -> None:
+    envelope = own_message().encode()
+    assert dispatches(gmp, Sent(envelope=envelope[:1] + word("another id") + envelope[33:])) == []
+    assert dispatches(gmp, Sent(envelope=envelope + b"!")) == []
+
+
+@every_gmp
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source_chain": 1},
+        {"source_chain": BETA},
+        {"source_router": to_bytes32(address("another router"))},
+        {"destination_chain": 1},
+    ],
+    ids=["unknown source", "other source", "other router", "unknown destination"],
+)
+def test_a_message_of_another_deployment_is_left_out(gmp: Gmp, changes: dict[str, object]) -> None:
+    assert dispatches(gmp, Sent(envelope=own_message(**changes).encode())) == []
+
+
+@pytest.mark.parametrize("gmp", [gmp for gmp in GMPS if gmp is not Gmp.WORMHOLE], ids=lambda gmp: gmp.label)
+def test_a_message_that_the_gmp_takes_elsewhere_than_it_says_is_left_out(gmp: Gmp) -> None:
+    assert dispatches(gmp, Sent(envelope=own_message().encode(), destination=SOURCE)) == []
+
+
+@every_gmp
+def test_a_chain_without_the_gmp_has_nothing_to_watch_and_is_no_destination(gmp: Gmp) -> None:
+    document = DEPLOYMENT.model_dump(by_alias=True)
+    del document["chains"][1]["adapters"][gmp.label]
+    lacking = adapter(gmp, Deployment.model_validate(document))
+    assert lacking.watch(BETA).addresses == ()
+    assert lacking.dispatches(BETA, LOGS[gmp](Sent(envelope=own_message().encode()))) == []
+    assert lacking.dispatches(ALPHA, LOGS[gmp](Sent(envelope=own_message().encode()))) == []
+
+
+@every_gmp
+@given(envelope=st.binary(max_size=600), data=st.binary(max_size=600), cut=st.integers(0, 4))
+def test_nothing_that_a_log_holds_stops_the_adapter(gmp: Gmp, envelope: bytes, data: bytes, cut: int) -> None:
+    assert dispatches(gmp, Sent(envelope=envelope)) == []
+    logs = LOGS[gmp](Sent(envelope=own_message().encode()))
+    assert adapter(gmp).dispatches(ALPHA, [replace(one, data=data) for one in logs]) == []
+    assert len(adapter(gmp).dispatches(ALPHA, [replace(one, topics=one.topics[:cut]) for one in logs])) <= 1
+
+
+def test_hyperlanes_leaf_is_that_of_the_same_message() -> None:
+    first, second = (Sent(envelope=own_message(nonce=nonce).encode()) for nonce in (1, 2))
+    dispatch_one, insert_one = hyperlane_logs(first)
+    dispatch_two, insert_two = hyperlane_logs(second)
+    moved = replace(insert_two, data=insert_two.data[:-1] + b"\x08")
+    found = adapter(Gmp.HYPERLANE).dispatches(ALPHA, [moved, dispatch_one, dispatch_two, insert_one])
+    assert [one.evidence["leaf"] for one in found] == [7, 8]
+
+
+@pytest.mark.parametrize("text", ["", "cosmos1xyz", "0x12", "\x00"])
+def test_an_axelar_destination_that_is_no_evm_address_is_left_out(text: str) -> None:
+    (sent,) = axelar_logs(Sent(envelope=own_message().encode()))
+    data = encode(["string", "string", "bytes"], ["beta-axelar", text, own_message().encode()])
+    assert adapter(Gmp.AXELAR).dispatches(ALPHA, [replace(sent, data=data)]) == []
+
+
+def test_each_gmp_names_a_message_as_its_explorer_does() -> None:
+    envelope = own_message().encode()
+    (hyperlane,), (axelar,), (wormhole,), (layerzero,), (ccip,) = (
+        dispatches(gmp, Sent(envelope=envelope)) for gmp in GMPS
+    )
+    body = bytes.fromhex(str(hyperlane.evidence["header"])) + envelope
+    assert hyperlane.transport_id == f"0x{keccak(body).hex()}"
+    assert axelar.transport_id == f"0x{word('transaction').hex()}-3"
+    assert wormhole.transport_id == f"10001/{to_bytes32(SOURCE.adapters['wormhole']).hex()}/7"
+    assert layerzero.transport_id == f"0x{word('guid').hex()}"
+    assert ccip.transport_id == f"0x{word('ccip id').hex()}"
+
+
+NO_ADDRESS = b"\x01" + bytes(31)
+
+
+def test_a_layerzero_packet_to_no_evm_address_or_of_another_version_is_left_out() -> None:
+    sent, layerzero = Sent(envelope=own_message().encode()), adapter(Gmp.LAYERZERO)
+    assert layerzero.dispatches(ALPHA, layerzero_logs(sent, receiver=NO_ADDRESS)) == []
+    assert layerzero.dispatches(ALPHA, layerzero_logs(sent, version=2)) == []
+
+
+def test_a_layerzero_dispatch_holds_all_of_its_packet() -> None:
+    (sent,) = layerzero_logs(Sent(envelope=own_message().encode()))
+    (found,) = adapter(Gmp.LAYERZERO).dispatches(ALPHA, [sent])
+    packet = Packet.of_log(sent, sent.address)
+    assert packet is not None
+    assert Packet.of_dispatch(found) == packet
+    assert (packet.nonce, packet.source_eid, packet.destination_eid) == (7, 30_001, 30_002)
+    assert (packet.receiver, packet.guid) == (DESTINATION.adapters["layerzero"], word("guid"))
+    assert packet.payload_hash == keccak(word("guid") + found.envelope)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"receiver": NO_ADDRESS},
+        {"arguments": b""},
+        {"arguments": CCIP_ARGUMENTS[:-1]},
+        {"arguments": bytes.fromhex("97a657c9") + CCIP_ARGUMENTS[4:36]},
+        {"tokens": ((address("token"), b"", b"", 1, b""),)},
+    ],
+    ids=["no EVM address", "no arguments", "cut arguments", "arguments of version 1", "tokens"],
+)
+def test_a_ccip_message_that_waybill_would_not_send_is_left_out(changes: dict[str, Any]) -> None:
+    logs = ccip_logs(Sent(envelope=own_message().encode()), **changes)
+    assert adapter(Gmp.CCIP).dispatches(ALPHA, logs) == []
+
+
+def test_a_ccip_dispatch_holds_all_of_its_message_even_through_json() -> None:
+    (sent,) = ccip_logs(Sent(envelope=own_message().encode()))
+    (found,) = adapter(Gmp.CCIP).dispatches(ALPHA, [sent])
+    stored = replace(found, evidence=json.loads(json.dumps(dict(found.evidence))))
+    message = CcipMessage.of_log(sent, sent.address)
+    assert message is not None
+    assert CcipMessage.of_dispatch(stored) == message
+    assert (message.sequence, message.gas_limit, message.source_selector) == (7, 500_000, 10**19 + 1)

@@ -1,0 +1,345 @@
+"""Several endpoints of one chain: the next is gone over to only if it has what was read, and none is asked more than it takes."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+from typing import Any
+
+import httpx
+import pytest
+
+from indexer.jobs.backfill import tasks_at_once
+from indexer.model.errors import FinalityViolatedError, IndexerError, SettingsError
+from indexer.model.settings import EndpointLimits, SourceLimits
+from indexer.sources.answers import (
+    NoAccessError,
+    RateLimitedError,
+    StateUnavailableError,
+    TransientRpcError,
+    WrongChainError,
+)
+from indexer.sources.chain import ChainReader
+from indexer.sources.endpoint import Pace
+from indexer.sources.position import ChainPosition
+from tests.unit.indexer.endpoint import Endpoint, chain_copy, chain_of, reader_of, truth
+from tests.unit.indexer.logs import ALPHA
+from tests.unit.indexer.world import SimulatedChain, retried, sent_message
+
+FIRST, SECOND = "http://first", "http://second"
+LIMITS = SourceLimits(hash_window=16, rollback_patience=5.0, failover_patience=60.0)
+
+
+class Clock:
+    """Moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Retries do not wait; how long they would have."""
+    waited: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", waited.append)
+    return waited
+
+
+def down(_method: str, _params: Any) -> httpx.Response:
+    return httpx.Response(503)
+
+
+def sound(_method: str, _params: Any) -> None:
+    return None
+
+
+def caught_up(reader: ChainReader) -> ChainPosition:
+    position = ChainPosition.before(0)
+    while (advance := reader.advance(position)) is not None:
+        position = advance.position
+    return position
+
+
+def forked(chain: SimulatedChain, at: int, blocks: int) -> SimulatedChain:
+    """The same chain up to a block, and others from there on."""
+    other = chain_copy(chain, at, branch=7)
+    for number in range(blocks):
+        other.mine(retried(sent_message(), number + 1))
+    return other
+
+
+def test_a_wrong_chain_behind_a_url_is_refused_and_both_ids_are_named() -> None:
+    with (
+        reader_of(Endpoint(chain_of(1), chain_id=5), LIMITS) as reader,
+        pytest.raises(WrongChainError, match=f"http://simulated serves chain 5, but the deployment says chain {ALPHA}"),
+    ):
+        reader.head()
+
+
+def test_an_endpoint_that_fails_gives_way_to_the_next() -> None:
+    chain = chain_of(5)
+    with reader_of({FIRST: Endpoint(chain, misbehave=down), SECOND: Endpoint(chain)}, LIMITS) as reader:
+        assert caught_up(reader).block == 5
+
+
+def test_an_unreachable_endpoint_is_an_error_that_names_it() -> None:
+    def refuse(_method: str, _params: Any) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    endpoint = Endpoint(chain_of(1), misbehave=refuse)
+    with (
+        reader_of(endpoint, LIMITS) as reader,
+        pytest.raises(IndexerError, match=r"http://simulated.*connection refused"),
+    ):
+        reader.head()
+
+
+@pytest.mark.parametrize("second", ["another chain", "wants a key", "no URL"])
+def test_a_useless_second_endpoint_is_not_kept_when_the_first_is_back(second: str) -> None:
+    chain = chain_of(5)
+    first = Endpoint(chain)
+    other = Endpoint(chain, chain_id=5) if second == "another chain" else Endpoint(chain)
+    if second == "wants a key":
+        other.misbehave = lambda _method, _params: httpx.Response(401)
+    url = "http://second:port" if second == "no URL" else SECOND
+    with reader_of({FIRST: first, url: other}, LIMITS) as reader:
+        reader.head()
+        first.misbehave = down
+        with pytest.raises(TransientRpcError, match=r"http://first.*503"):
+            reader.head()
+        first.misbehave = sound
+        assert reader.head().number == 5
+
+
+def test_nobody_who_wants_a_key_is_asked_again_and_again() -> None:
+    endpoint = Endpoint(chain_of(1))
+    asked: list[str] = []
+
+    def forbid(method: str, _params: Any) -> httpx.Response:
+        asked.append(method)
+        return httpx.Response(403)
+
+    endpoint.misbehave = forbid
+    with reader_of(endpoint, LIMITS) as reader, pytest.raises(NoAccessError, match="wants a key"):
+        reader.head()
+    assert len(asked) == 1
+
+
+def test_what_one_endpoint_has_pruned_another_is_asked_for_and_the_first_stays_preferred() -> None:
+    chain = chain_of(5)
+    first, archive = Endpoint(chain), Endpoint(chain)
+    first.faults = {"eth_call": (-32000, "missing trie node 0xab (path ) state 0xab is not available")}
+    archive.call_result = "0x" + "11" * 32
+    with reader_of({FIRST: first, SECOND: archive}, LIMITS) as reader:
+        caught_up(reader)
+        assert reader.call_at(chain.blocks[3].hash, [b"\x01\x02\x03\x04"]) == [bytes.fromhex("11" * 32)]
+        archive.calls.clear()
+        assert reader.head().number == 5
+        assert not archive.calls
+        archive.faults = first.faults
+        with pytest.raises(StateUnavailableError, match=r"first.*second"):
+            reader.call_at(chain.blocks[3].hash, [b"\x01\x02\x03\x04"])
+
+
+def test_a_backfill_does_not_go_over_to_an_endpoint_that_lags_behind() -> None:
+    chain = chain_of(400)
+    first, laggard = Endpoint(chain, max_range=50, final=400), Endpoint(chain_copy(chain, 150), max_range=50, final=150)
+    answers = 0
+
+    def fail_after_some_ranges(method: str, _params: Any) -> httpx.Response | None:
+        nonlocal answers
+        answers += method == "eth_getLogs"
+        return httpx.Response(503) if answers > 6 else None
+
+    first.misbehave = fail_after_some_ranges
+    with reader_of({FIRST: first, SECOND: laggard}, LIMITS) as reader:
+        assert reader.final() is not None
+        with pytest.raises(TransientRpcError, match="http://second is behind, and has no block 400"):
+            list(reader.read_final(0, 400))
+        first.misbehave = sound
+        assert sum(len(table) for table in reader.read_final(0, 400)) == 400
+
+
+def test_a_laggard_is_not_gone_over_to_however_long_it_stays_behind() -> None:
+    chain, clock = chain_of(30), Clock()
+    first, laggard = Endpoint(chain, final=10), Endpoint(chain_copy(chain, 20), final=10)
+    with reader_of({FIRST: first, SECOND: laggard}, LIMITS, clock) as reader:
+        position = caught_up(reader)
+        first.misbehave = down
+        for _ in range(3):
+            with pytest.raises(TransientRpcError, match="http://second is behind, and has no block 30 yet"):
+                reader.advance(position)
+            clock.now += 1_000
+        laggard.chain = chain  # it has caught up
+        chain.mine()
+        advance = reader.advance(position)
+    assert advance is not None
+    assert (advance.first, advance.position.block) == (31, 31)
+
+
+def test_an_endpoint_of_another_fork_halts_no_chain() -> None:
+    chain, clock = chain_of(30), Clock()
+    first, other = Endpoint(chain, final=10), Endpoint(forked(chain, 5, 40), final=10)
+    with reader_of({FIRST: first, SECOND: other}, LIMITS, clock) as reader:
+        position = caught_up(reader)
+        first.misbehave = down
+        for _ in range(3):
+            with pytest.raises(TransientRpcError, match="http://second is not gone over to: it has another block 10"):
+                reader.advance(position)
+            clock.now += 1_000
+        first.misbehave = sound
+        assert reader.advance(position) is None
+
+
+def test_an_endpoint_with_other_newest_blocks_is_followed_only_if_nobody_comes_back_who_has_ours() -> None:
+    chain, clock = chain_of(30), Clock()
+    first, other = Endpoint(chain, final=10), Endpoint(forked(chain, 25, 8), final=10)
+    with reader_of({FIRST: first, SECOND: other}, LIMITS, clock) as reader:
+        position = caught_up(reader)
+        first.misbehave = down
+        for now in (0.0, 59.0):
+            clock.now = now
+            with pytest.raises(TransientRpcError, match="it has another block 30"):
+                reader.advance(position)
+        clock.now = 60.0
+        advance = reader.advance(position)
+    assert advance is not None
+    assert (advance.first, advance.position.block) == (26, 33)
+
+
+@pytest.mark.parametrize("fault", ["another fork", "a lower head", "a head below what was final"])
+def test_the_endpoint_in_use_gives_way_when_it_loses_what_another_still_has(fault: str) -> None:
+    chain, clock = chain_of(30), Clock()
+    first, second = Endpoint(chain, final=10), Endpoint(chain, final=10)
+    with reader_of({FIRST: first, SECOND: second}, LIMITS, clock) as reader:
+        position = caught_up(reader)
+        first.chain = {
+            "another fork": forked(chain, 5, 40),
+            "a lower head": chain_copy(chain, 20),
+            "a head below what was final": chain_copy(chain, 8),
+        }[fault]
+        chain.mine()
+        for _ in range(3):  # no FinalityViolatedError, and nothing taken back
+            try:
+                advance = reader.advance(position)
+            except TransientRpcError:
+                advance = None
+            if advance is not None:
+                break
+            clock.now += 5.0
+    assert advance is not None
+    assert (advance.first, advance.position.block) == (31, 31)
+
+
+def test_a_final_block_that_no_endpoint_has_any_more_is_a_violation() -> None:
+    chain = chain_of(30)
+    both = {FIRST: Endpoint(chain, final=20), SECOND: Endpoint(chain, final=20)}
+    with reader_of(both, LIMITS) as reader:
+        position = caught_up(reader)
+        chain.reorganise(15, *[[] for _ in range(20)])
+        with pytest.raises(FinalityViolatedError, match="no longer has block 20"):
+            reader.advance(position)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (-32602, "invalid argument 0: hex string without 0x prefix"),
+        (-32602, "Invalid params: unknown block tag finalized"),
+        (-32601, "the method does not exist"),
+    ],
+)
+def test_where_a_node_does_not_know_the_tag_finalized_so_many_blocks_stand_for_finality(code: int, text: str) -> None:
+    chain = chain_of(100)
+    endpoint = Endpoint(chain, faults={"finalized": (code, text)})
+    with reader_of(endpoint, SourceLimits(finality_depth=30)) as reader:
+        assert caught_up(reader).final_block == 70
+        final = reader.final()
+    assert final is not None
+    assert (final.number, final.hash) == (70, chain.blocks[70].hash)
+
+
+def test_an_endpoint_that_takes_no_batches_is_asked_one_by_one() -> None:
+    chain = chain_of(120)
+    endpoint = Endpoint(chain, max_range=20, batches=False)
+    with reader_of(endpoint, LIMITS) as reader:
+        found = [row for table in reader.read_final(0, 120) for row in table["block_number"].to_pylist()]
+        assert caught_up(reader).block == 120
+    assert found == [number for number, _ in truth(chain)]
+
+
+@pytest.mark.parametrize("retry_after", ["7", "a date"])
+def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then(retry_after: str, waits: list[float]) -> None:
+    chain = chain_of(5)
+    endpoint = Endpoint(chain)
+    asked: list[str] = []
+    text = formatdate(time.time() + 8, usegmt=True) if retry_after == "a date" else retry_after
+
+    def slow_down(method: str, _params: Any) -> httpx.Response:
+        asked.append(method)
+        return httpx.Response(429, headers={"retry-after": text})
+
+    endpoint.misbehave = slow_down
+    url = f"http://limited-{len(text)}"  # a pace is the process's: no other test may have this URL
+    with reader_of({url: endpoint}, LIMITS) as reader, pytest.raises(RateLimitedError, match="to be left alone"):
+        reader.head()
+    assert len(asked) == 1
+    assert waits
+    assert all(5 < waited <= 8 for waited in waits)
+
+
+def test_while_one_endpoint_wants_to_be_left_alone_another_answers() -> None:
+    chain = chain_of(5)
+    limited = Endpoint(chain, misbehave=lambda _method, _params: httpx.Response(429, headers={"retry-after": "60"}))
+    with reader_of({"http://limited-too": limited, SECOND: Endpoint(chain)}, LIMITS) as reader:
+        assert caught_up(reader).block == 5
+    assert not limited.calls
+
+
+def test_requests_keep_the_pace_that_their_endpoint_takes_and_a_batch_is_as_many_as_it_holds(
+    waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.sources.endpoint.time.monotonic", lambda: 100.0)
+    pace = Pace(4.0)
+    for requests in (1, 1, 10, 1):
+        pace.wait(requests)
+    assert waits == [0.0, 0.25, 0.5, 3.0]
+
+
+def test_a_readers_requests_to_one_url_are_paced_together(waits: list[float]) -> None:
+    chain = chain_of(3)
+    limits = EndpointLimits(requests_per_second=0.001)
+    for _ in range(2):  # two readers of one process
+        with reader_of({"http://paced": Endpoint(chain)}, LIMITS, endpoints=limits) as reader:
+            reader.head()
+    # eth_chainId and the head, twice: each a thousand seconds after the one before, less what the test itself took.
+    assert [round(waited, -2) for waited in waits] == [0.0, 1_000.0, 2_000.0, 3_000.0]
+
+
+def test_tasks_that_ask_at_once_share_what_an_endpoint_takes() -> None:
+    assert EndpointLimits(requests_per_second=10.0).shared_by(4).requests_per_second == 2.5
+    assert EndpointLimits(batch=7).shared_by(4) == EndpointLimits(batch=7)
+
+
+@pytest.mark.parametrize(
+    ("limits", "tasks"),
+    [
+        (EndpointLimits(), 40),
+        (EndpointLimits(requests_per_second=5.0), 8),
+        (EndpointLimits(concurrency=3), 3),
+        (EndpointLimits(concurrency=30, requests_per_second=5.0), 8),
+    ],
+)
+def test_a_backfill_has_no_more_tasks_than_an_endpoint_takes_nor_shares_its_pace_with_idle_ones(
+    limits: EndpointLimits, tasks: int
+) -> None:
+    assert tasks_at_once(40, limits, cores=8) == tasks
+
+
+@pytest.mark.parametrize("name", ["requests_per_second", "concurrency", "batch"])
+def test_a_limit_of_nothing_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        EndpointLimits(**{name: 0})

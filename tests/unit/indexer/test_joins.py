@@ -1,0 +1,518 @@
+"""Wherever two sources of truth are joined, their hashes are compared: store, lake and chains are of one history."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete, select, update
+
+from indexer.jobs.repair import find_violation
+from indexer.jobs.repair import repair as jobs_repair
+from indexer.jobs.rows import compare_rows
+from indexer.jobs.tables import write_tables
+from indexer.jobs.verify import last_equal
+from indexer.lake.history import History
+from indexer.lake.lake import FinalBlocks, Lake
+from indexer.lake.promotion import promote
+from indexer.model import schemas
+from indexer.model.errors import RangeGapError
+from indexer.model.settings import StallPolicy
+from indexer.store import tables
+from indexer.store.reader import IndexReader
+from tests.unit.indexer.clock import indexed_world
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.runner import Runner, naive, naive_messages, refused
+from tests.unit.indexer.world import START, Event, apply, created, executed, new_world, received, routed, sent_message
+
+pytestmark = pytest.mark.finding("I1")
+
+SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 20)]
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    """Two chains of some final blocks with messages, not yet indexed."""
+    made = Runner(tmp_path / "index", new_world()).use(monkeypatch)
+    for sent in SENT[:6]:
+        tell(made, [created(sent), routed(sent)], [received(sent, 1), executed(sent)])
+    made.finalise()
+    return made
+
+
+def tell(runner: Runner, of_alpha: list[Event], of_beta: list[Event]) -> None:
+    for chain, events in zip(runner.chains, (of_alpha, of_beta), strict=True):
+        chain.mine(*events)
+
+
+def idle(runner: Runner, blocks: int) -> None:
+    for _ in range(blocks):
+        tell(runner, [], [])
+
+
+def stored(runner: Runner) -> tuple[list[tuple[Any, ...]], dict[bytes, tuple[Any, ...]]]:
+    """What store and lake serve, in the oracle's words."""
+    store = runner.opened()
+    try:
+        history = History(store.engine, runner.lake)
+        events = [
+            (chain, row["block_number"], row["log_index"], row["block_hash"], row["event"])
+            for chain, position in sorted(history.positions().items())
+            for row in history.events(chain, 0, position.block).to_pylist()
+        ]
+        receipt = tables.receipts.c
+        with store.engine.connect() as connection:
+            receipts = connection.scalars(select(receipt.message_id).where(receipt.received_block.is_not(None))).all()
+            rows = connection.execute(select(tables.messages)).mappings().all()
+        found = {
+            row["message_id"]: (
+                row["source_block"] is not None,
+                row["attempts"] or 0,
+                receipts.count(row["message_id"]),
+                row["executions"],
+            )
+            for row in rows
+        }
+        return events, found
+    finally:
+        store.close()
+
+
+def expect_the_chains_and_nothing_else(runner: Runner) -> None:
+    events, messages = stored(runner)
+    assert events == naive(runner.chains)
+    assert messages == naive_messages(runner.chains)
+    store = runner.opened()
+    try:
+        assert [check.different for check in compare_rows(store.engine, runner.lake)] == [()] * 3
+        with store.engine.connect() as connection:
+            place = tables.events.c
+            of_store = connection.execute(
+                select(place.chain_id, place.block_number, place.log_index, place.block_hash, place.event).order_by(
+                    place.chain_id, place.block_number, place.log_index
+                )
+            ).all()
+    finally:
+        store.close()
+    assert [tuple(row) for row in of_store] == naive(runner.chains)
+
+
+def orphan_and_come_back(runner: Runner) -> None:
+    """Index to the heads with three blocks that are not final, stop; they are taken back, and much becomes final."""
+    gone, moved, kept = SENT[6:9]
+    tell(runner, [created(gone), routed(gone)], [])
+    tell(runner, [created(moved), routed(moved)], [])
+    tell(runner, [created(kept), routed(kept)], [received(moved, 1), executed(moved)])
+    runner.run()
+    alpha, beta = runner.chains
+    alpha.reorganise(3, [], [created(moved), routed(moved)], [created(kept), routed(kept)])
+    beta.reorganise(3, [received(kept, 1), executed(kept)], [], [received(moved, 1), executed(moved)])
+    idle(runner, runner.backfill_blocks + 3)
+    runner.finalise(depth=2)
+
+
+def test_blocks_that_were_not_final_when_the_index_stopped_are_replaced_when_it_is_filled_from_the_lake(
+    runner: Runner,
+) -> None:
+    orphan_and_come_back(runner)
+    runner.catch_up()
+    assert runner.lake.last_block(ALPHA) == runner.final[ALPHA]
+    runner.follow()
+    expect_the_chains_and_nothing_else(runner)
+
+
+def test_a_store_that_keeps_orphaned_blocks_is_named_row_by_row_and_the_watch_corrects_it(runner: Runner) -> None:
+    """As the defect left it behind: the lake is right, the store has rows of blocks that are gone."""
+    orphan_and_come_back(runner)
+    store = runner.opened()
+    place = tables.events.c
+    with store.engine.connect() as connection:
+        orphaned = [
+            dict(row) for row in connection.execute(select(tables.events).where(place.block_number > 6)).mappings()
+        ]
+    runner.run()
+    for chain in (ALPHA, BETA):
+        fork = [row for row in orphaned if row["chain_id"] == chain]
+        with store.engine.begin() as connection:
+            connection.execute(delete(tables.lake_checks))
+        store.correct(chain, 7, 9, History(store.engine, runner.lake).events(chain, 0, 0).slice(0, 0))
+        store.correct(chain, 7, 9, _table(fork))
+    missing = [str(one) for check in compare_rows(store.engine, runner.lake) for one in check.different]
+    assert len(missing) >= 4
+    assert any(f"MessageExecuted of 0x{SENT[8].id.hex()} in block 7" in one for one in missing)
+    alpha, beta = (one.evidence for one in History(store.engine, runner.lake).disagreements())
+    assert "0 events of the lake are not in the store, 2 of the store not in the lake, 4 have other content" in alpha
+    assert "2 events of the lake are not in the store, 0 of the store not in the lake, 2 have other content" in beta
+    store.close()
+    runner.look()
+    expect_the_chains_and_nothing_else(runner)
+    with IndexReader(runner.settings.folder.store_url, StallPolicy(max_lag=30), clock=lambda: START) as reader:
+        assert "STORE_DIFFERS_FROM_LAKE" not in {one.kind for one in reader.divergences()}
+
+
+def test_a_lake_whose_chain_took_final_blocks_back_is_not_filled_further_and_can_be_repaired(runner: Runner) -> None:
+    idle(runner, 3)
+    runner.finalise()
+    runner.run()
+    alpha, _ = runner.chains
+    alpha.reorganise(5, [], [created(SENT[9]), routed(SENT[9])], [], [], [])
+    idle(runner, 20)
+    runner.finalise()
+    in_lake = runner.lake.last_block(ALPHA)
+    runner.run()
+    assert runner.lake.last_block(ALPHA) == in_lake
+    with IndexReader(runner.settings.folder.store_url) as reader:
+        assert [bool(chain.halted) for chain in reader.chains()] == [True, False]
+    repair(runner)
+    runner.run()
+    expect_the_chains_and_nothing_else(runner)
+
+
+def repair(runner: Runner) -> None:
+    store = runner.opened()
+    try:
+        for config in runner.configs:
+            with runner.reader(config) as reader:
+                violation = find_violation(reader, History(store.engine, runner.lake))
+                if violation is not None:
+                    jobs_repair(store, runner.lake, reader, violation, 1.0)
+    finally:
+        store.close()
+
+
+def test_a_lake_beyond_the_store_that_its_chain_took_back_is_found_and_repaired(runner: Runner) -> None:
+    """The store was put back to before what the lake has; then the chain takes that back."""
+    idle(runner, 2)
+    runner.finalise()
+    runner.run()
+    shutil.copy(runner.folder / "index.db", runner.folder / "earlier.db")
+    tell(runner, [created(SENT[6]), routed(SENT[6])], [])
+    tell(runner, [created(SENT[7]), routed(SENT[7])], [])
+    runner.finalise()
+    runner.run()
+    shutil.move(runner.folder / "earlier.db", runner.folder / "index.db")
+    runner.chains[0].reorganise(1, [], [])
+    idle(runner, 3)
+    runner.finalise()
+    assert "waybill index repair" in refused(runner.catch_up)
+    repair(runner)
+    runner.run()
+    expect_the_chains_and_nothing_else(runner)
+
+
+@pytest.mark.parametrize("ahead", [0, 3, 12], ids=["behind the lake", "before its blocks fell away", "far behind"])
+def test_an_older_copy_of_the_store_goes_on_with_the_chains_history(runner: Runner, ahead: int) -> None:
+    tell(runner, [created(SENT[6]), routed(SENT[6])], [])
+    runner.run()
+    shutil.copy(runner.folder / "index.db", runner.folder / "earlier.db")
+    runner.chains[0].reorganise(1, [], [created(SENT[7]), routed(SENT[7])])
+    idle(runner, ahead)
+    runner.finalise()
+    runner.run()
+    shutil.move(runner.folder / "earlier.db", runner.folder / "index.db")
+    runner.run()
+    expect_the_chains_and_nothing_else(runner)
+
+
+def test_a_lake_of_another_history_is_neither_added_to_nor_read_from(runner: Runner) -> None:
+    runner.run()
+    elsewhere = Runner(runner.folder.with_name("elsewhere"), new_world())
+    elsewhere.chains[0].branch = 7
+    for sent in SENT[:6]:
+        tell(elsewhere, [created(sent), routed(sent)], [])
+    other = Lake(elsewhere.folder / "lake")
+    events = elsewhere.chains[0].events(0, 3)
+    other.append(events, {ALPHA: FinalBlocks(0, 3, elsewhere.chains[0].blocks[3].hash)})
+    shutil.rmtree(runner.folder / "lake")
+    shutil.copytree(elsewhere.folder / "lake", runner.folder / "lake")
+    store = runner.opened()
+    try:
+        assert promote(store, runner.lake, {ALPHA: 0, BETA: 0}) == {BETA: 6}
+        assert runner.lake.last_block(ALPHA) == 3
+        (found,) = History(store.engine, runner.lake).disagreements()
+        assert (found.source_chain, "have other content" in found.evidence) == (ALPHA, True)
+    finally:
+        store.close()
+    assert "but the lake was filled when it was" in refused(runner.catch_up)
+
+
+def test_a_range_whose_join_can_not_be_compared_is_refused(runner: Runner) -> None:
+    idle(runner, 12)
+    runner.run()
+    store, (alpha, _) = runner.opened(), runner.chains
+    try:
+        before = store.positions()[ALPHA]
+        assert before.known_hash(8) is None
+        with pytest.raises(
+            RangeGapError, match="hash of block 8 of chain 31337, which the blocks read follow, is not known"
+        ):
+            apply(store, alpha, first=9)
+        with pytest.raises(RangeGapError, match="said to begin with 9, and events before it are stored"):
+            store.apply(alpha.events(9, 18), {ALPHA: replace(alpha.range(9), parent_hash=None)})
+        apply(store, alpha, first=7)  # joins final block 6, whose hash is kept however long ago it was
+        assert store.positions()[ALPHA].block == before.block
+    finally:
+        store.close()
+
+
+def test_a_message_that_is_missing_is_named_also_where_the_store_has_pruned_others(runner: Runner) -> None:
+    old, new = SENT[6], SENT[7]
+    runner.keep_ended = 10_000 - 4  # of the messages so far, those of the first blocks are old
+    tell(runner, [created(old), routed(old)], [received(old, 1), executed(old)])
+    tell(runner, [created(new), routed(new)], [received(new, 1), executed(new)])
+    runner.finalise()
+    runner.run()
+    store = runner.opened()
+    try:
+        history = History(store.engine, runner.lake)
+        assert [check.different for check in compare_rows(store.engine, runner.lake)[:3]] == [()] * 3
+        for table in (tables.events, tables.messages, tables.receipts):
+            with store.engine.begin() as connection:
+                connection.execute(delete(table).where(table.c.message_id == new.id))
+        alpha, beta = (check.evidence for check in history.compare_all())
+        assert "2 events of the lake are not in the store" in str(alpha)
+        assert f"MessageExecuted of 0x{new.id.hex()}" in str(beta)
+        different = [one for check in compare_rows(store.engine, runner.lake) for one in check.different]
+        assert f"0x{new.id.hex()} is not in the store" in different
+    finally:
+        store.close()
+
+
+def test_a_lost_message_that_could_have_been_pruned_shows_by_its_lanes_count(runner: Runner) -> None:
+    runner.keep_ended = 10_000 - 4
+    runner.run()
+    store = runner.opened()
+    try:
+        history = History(store.engine, runner.lake)
+        assert [check.evidence for check in history.compare_all()] == [None, None]
+        with store.engine.begin() as connection:
+            connection.execute(update(tables.pruned_lanes).values(messages=tables.pruned_lanes.c.messages - 1))
+        assert f"of lane {ALPHA} → {BETA} the store lacks 3 ended messages, and has pruned 2" in str(
+            history.compare(ALPHA).evidence or history.compare_all()[0].evidence
+        )
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("table", ["messages", "receipts"])
+def test_a_changed_row_is_named_with_its_field(runner: Runner, table: str) -> None:
+    runner.run()
+    store = runner.opened()
+    changed = tables.metadata.tables[table]
+    try:
+        with store.engine.begin() as connection:
+            connection.execute(update(changed).where(changed.c.message_id == SENT[2].id).values(duplicates=7))
+        (found,) = [one for check in compare_rows(store.engine, runner.lake) for one in check.different]
+        assert found.startswith(f"0x{SENT[2].id.hex()}: ")
+        assert "duplicates is 7 in the store, and 0 by its events" in found
+    finally:
+        store.close()
+
+
+def test_a_wrong_row_of_the_lakes_own_tables_is_named(runner: Runner) -> None:
+    runner.run()
+    store = runner.opened()
+    try:
+        write_tables(store.engine, runner.lake)
+        names = [check.table.split()[0] for check in compare_rows(store.engine, runner.lake)]
+        assert names[3:] == ["messages", "receipts", "attempts", "duplicates"]
+        table = DeltaTable(str(runner.folder / "lake" / "attempts"))
+        table.delete("block_number = 2")
+        (found,) = [one for check in compare_rows(store.engine, runner.lake) for one in check.different]
+        assert found == f"message_id 0x{SENT[1].id.hex()}, attempt 0, block_number 2, log_index 1 is not in the table"
+    finally:
+        store.close()
+
+
+def test_a_check_that_began_at_a_block_which_was_taken_back_begins_again(runner: Runner) -> None:
+    idle(runner, 2)
+    runner.finalise()
+    runner.run()
+    runner.look()
+    store = runner.opened()
+    assert {checked.block for checked in last_equal(store.engine).values()} == {8}
+    store.close()
+    runner.chains[0].reorganise(4, [], [created(SENT[6]), routed(SENT[6])], [], [])
+    idle(runner, 2)
+    runner.finalise()
+    repair(runner)
+    runner.run()
+    runner.look()
+    store = runner.opened()
+    try:
+        with store.engine.connect() as connection:
+            assert set(connection.scalars(select(tables.lane_checks.c.verdict))) == {"equal"}
+    finally:
+        store.close()
+    expect_the_chains_and_nothing_else(runner)
+
+
+def test_an_endpoint_that_hides_logs_corrects_neither_store_nor_lake(runner: Runner) -> None:
+    runner.run()
+    store = runner.opened()
+    with store.engine.begin() as connection:
+        place = tables.events.c
+        connection.execute(
+            delete(tables.events).where(place.chain_id == BETA, place.block_number == 3, place.log_index == 0)
+        )
+    store.close()
+    honest = runner.endpoints[BETA]
+    honest.misbehave = lambda method, _: (
+        httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": []}) if method == "eth_getLogs" else None
+    )
+    before = stored(runner)
+    runner.look()
+    assert stored(runner) == before
+    honest.misbehave = lambda *_: None
+    runner.look()
+    expect_the_chains_and_nothing_else(runner)
+
+
+def test_retry_requests_of_a_store_put_back_come_after_all_that_were_ever_written(tmp_path: Path) -> None:
+    """Readers never look below the highest sequence that they have seen; an older copy of the store does not know it."""
+    with indexed_world(tmp_path) as world:
+        world.send(sent_message(1))
+        world.let_pass(150)
+        with world.store.engine.begin() as connection:
+            connection.execute(update(tables.facts).where(tables.facts.c.name == "first_sequence").values(value=1))
+        assert world.ask() == 1
+        (seen,) = world.requests()
+        with world.store.engine.begin() as connection:  # as it was before
+            connection.execute(delete(tables.retry_requests))
+            connection.execute(delete(tables.retry_gmps))
+        world.now += 1
+        assert world.ask() == 1
+        (again,) = world.requests()
+        assert again.sequence > seen.sequence
+
+
+def steps(data: st.DataObject, runner: Runner, nonces: Iterator[int]) -> None:
+    """One thing that happens to chains, index or disk."""
+    what = data.draw(
+        st.sampled_from([*["mine"] * 3, "idle", "reorg", "away", "final", "read", *["run"] * 2, "watch", "disk"])
+    )
+    match what:
+        case "mine":
+            sent = sent_message(next(nonces), quorum=1)
+            tell(runner, [created(sent), routed(sent)], [received(sent, 1), executed(sent)])
+        case "idle":
+            idle(runner, data.draw(st.integers(1, 9)))
+        case "reorg":
+            reorganise(data, runner)
+        case "away":  # nobody looks while blocks are taken back, and much becomes final
+            runner.run()
+            reorganise(data, runner)
+            idle(runner, data.draw(st.integers(4, 9)))
+            runner.finalise(depth=data.draw(st.integers(0, 2)))
+        case "final":
+            runner.finalise(depth=data.draw(st.integers(0, 6)))
+        case "read":
+            runner.follow(rounds=data.draw(st.integers(1, 2)))
+        case "run":
+            runner.run()
+        case "watch":
+            runner.look()
+        case "disk":
+            disk(data, runner)
+
+
+def reorganise(data: st.DataObject, runner: Runner) -> None:
+    """Takes blocks back that are not final; some of their events come again, in other blocks."""
+    chain = data.draw(st.sampled_from(runner.chains))
+    depth = data.draw(st.integers(0, chain.head - runner.final.get(chain.chain_id, 0)))
+    gone = [block.events for block in chain.blocks[chain.head - depth + 1 :]]
+    again = data.draw(st.permutations(gone[: data.draw(st.integers(0, len(gone)))]))
+    chain.reorganise(depth, *again, *[[]] * data.draw(st.integers(0, 2)))
+
+
+def disk(data: st.DataObject, runner: Runner) -> None:
+    """Store or lake are lost, or put back as they were earlier."""
+    copy = runner.folder.with_name("copy")
+    runner.folder.mkdir(parents=True, exist_ok=True)
+    match data.draw(
+        st.sampled_from(["copy", "copy", "store back", "lake back", "both back", "store lost", "lake lost"])
+    ):
+        case "copy":
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(runner.folder, copy)
+        case "store lost":
+            remove(runner.folder, "index.db*")
+        case "lake lost":
+            remove(runner.folder, "lake")
+        case back if copy.exists():
+            for name in {"store back": ["index.db*"], "lake back": ["lake"], "both back": ["index.db*", "lake"]}[back]:
+                remove(runner.folder, name)
+                for found in copy.glob(name):
+                    place = runner.folder / found.name
+                    shutil.copytree(found, place) if found.is_dir() else shutil.copy2(found, place)
+
+
+def remove(folder: Path, name: str) -> None:
+    for found in folder.glob(name):
+        shutil.rmtree(found) if found.is_dir() else found.unlink()
+
+
+def whatever_happens(data: st.DataObject, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        keep_ended = data.draw(st.sampled_from([10**9, 10_000 - 5]))
+        runner = Runner(folder / "index", new_world(), backfill_blocks=3, keep_ended=keep_ended)
+        runner.use(monkeypatch)
+        nonces = iter(range(1, 1_000))
+        for _ in range(data.draw(st.integers(3, 14))):
+            steps(data, runner, nonces)
+        runner.run()
+        runner.look()
+        events, messages = stored(runner)
+        assert events == naive(runner.chains)
+        true = naive_messages(runner.chains)
+        assert {one: true.get(one) for one in messages} == messages
+        store = runner.opened()
+        try:
+            assert [one for check in compare_rows(store.engine, runner.lake) for one in check.different] == []
+            if runner.keep_ended == 10**9:
+                assert messages == true
+            else:
+                assert true.keys() - messages.keys() == History(store.engine, runner.lake).pruned()
+        finally:
+            store.close()
+
+
+SEARCH = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[
+        Phase.explicit,
+        Phase.reuse,
+        Phase.generate,
+    ],  # an example takes half a second: shrinking one takes too long
+)
+
+
+@settings(SEARCH, max_examples=12)
+@given(data=st.data())
+def test_after_any_stops_reorgs_gaps_losses_and_restorations_the_index_is_what_the_chains_logs_say(
+    tmp_path: Path, data: st.DataObject
+) -> None:
+    whatever_happens(data, tmp_path / "sample")
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+@settings(SEARCH, max_examples=400)
+@given(data=st.data())
+def test_after_many_more_of_them_the_index_is_what_the_chains_logs_say(tmp_path: Path, data: st.DataObject) -> None:
+    whatever_happens(data, tmp_path / "sweep")
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=schemas.EVENTS)

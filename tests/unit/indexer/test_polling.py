@@ -1,0 +1,125 @@
+"""An index that waits asks little: one HTTP request for each block without events, close behind the block."""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+import pytest
+
+from indexer.model.settings import SourceLimits
+from indexer.sources.chain import ChainReader, PollSchedule
+from indexer.sources.position import ChainPosition, Header
+from tests.unit.indexer.endpoint import Endpoint, chain_of, reader_of, truth
+from tests.unit.indexer.logs import ALPHA
+from tests.unit.indexer.world import SimulatedChain, routed, sent_message
+
+
+def header(number: int, time: float, branch: int = 0) -> Header:
+    return Header(number=number, hash=b"%d/%d" % (number, branch), parent_hash=b"", time=int(time))
+
+
+@pytest.mark.finding("I4")
+@pytest.mark.parametrize("block_time", [0.25, 1.0, 2.0, 12.0])
+@pytest.mark.parametrize("skew", [-90.0, 0.0, 90.0])
+def test_a_regular_chain_is_looked_at_once_a_block_and_soon_after_it(block_time: float, skew: float) -> None:
+    schedule, dice, now, looks, seen = PollSchedule(0.1), random.Random(7), 3.3, 0, dict[int, float]()
+    blocks = 2_000
+    while now < blocks * block_time:
+        number = int(now / block_time)
+        seen.setdefault(number, now - number * block_time)
+        looks += number > 50  # by then it knows the block time
+        now += schedule.wait_after(header(number, number * block_time + skew)) + dice.uniform(0, 0.002)
+    assert looks <= (blocks - 50) * 1.01
+    settled = [late for number, late in seen.items() if number > 200]
+    assert len(settled) > 0.9 * (blocks - 200)
+    if block_time >= 1:  # below that the whole seconds of a block's time tell too little
+        assert statistics.median(settled) < block_time / 8
+
+
+@pytest.mark.finding("I4")
+def test_where_nothing_comes_the_looks_become_rare_and_soon_again_when_something_does() -> None:
+    schedule = PollSchedule(0.1)
+    waits = [schedule.wait_after(header(5, 100)) for _ in range(60)]
+    assert waits[0] == 0.1
+    assert waits[-1] == pytest.approx(1.2)
+    assert sum(waits) < 72
+    for number, moment in enumerate((160, 161, 400, 403)):  # a chain that makes a block for each transaction
+        assert schedule.wait_after(header(6 + number, moment)) <= 1.2
+    assert schedule.wait_after(header(10, 900)) == 0.1
+    assert [schedule.wait_after(header(10, 900)) < 0.2 for _ in range(10)] == [True] * 10
+
+
+@pytest.mark.finding("I4")
+def test_a_reorg_and_a_clock_that_goes_back_leave_the_waits_within_their_bounds() -> None:
+    schedule, dice, number = PollSchedule(0.5), random.Random(3), 10
+    for step in range(500):
+        number = max(0, number + dice.randint(-3, 4))
+        wait = schedule.wait_after(header(number, dice.uniform(-1e9, 1e9), branch=step % 7))
+        assert wait >= 0.5
+        assert wait <= max(6.0, 2 * (schedule.block_time or 0))
+
+
+def read_to(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:
+    """Everything that is new, block and block hash of each event."""
+    rows: list[tuple[int, bytes]] = []
+    while (advance := reader.advance(position)) is not None:
+        position = advance.position
+        events = advance.events.to_pylist()
+        rows += [(event["block_number"], event["block_hash"]) for event in events]
+    return position, rows
+
+
+@pytest.mark.finding("I4")
+def test_a_block_without_events_costs_one_request_and_no_block_costs_one() -> None:
+    chain = chain_of(20)
+    endpoint = Endpoint(chain, final=0)
+    reader = reader_of(endpoint, SourceLimits())
+    position, _ = read_to(reader, ChainPosition.before(0))
+    for _ in range(10):
+        chain.mine()
+        endpoint.requests = 0
+        advance = reader.advance(position)
+        assert advance is not None
+        position = advance.position
+        assert (position.block, endpoint.requests) == (chain.head, 1)
+    endpoint.requests = 0
+    assert reader.advance(position) is None
+    assert endpoint.requests == 1
+    chain.mine(routed(sent_message(77)))
+    endpoint.requests = 0
+    advance = reader.advance(position)
+    assert advance is not None
+    assert (len(advance.events), endpoint.requests) == (1, 2)
+
+
+@pytest.mark.finding("I4")
+@pytest.mark.parametrize("blooms", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_event_is_lost_whether_a_chain_has_filters_or_not(blooms: bool, seed: int) -> None:
+    chain, dice = SimulatedChain(ALPHA), random.Random(seed)
+    reader = reader_of(Endpoint(chain, blooms=blooms), SourceLimits())
+    position, found, number = ChainPosition.before(0), list[tuple[int, bytes]](), 0
+    for _ in range(60):
+        for _ in range(dice.randint(1, 4)):
+            number += 1
+            chain.mine(*([routed(sent_message(number))] if dice.random() < 0.3 else []))
+        position, rows = read_to(reader, position)
+        found += rows
+    assert sorted(found) == truth(chain)
+
+
+@pytest.mark.finding("I4")
+def test_a_chain_whose_filters_left_out_logs_is_asked_for_every_block() -> None:
+    chain = chain_of(6)
+    endpoint = Endpoint(chain)
+    reader = reader_of(endpoint, SourceLimits())
+    position, _ = read_to(reader, ChainPosition.before(0))
+    endpoint.blooms = False
+    chain.mine(routed(sent_message(50)))  # left out: only the routers' own totals tell
+    position, rows = read_to(reader, position)
+    assert rows == []
+    endpoint.blooms = True
+    chain.mine(routed(sent_message(51)))
+    position, rows = read_to(reader, position)
+    assert len(rows) == 1

@@ -1,0 +1,106 @@
+"""Over which GMPs a retry request asks to retry, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.store.index_requests import IndexRequests
+from tests.unit.indexer.clock import World
+from tests.unit.indexer.world import (
+    Event,
+    adapter_added,
+    adapter_revoked,
+    executed,
+    gmp_pause_set,
+    policy_set,
+    received,
+    routed,
+    sent_message,
+)
+
+H, A, W, L, C = Gmp
+ALL = 0b11111
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(f"sqlite:///{tmp_path / 'index.db'}")
+    for chain in (made.alpha, made.beta):
+        chain.mine(*[adapter_added(gmp, bytes([gmp]) * 20) for gmp in Gmp], time=made.now)
+        made.read(chain)
+    yield made
+    made.store.close()
+
+
+def history(world: World, **seconds: int | None) -> None:
+    """Ten messages over all GMPs, of which those named deliver after some seconds, or (None) never."""
+    messages = [sent_message(nonce, quorum=1) for nonce in range(1, 11)]
+    world.happens(world.alpha, *[routed(one, gmps=ALL) for one in messages])
+    took = sorted((after, Gmp[name.upper()]) for name, after in seconds.items() if after is not None)
+    for position, (after, gmp) in enumerate(took):
+        world.let_pass(after - (took[position - 1][0] if position else 0), world.alpha)
+        first: list[Event] = [executed(one) for one in messages] if position == 0 else []
+        world.happens(world.beta, *[received(one, gmp) for one in messages], *first)
+    world.let_pass(200)
+
+
+def ranking(world: World, sent: Message) -> tuple[Gmp, ...]:
+    """What the bridge reads for the one request of this message."""
+    assert world.ask() >= 1
+    (request,) = [one for one in world.requests() if one.message_id == sent.id]
+    return IndexRequests(world.url).ranking(request.sequence)
+
+
+def stalled(world: World, gmps: int = 0b1, nonce: int = 11, **changes: int) -> Message:
+    sent = world.send(sent_message(nonce, sent_at=world.now, **changes), gmps=gmps)
+    world.let_pass(100)
+    return sent
+
+
+def test_healthy_gmps_come_first_then_silent_ones_and_the_one_already_tried_last_however_healthy(world: World) -> None:
+    history(world, hyperlane=1, axelar=None, wormhole=9, layerzero=3, ccip=5)
+    assert ranking(world, stalled(world, gmps=0b1)) == (L, C, W, A, H)
+
+
+def test_a_gmp_that_has_done_nothing_yet_is_neither_preferred_nor_shunned(world: World) -> None:
+    messages = [sent_message(nonce, quorum=1) for nonce in range(1, 5)]
+    world.happens(world.alpha, *[routed(one, gmps=0b10011) for one in messages])  # Hyperlane, Axelar, CCIP
+    world.happens(world.beta, *[received(one, C) for one in messages], *[executed(one) for one in messages])
+    world.let_pass(200)
+    assert ranking(world, stalled(world, gmps=0b1, nonce=5)) == (C, W, L, A, H)
+
+
+def test_a_gmp_that_has_delivered_is_not_asked_for_again(world: World) -> None:
+    sent = world.send(sent_message(quorum=2), gmps=0b11)
+    world.happens(world.beta, received(sent, A))
+    world.let_pass(100)
+    assert ranking(world, sent) == (W, L, C, H)
+
+
+def test_a_gmp_that_is_revoked_on_either_chain_or_paused_at_the_time_is_left_out(world: World) -> None:
+    world.happens(world.alpha, adapter_revoked(A, bytes([A]) * 20), gmp_pause_set(W, world.now + 50))
+    world.happens(world.beta, adapter_revoked(L, bytes([L]) * 20), gmp_pause_set(C, world.now + 500))
+    assert ranking(world, stalled(world, nonce=1)) == (W, H)  # Wormhole's pause has ended by then
+
+
+def test_what_the_recipient_does_not_count_is_not_paid_for_until_it_counts_it_again(world: World) -> None:
+    recipient = sent_message().recipient
+    world.happens(world.beta, policy_set(recipient, world.alpha.chain_id, 0b00011), policy_set(bytes(32), 1, 0b1))
+    first = stalled(world, nonce=1)
+    assert ranking(world, first) == (A, H)
+    world.happens(world.beta, policy_set(recipient, world.alpha.chain_id, 0, quorum=0))
+    assert ranking(world, stalled(world, nonce=2)) == (A, W, L, C, H)
+
+
+def test_without_any_registration_read_those_count_that_the_lane_has_seen(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path / 'index.db'}")
+    for chain in (world.alpha, world.beta):
+        world.read(chain)
+    history(world, hyperlane=1, axelar=2)
+    assert ranking(world, stalled(world, gmps=0b100)) == (H, A, L, C, W)
+    world.store.close()

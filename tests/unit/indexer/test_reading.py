@@ -1,0 +1,275 @@
+"""What the index answers, and what it says to bad input."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
+from indexer.jobs.report import make_report
+from indexer.model.errors import IndexerError, SettingsError, StoreVersionError
+from indexer.model.settings import SourceLimits, StallPolicy
+from indexer.store import tables
+from indexer.store.reader import IndexReader
+from indexer.store.retries import request_retries
+from indexer.store.store import Store
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import (
+    START,
+    Event,
+    absorbed,
+    apply,
+    cancellation_requested,
+    cancelled,
+    executed,
+    expired,
+    failed,
+    new_world,
+    received,
+    retried,
+    routed,
+    sent_message,
+    unfunded,
+)
+
+POLICY = StallPolicy(stall_after=100, max_lag=30)
+
+
+class Index:
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self.store = Store(self.url)
+        self.alpha, self.beta = new_world()
+
+    def read(self, now: int = START) -> IndexReader:
+        for chain in (self.alpha, self.beta):
+            apply(self.store, chain)
+        return IndexReader(self.url, POLICY, clock=lambda: now)
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    made = Index(tmp_path / "index.db")
+    yield made
+    made.store.close()
+
+
+def test_a_message_is_found_with_everything_that_is_known_of_it(index: Index) -> None:
+    sent = sent_message(quorum=2, gas_limit=2**64 - 1, kind=Kind.QUERY)
+    index.alpha.mine(routed(sent, gmps=0b11))
+    index.beta.mine(received(sent, 2))
+    with index.read() as reader:
+        found = reader.message(sent.id)
+        first, second = reader.receipts(sent.id)
+    assert found is not None
+    assert (found.status, found.kind, found.gas_limit) == (Status.RECEIVED, Kind.QUERY, 2**64 - 1)
+    assert found.dispatched == frozenset({Gmp.HYPERLANE, Gmp.AXELAR})
+    assert found.received == frozenset({Gmp.AXELAR})
+    assert (found.source_time, found.deadline, found.retriable) == (START + 1, START + 101, True)
+    assert (first.gmp, first.received_block) == (1, None)
+    assert (second.gmp, second.received_chain, second.received_block) == (2, BETA, 1)
+
+
+def test_an_unknown_message_is_none(index: Index) -> None:
+    with index.read() as reader:
+        assert reader.message(bytes(32)) is None
+        assert reader.receipts(bytes(32)) == []
+
+
+def test_messages_are_listed_newest_first_by_page_and_by_status(index: Index) -> None:
+    sent = [sent_message(nonce) for nonce in range(1, 6)]
+    for one in sent:
+        index.alpha.mine(routed(one))
+    index.beta.mine(received(sent[1], 1), received(sent[1], 2, 2), executed(sent[1]), received(sent[2], 1))
+    with index.read() as reader:
+        assert [found.nonce for found in reader.messages()] == [5, 4, 3, 2, 1]
+        assert [found.nonce for found in reader.messages(limit=2, offset=1)] == [4, 3]
+        assert [found.nonce for found in reader.messages(status=Status.ROUTED)] == [5, 4, 1]
+        assert [found.nonce for found in reader.messages(status=Status.EXECUTED)] == [2]
+        assert reader.counts_by_status() == {Status.ROUTED: 3, Status.EXECUTED: 1, Status.RECEIVED: 1}
+
+
+def test_an_orphan_names_the_message_that_its_transaction_created_when_it_came_back(index: Index) -> None:
+    lost, again = sent_message(1, sent_at=START), sent_message(1, sent_at=START + 7)
+    index.alpha.mine(routed(lost))
+    with index.read() as reader:
+        assert reader.message(lost.id) is not None
+    transaction = index.alpha.logs(1, 1)[0]["transactionHash"]
+    index.alpha.reorganise(1, [], [routed(again)])
+    index.alpha.transactions[again.id] = transaction
+    with index.read() as reader:
+        orphan = reader.message(lost.id)
+        assert [found.message_id for found in reader.messages(status=Status.ORPHANED)] == [lost.id]
+        assert [found.message_id for found in reader.messages()] == [again.id]
+    assert orphan is not None
+    assert (orphan.status, orphan.replaced_by) == (Status.ORPHANED, again.id)
+
+
+def test_chains_tell_how_far_they_are_and_how_late(index: Index) -> None:
+    index.alpha.mine()
+    index.alpha.mine()
+    with index.read(now=START + 50) as reader:
+        alpha, beta = reader.chains()
+    assert (alpha.chain_id, alpha.block, alpha.head_block, alpha.lag_seconds, alpha.halted) == (ALPHA, 2, 2, 48, None)
+    assert (beta.chain_id, beta.block, beta.lag_seconds) == (BETA, 0, 50)
+
+
+def test_duplicates_are_listed_with_where_they_happened(index: Index) -> None:
+    sent = sent_message()
+    index.alpha.mine(routed(sent))
+    index.beta.mine(received(sent, 1), absorbed(sent, 1))
+    index.beta.mine(absorbed(sent, 1))
+    with index.read() as reader:
+        found = reader.duplicates()
+        (receipt,) = [row for row in reader.receipts(sent.id) if row.gmp == 1]
+    assert [(row.message_id, row.gmp, row.chain_id, row.block_number) for row in found] == [
+        (sent.id, 1, BETA, 2),
+        (sent.id, 1, BETA, 1),
+    ]
+    assert receipt.duplicates == 2
+
+
+def test_a_malformed_event_is_listed_with_its_reason_and_its_message_is_unharmed(index: Index) -> None:
+    sent = sent_message()
+    name, values = routed(sent)
+    index.alpha.mine((name, values), (name, values | {"envelope": b"short"}))
+    with index.read() as reader:
+        (bad,) = reader.quarantined()
+        assert reader.chains()[0].quarantined == 1
+        found = reader.message(sent.id)
+    assert (bad.chain_id, bad.event, bad.error) == (ALPHA, "MessageRouted", "the envelope has fewer than 239 bytes")
+    assert found is not None
+    assert found.status is Status.ROUTED
+
+
+def test_the_report_counts_what_happened(index: Index) -> None:
+    sent = [sent_message(nonce, quorum=1) for nonce in range(1, 6)]
+    for one in sent:
+        index.alpha.mine(routed(one, gmps=0b01), time=START)
+    index.alpha.mine(retried(sent[3], 1, gmps=0b10), time=START + 200)
+    index.beta.mine(received(sent[0], 1), executed(sent[0]), time=START + 2)
+    index.beta.mine(received(sent[1], 1), failed(sent[1]), time=START + 3)
+    index.beta.mine(executed(sent[1]), time=START + 9)
+    index.beta.mine(received(sent[2], 1), failed(sent[2]), time=START + 10)
+    index.beta.mine(received(sent[3], 2), executed(sent[3]), time=START + 201)
+    index.beta.mine(received(sent[3], 1), absorbed(sent[3], 1), time=START + 202)
+    with index.read(now=START + 202) as reader:
+        request_retries(index.store.engine, POLICY, START + 202)
+        report = make_report(reader)
+    assert (report.messages, report.executed, report.executed_twice, report.lost) == (5, 3, 0, 1)
+    assert report.by_status == {Status.EXECUTED: 3, Status.EXECUTION_FAILED: 1, Status.STALLED: 1}
+    assert (report.retries.requested, report.retries.sent, report.retries.executed) == (1, 1, 1)
+    assert (report.duplicates_absorbed, report.late_receipts, report.execution_failures_recovered) == (1, 1, 1)
+    assert report.divergences == ()
+    assert (report.per_gmp[Gmp.HYPERLANE].dispatched, report.per_gmp[Gmp.HYPERLANE].received) == (5, 4)
+    assert (report.per_gmp[Gmp.AXELAR].dispatched, report.per_gmp[Gmp.AXELAR].duplicates) == (1, 0)
+    assert (report.latency_p50_ms, report.latency_p95_ms) == (9_000.0, 201_000.0)
+
+
+def test_the_report_counts_a_message_that_arrived_although_nobody_had_paid_for_it(index: Index) -> None:
+    sent = sent_message()
+    index.alpha.mine(unfunded(sent))
+    index.beta.mine(received(sent, 1))
+    with index.read() as reader:
+        assert [(share.gmp, share.receipts) for share in make_report(reader).shares] == [(1, 1)]
+
+
+def test_an_empty_index_has_a_report(index: Index) -> None:
+    with index.read() as reader:
+        report = make_report(reader)
+    assert (report.messages, report.lost, report.latency_p50_ms) == (0, 0, None)
+
+
+def test_readers_take_the_running_indexs_idea_of_stalled(index: Index) -> None:
+    sent = sent_message()
+    index.alpha.mine(routed(sent), time=START)
+    for chain in (index.alpha, index.beta):
+        chain.mine(time=START + 50)
+    index.store.save_policy(StallPolicy(stall_after=50, max_lag=30))
+    index.read().close()
+    with IndexReader(index.url, clock=lambda: START + 50) as reader:
+        found = reader.message(sent.id)
+    assert found is not None
+    assert (found.status, found.deadline) == (Status.STALLED, START + 50)
+
+
+def test_the_index_is_read_while_it_is_written(index: Index) -> None:
+    sent = sent_message()
+    index.alpha.mine(routed(sent))
+    with index.read() as reader, index.store.engine.begin() as writing:
+        writing.execute(update(tables.messages).values(status="EXECUTED"))
+        found = reader.message(sent.id)
+    assert found is not None
+    assert found.status is Status.ROUTED
+
+
+def test_a_store_from_a_newer_version_is_refused_by_writer_and_reader(index: Index) -> None:
+    with index.store.engine.begin() as connection:
+        connection.execute(update(tables.facts).where(tables.facts.c.name == "schema_version").values(value=99))
+    for opening in (Store, IndexReader):
+        with pytest.raises(StoreVersionError, match=r"version 99.*reads version 7"):
+            opening(index.url)
+
+
+def test_a_store_that_is_not_there_is_said_to_be_made_by_running_the_index(tmp_path: Path) -> None:
+    with pytest.raises(IndexerError, match="waybill index run"):
+        IndexReader(f"sqlite:///{tmp_path / 'none.db'}")
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_database_of_something_else_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("create table dogs (name)")
+    connection.commit()
+    connection.close()
+    for opening in (Store, IndexReader):
+        with pytest.raises(IndexerError, match=r"other\.db"):
+            opening(f"sqlite:///{path}")
+
+
+def test_a_file_that_is_no_database_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "text.db"
+    path.write_text("not a database, but long enough to be looked at as one" * 20)
+    for opening in (Store, IndexReader):
+        with pytest.raises(IndexerError, match=r"text\.db"):
+            opening(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: StallPolicy(stall_after=0),
+        lambda: StallPolicy(requests_per_lane_minute=-1),
+        lambda: SourceLimits(hash_window=1),
+        lambda: SourceLimits(poll_interval=0),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(make: Any) -> None:
+    with pytest.raises(SettingsError, match="must be"):
+        make()
+
+
+@pytest.mark.parametrize(("ended", "status"), [(expired, Status.EXPIRED), (cancelled, Status.CANCELLED)])
+def test_a_message_that_has_ended_on_its_destination_is_never_stalled_nor_retried(
+    index: Index, ended: Callable[[Message], Event], status: Status
+) -> None:
+    sent = sent_message(quorum=2, ttl=1)
+    index.alpha.mine(routed(sent, gmps=0b11), *([cancellation_requested(sent)] if ended is cancelled else []))
+    index.beta.mine(received(sent, 2))
+    index.beta.mine(ended(sent))
+    late = START + 10 * POLICY.stall_after
+    for chain in (index.alpha, index.beta):
+        chain.mine(time=late)
+    with index.read(now=late) as reader:
+        found = reader.message(sent.id)
+    assert found is not None
+    assert found.status is status
+    assert request_retries(index.store.engine, POLICY, late) == 0

@@ -1,0 +1,359 @@
+"""When a message counts as stalled, and which retry requests are written for it, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.protocol.status import Status
+from indexer.model.settings import StallPolicy
+from indexer.store import tables
+from indexer.store.limits import set_limits
+from indexer.store.reader import IndexReader
+from indexer.store.retries import request_retries
+from indexer.store.store import Store
+from tests.unit.indexer.clock import POLICY, World, indexed_world
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import (
+    START,
+    apply,
+    cancellation_requested,
+    contents,
+    executed,
+    failed,
+    gmp_pause_set,
+    lane_pause_set,
+    received,
+    retried,
+    routed,
+    sent_message,
+    unfunded,
+)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with indexed_world(tmp_path) as made:
+        yield made
+
+
+def test_a_message_is_stalled_when_its_destination_was_read_past_the_deadline_and_not_before(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(99)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+    world.let_pass(1)
+    assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
+
+
+def test_a_request_says_what_the_bridge_must_know(world: World) -> None:
+    sent = world.send(sent_message(quorum=2), gmps=0b011)
+    world.happens(world.beta, received(sent, 1))
+    world.let_pass(100)
+    world.ask()
+    (request,) = world.requests()
+    assert request.message_id == sent.id
+    assert (request.attempt, request.generation) == (1, 0)
+    assert (request.source_chain, request.destination_chain) == (sent.source_chain, sent.destination_chain)
+    assert request.received_gmps == frozenset({Gmp.HYPERLANE})
+    assert request.missing_gmps == frozenset({Gmp.AXELAR})
+    assert (request.cause_chain, request.cause_block) == (sent.source_chain, 1)
+    assert request.cause_hash == world.alpha.blocks[1].hash
+    assert (request.deadline, request.requested_at) == (START + 100, world.now)
+    assert request.reason == "1 of 2 receipts 100 s after attempt 0; silent: axelar"
+
+
+def test_one_request_is_written_per_attempt_however_often_it_is_asked(world: World) -> None:
+    world.send(sent_message())
+    for _ in range(5):
+        world.let_pass(100)
+        world.ask()
+    assert len(world.requests()) == 1
+
+
+def test_a_retry_closes_the_request_and_its_own_deadline_opens_the_next(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    assert world.ask() == 1
+    world.happens(world.alpha, retried(sent, 1))
+    world.let_pass(199)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+    world.let_pass(1)
+    assert world.ask() == 1
+    assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (2, 0)]
+
+
+def test_sequences_grow_by_one(world: World) -> None:
+    for nonce in range(1, 4):
+        world.send(sent_message(nonce))
+    world.let_pass(100)
+    world.ask()
+    first, *others = [request.sequence for request in world.requests()]
+    assert others == [first + 1, first + 2]
+
+
+def test_a_store_made_anew_goes_on_with_higher_sequences(world: World, tmp_path: Path) -> None:
+    world.send(sent_message())
+    world.let_pass(100)
+    world.ask()
+    (before,) = world.requests()
+    again = Store(f"sqlite:///{tmp_path / 'again.db'}")
+    for chain in (world.alpha, world.beta):
+        apply(again, chain)
+    request_retries(again.engine, POLICY, world.now)
+    again.close()
+    with IndexReader(f"sqlite:///{tmp_path / 'again.db'}", POLICY) as reader:
+        (after,) = reader.retry_requests()
+    assert after.sequence > before.sequence
+    assert (after.message_id, after.attempt, after.generation) == (before.message_id, 1, 0)
+
+
+def test_a_destination_that_is_frozen_for_an_hour_gives_unknown_and_no_request(world: World) -> None:
+    late = world.send(sent_message(1))
+    for minute in range(60):
+        world.send(sent_message(minute + 2))
+        world.let_pass(60, world.alpha)
+        assert world.ask() == 0
+    assert world.status(late) is Status.UNKNOWN
+    assert world.requests() == []
+
+
+def test_after_the_freeze_messages_that_did_arrive_get_no_request_and_the_others_do(world: World) -> None:
+    arrived, stalled = world.send(sent_message(1, quorum=1)), world.send(sent_message(2))
+    world.let_pass(3600, world.alpha)
+    world.ask()
+    world.happens(world.beta, received(arrived, 1), executed(arrived))
+    assert world.ask() == 1
+    assert [request.message_id for request in world.requests()] == [stalled.id]
+
+
+def test_a_source_that_is_frozen_gives_no_request_because_a_retry_may_be_there_unseen(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(3600, world.beta)
+    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
+
+
+def test_a_destination_that_is_read_but_late_gives_unknown_and_no_request(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(150)
+    world.now += 31
+    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
+
+
+def test_a_message_to_a_chain_that_is_not_indexed_is_unknown_and_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(destination_chain=999))
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.UNKNOWN, 0)
+
+
+def test_a_message_whose_quorum_has_delivered_but_whose_recipient_failed_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(quorum=2))
+    world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2), failed(sent))
+    world.let_pass(1000)
+    assert (world.status(sent), world.ask()) == (Status.EXECUTION_FAILED, 0)
+
+
+def test_a_message_whose_quorum_has_delivered_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(quorum=2))
+    world.happens(world.beta, received(sent, 1), received(sent, 2, receipts=2))
+    world.let_pass(1000)
+    assert (world.status(sent), world.ask()) == (Status.RECEIVED, 0)
+
+
+def test_an_executed_message_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(quorum=1))
+    world.happens(world.beta, received(sent, 1), executed(sent))
+    world.let_pass(1000)
+    assert (world.status(sent), world.ask()) == (Status.EXECUTED, 0)
+
+
+def test_a_message_that_is_not_retriable_is_shown_as_stalled_and_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(), retriable=False)
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.STALLED, 0)
+
+
+def test_an_expired_message_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message(ttl=50, sent_at=START))
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.EXPIRED, 0)
+
+
+def test_a_message_whose_sender_cancels_it_gets_no_request(world: World) -> None:
+    sent = world.send(sent_message())
+    world.happens(world.alpha, cancellation_requested(sent))
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+
+
+def test_an_unfunded_message_waits_for_its_payer_and_gets_no_request(world: World) -> None:
+    sent = sent_message()
+    world.happens(world.alpha, unfunded(sent))
+    world.let_pass(1_000)
+    assert (world.status(sent), world.ask()) == (Status.UNFUNDED, 0)
+
+
+def test_the_clock_of_expiry_stands_still_while_lane_or_gmp_is_paused_and_overlaps_count_once(world: World) -> None:
+    sent = world.send(sent_message(ttl=50, quorum=1), retriable=False)
+    world.let_pass(10)
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 100))
+    world.let_pass(20)
+    world.happens(world.beta, gmp_pause_set(2, world.now + 100))  # until 20 s after the lane's pause
+    world.let_pass(100)
+    assert (world.now, world.status(sent)) == (START + 130, Status.ROUTED)
+    world.let_pass(40)
+    assert world.status(sent) is Status.ROUTED  # 50 s have counted: 10 before the pauses, 40 after
+    world.let_pass(1)
+    assert world.status(sent) is Status.EXPIRED
+
+
+def test_a_pause_that_is_ended_early_or_of_another_lane_counts_only_for_what_it_held_up(world: World) -> None:
+    sent = world.send(sent_message(ttl=50))
+    world.happens(world.beta, lane_pause_set(999, world.now + 1_000))
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 1_000))
+    world.let_pass(10)
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now))
+    world.let_pass(50)
+    assert world.status(sent) is Status.ROUTED
+    world.let_pass(1)
+    assert world.status(sent) is Status.EXPIRED
+
+
+def test_no_retry_is_asked_for_on_account_of_time_in_which_the_lane_was_paused(world: World) -> None:
+    sent = world.send(sent_message())
+    world.happens(world.beta, lane_pause_set(sent.source_chain, world.now + 60), gmp_pause_set(1, world.now + 900))
+    world.let_pass(159)
+    assert (world.status(sent), world.ask()) == (Status.ROUTED, 0)
+    world.let_pass(1)
+    assert (world.status(sent), world.ask()) == (Status.STALLED, 1)
+    (request,) = world.requests()
+    assert request.deadline == START + 160
+
+
+def test_a_lanes_limit_goes_before_a_kinds_and_that_before_the_general_one(world: World) -> None:
+    query, plain = sent_message(1, kind=Kind.QUERY), sent_message(2)
+    for sent in (query, plain):
+        world.send(sent)
+    set_limits(world.store.engine, replace(POLICY, by_kind={Kind.QUERY: 10}))
+    world.let_pass(10)
+    assert (world.status(query), world.status(plain)) == (Status.STALLED, Status.ROUTED)
+    set_limits(world.store.engine, replace(POLICY, by_kind={Kind.QUERY: 10}, by_lane={(ALPHA, BETA): 20}))
+    assert (world.status(query), world.status(plain)) == (Status.ROUTED, Status.ROUTED)
+    world.let_pass(10)
+    assert (world.status(query), world.status(plain)) == (Status.STALLED, Status.STALLED)
+    set_limits(world.store.engine, POLICY)
+    assert (world.status(query), world.status(plain)) == (Status.ROUTED, Status.ROUTED)
+
+
+@pytest.mark.parametrize(("latency", "limit"), [(5, 60), (30, 90), (500, 400)])
+def test_a_lane_that_has_carried_enough_teaches_its_limit_within_bounds(world: World, latency: int, limit: int) -> None:
+    for nonce in range(1, 50):
+        sent = world.send(sent_message(nonce, quorum=1))
+        world.beta.mine(received(sent, 1), executed(sent), time=START + latency)
+    world.read(world.beta)
+    learning = replace(POLICY, learn=True)
+    set_limits(world.store.engine, learning)
+    assert contents(world.store, tables.stall_limits)["stall_limits"] == []  # 49 are not enough
+    world.send(sent_message(50, quorum=1))
+    world.happens(world.beta, received(sent_message(50), 1))
+    sent = world.send(sent_message(51, quorum=1))
+    world.beta.mine(received(sent, 1), executed(sent), time=START + latency)
+    world.read(world.beta)
+    set_limits(world.store.engine, learning)
+    assert {row[-1] for row in contents(world.store, tables.stall_limits)["stall_limits"]} == {limit}
+
+
+def test_attempts_end_at_their_limit_and_each_is_given_twice_the_time_of_the_last_up_to_eight_times(
+    world: World,
+) -> None:
+    sent = world.send(sent_message())
+    policy = replace(POLICY, max_retries=5)
+    for attempt, factor in enumerate((1, 2, 4, 8, 8), start=1):
+        world.let_pass(100 * factor - 1)
+        assert (world.status(sent), world.ask(policy)) == (Status.ROUTED, 0)
+        world.let_pass(1)
+        assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 1)
+        world.happens(world.alpha, retried(sent, attempt))
+    world.let_pass(5_000)
+    assert (world.status(sent), world.ask(policy)) == (Status.STALLED, 0)
+
+
+def test_a_kind_that_is_retried_less_often_gets_fewer_requests_and_a_heartbeat_none(world: World) -> None:
+    query, heartbeat = sent_message(1, kind=Kind.QUERY), sent_message(2, kind=Kind.HEARTBEAT)
+    for sent in (query, heartbeat):
+        world.send(sent)
+    policy = replace(POLICY, retries_by_kind={Kind.HEARTBEAT: 0, Kind.QUERY: 1})
+    world.let_pass(100)
+    assert (world.status(heartbeat), world.ask(policy)) == (Status.STALLED, 1)
+    world.happens(world.alpha, retried(query, 1))
+    world.let_pass(200)
+    assert (world.status(query), world.ask(policy)) == (Status.STALLED, 0)
+    assert {request.message_id for request in world.requests()} == {query.id}
+    assert POLICY.retries_of(Kind.HEARTBEAT) == 0
+
+
+@pytest.mark.requirement("OIP-61", "OIP-76")
+def test_a_critical_regulatory_action_is_asked_for_without_end_after_deadlines_that_grow_up_to_eight_times(
+    world: World,
+) -> None:
+    critical = world.send(sent_message(1, kind=Kind.REGULATORY_ACTION_CRITICAL))
+    other = world.send(sent_message(2, kind=Kind.REGULATORY_ACTION))
+    policy = StallPolicy(stall_after=100, max_lag=10_000, max_retries=2)
+    for attempt in range(1, 31):
+        world.let_pass(100 * min(2 ** (attempt - 1), 8) - 1)
+        assert (world.status(critical), world.ask(policy)) == (Status.ROUTED, 0)
+        world.let_pass(1)
+        assert (world.status(critical), world.ask(policy)) == (Status.STALLED, 2 if attempt <= 2 else 1)
+        world.happens(world.alpha, retried(critical, attempt), *([retried(other, attempt)] if attempt <= 2 else []))
+    asked = [request.message_id for request in world.requests()]
+    assert (asked.count(critical.id), asked.count(other.id)) == (30, 2)
+
+
+def test_a_reorg_that_takes_the_retry_back_opens_a_new_generation(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    world.ask()
+    world.happens(world.alpha, retried(sent, 1))
+    assert world.ask() == 0
+    world.alpha.reorganise(1)
+    world.happens(world.alpha)
+    assert world.ask() == 1
+    assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (1, 1)]
+    assert world.ask() == 0
+
+
+def test_a_reorg_that_takes_the_execution_back_opens_a_new_generation(world: World) -> None:
+    sent = world.send(sent_message(quorum=1))
+    world.let_pass(100)
+    world.ask()
+    world.happens(world.beta, received(sent, 1), executed(sent))
+    world.beta.reorganise(1)
+    world.happens(world.beta)
+    assert world.ask() == 1
+    assert [(request.attempt, request.generation) for request in world.requests()] == [(1, 0), (1, 1)]
+
+
+def test_a_reorg_that_moves_the_cause_opens_a_new_generation(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    world.ask()
+    world.alpha.reorganise(10)
+    world.happens(world.alpha, routed(sent))
+    world.let_pass(100)
+    assert world.ask() == 1
+    first, second = world.requests()
+    assert (second.attempt, second.generation) == (1, 1)
+    assert second.cause_hash != first.cause_hash
+
+
+def test_a_reorg_that_takes_the_message_away_leaves_nothing_to_ask_for(world: World) -> None:
+    sent = world.send(sent_message())
+    world.let_pass(100)
+    world.alpha.reorganise(10)
+    world.happens(world.alpha)
+    world.let_pass(100)
+    assert (world.status(sent), world.ask()) == (Status.ORPHANED, 0)

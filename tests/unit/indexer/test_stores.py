@@ -1,0 +1,287 @@
+"""The index's store in SQLite and in PostgreSQL: the same story gives the same tables, and the same answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, delete, text
+
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import MessageFilter
+from bridge.protocol.status import Status
+from bridge.store.index_requests import IndexRequests
+from indexer.jobs.report import make_report
+from indexer.model.errors import IndexerError, StoreVersionError
+from indexer.model.settings import StallPolicy
+from indexer.store import tables
+from indexer.store.browser import IndexBrowser
+from indexer.store.engine import reading_engine
+from indexer.store.limits import set_limits
+from indexer.store.retries import request_retries
+from indexer.store.store import Store
+from tests.postgresql import Server, running_postgresql
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.test_apply import MESSAGES, fork_of, steps
+from tests.unit.indexer.world import (
+    START,
+    SimulatedChain,
+    apply,
+    contents,
+    executed,
+    forget_ended,
+    lane_pause_set,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
+
+POLICY = StallPolicy(stall_after=2, max_lag=1_000, max_retries=3, silence_after=5)
+
+
+class Pair:
+    """A store of each kind, to both of which the same is told."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self.urls = urls
+        self.stores = [Store(url) for url in urls]
+        self.empty()
+
+    def empty(self) -> None:
+        self.chains = new_world()
+        self.known: list[list[bytes]] = [[], []]
+        for store in self.stores:
+            with store.engine.begin() as connection:
+                for table in reversed(tables.metadata.sorted_tables):
+                    connection.execute(delete(table))
+                facts = {"schema_version": tables.SCHEMA_VERSION, "first_sequence": 1}
+                for name, value in facts.items():
+                    connection.execute(tables.facts.insert().values(name=name, value=value))
+
+    @property
+    def now(self) -> int:
+        return max(chain.blocks[-1].time for chain in self.chains)
+
+    def read(self, side: int, *, replayed: int = 0, left_out: int = 0) -> None:
+        chain = self.chains[side]
+        fork = fork_of(chain, self.known[side])
+        first = max(0, fork + 1 - replayed)
+        last = max(first - 1, chain.head - left_out, fork)
+        if last >= 0:
+            for store in self.stores:
+                apply(store, chain, first, last, final=max(-1, last - 6))
+            self.known[side] = [block.hash for block in chain.blocks[: last + 1]]
+
+    def look_after(self, *, pruned: bool) -> None:
+        """What the running index does now and then."""
+        did = []
+        for store in self.stores:
+            set_limits(store.engine, POLICY)
+            written = request_retries(store.engine, POLICY, self.now)
+            for chain in self.chains:
+                store.note_lake({chain.chain_id: chain.head})
+            did.append((written, forget_ended(store, self.now) if pruned else 0))
+        assert did[0] == did[1]
+
+    def check_same(self) -> None:
+        both = [contents(store, *tables.metadata.sorted_tables) for store in self.stores]
+        assert both[0] == both[1]
+        answers = [self._answers(url) for url in self.urls]
+        for first, second in zip(*answers, strict=True):
+            assert first == second
+
+    def _answers(self, url: str) -> list[Any]:
+        with IndexBrowser(url, POLICY, clock=lambda: self.now) as index:
+            ids = [sent.id for sent in MESSAGES]
+            wanted = [
+                MessageFilter(),
+                MessageFilter(status=Status.STALLED),
+                MessageFilter(status=Status.EXECUTED, gmp=Gmp.HYPERLANE),
+            ]
+            wanted += [
+                MessageFilter(source_chain=ALPHA, destination_chain=BETA),
+                MessageFilter(account=MESSAGES[0].sender),
+            ]
+            return [
+                index.messages(),
+                index.messages(status=Status.ORPHANED),
+                [index.message(one) for one in ids],
+                [index.receipts(one) for one in ids],
+                [index.events(one) for one in ids],
+                index.chains(),
+                index.duplicates(),
+                index.quarantined(),
+                index.divergences(),
+                index.retry_requests(),
+                index.by_status(),
+                index.lane_size(ALPHA, BETA),
+                index.message_latencies(ALPHA, BETA, 10),
+                sorted(index.gmp_deliveries(10), key=repr),
+                [index.page(one, limit=2) for one in wanted],
+                replace(make_report(index), chains=()),
+                IndexRequests(url).requests_after(0, 100),
+            ]
+
+
+@pytest.fixture(scope="module")
+def pair(postgresql: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    made = Pair([f"sqlite:///{tmp_path_factory.mktemp('index')}/index.db", postgresql.new_url()])
+    yield made
+    for store in made.stores:
+        store.close()
+
+
+def play(pair: Pair, story: list[dict[str, Any]]) -> None:
+    pair.empty()
+    for step in story:
+        pair.chains[step["side"]].reorganise(step["taken_back"], *step["mined"])
+        pair.read(step["side"], replayed=step["replayed"], left_out=step["left_out"])
+        pair.look_after(pruned=False)
+    for side in range(2):
+        pair.read(side)
+    pair.check_same()
+    pair.look_after(pruned=True)
+    pair.check_same()
+
+
+STORIES = st.lists(steps(), max_size=6)
+FROM_ONE_FIXTURE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=FROM_ONE_FIXTURE)
+@given(story=STORIES)
+def test_any_story_gives_the_same_tables_and_answers_in_both_stores(pair: Pair, story: list[dict[str, Any]]) -> None:
+    play(pair, story)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3_600)
+@settings(max_examples=500, deadline=None, suppress_health_check=FROM_ONE_FIXTURE)
+@given(story=STORIES)
+def test_hundreds_of_stories_give_the_same_tables_and_answers_in_both_stores(
+    pair: Pair, story: list[dict[str, Any]]
+) -> None:
+    play(pair, story)
+
+
+def test_a_story_with_everything_in_it_gives_the_same_in_both_stores(pair: Pair) -> None:
+    pair.empty()
+    alpha, beta = pair.chains
+    alpha.mine(*[routed(sent) for sent in MESSAGES])
+    beta.mine(received(MESSAGES[0], 1), received(MESSAGES[0], 2), executed(MESSAGES[0]))
+    beta.mine(executed(MESSAGES[1]), lane_pause_set(ALPHA, START + 6))
+    for chain in pair.chains:
+        chain.mine(time=START + 40)
+    for side in range(2):
+        pair.read(side)
+    pair.look_after(pruned=False)
+    pair.check_same()
+    with IndexBrowser(pair.urls[1], POLICY, clock=lambda: pair.now) as index:
+        assert [request.message_id for request in index.retry_requests()] == sorted(one.id for one in MESSAGES[2:])
+        assert {(found.kind, found.message_id) for found in index.divergences()} == {
+            ("EXECUTED_WITHOUT_QUORUM", MESSAGES[1].id)
+        }
+        deadlines = {found.deadline for found in index.messages() if found.deadline}
+        assert {type(deadline) for deadline in deadlines} == {int}
+
+
+def test_two_threads_that_write_to_postgresql_exclude_each_other(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    store = Store(url)
+    chain = SimulatedChain(ALPHA)
+    chain.mine(*[routed(sent_message(number, sent_at=START)) for number in range(1, 21)])
+    beta = SimulatedChain(BETA)
+    for one in (chain, beta):
+        one.mine(time=START + 100)
+        apply(store, one)
+    written: list[int] = []
+
+    def ask() -> None:
+        written.append(request_retries(store.engine, POLICY, START + 100))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    with IndexBrowser(url, POLICY) as index:
+        requests = index.retry_requests()
+    store.close()
+    assert sum(written) == len(requests) == 20
+    assert len({request.message_id for request in requests}) == 20
+
+
+def test_a_reader_of_postgresql_sees_one_state_and_can_not_write(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    store = Store(url)
+    alpha, _ = new_world()
+    apply(store, alpha)
+    engine = reading_engine(url)
+    with engine.connect() as connection:
+        before = connection.execute(text("select block from chains")).scalar_one()
+        alpha.mine(routed(MESSAGES[0]))
+        apply(store, alpha)
+        assert connection.execute(text("select block from chains")).scalar_one() == before
+        with pytest.raises(Exception, match="read-only transaction"):
+            connection.execute(text("delete from events"))
+    engine.dispose()
+    store.close()
+
+
+def test_a_server_that_was_restarted_is_found_again_with_all_that_was_committed() -> None:
+    with running_postgresql(durable=True) as server:
+        url = server.new_url()
+        store = Store(url)
+        alpha, _ = new_world()
+        alpha.mine(routed(MESSAGES[0]))
+        apply(store, alpha)
+        before = contents(store, *tables.metadata.sorted_tables)
+        server.stop()
+        server.start()
+        assert contents(store, *tables.metadata.sorted_tables) == before
+        alpha.mine(routed(MESSAGES[1]))
+        apply(store, alpha, first=2)
+        assert len(contents(store)["messages"]) == 2
+        store.close()
+
+
+def test_a_schema_that_holds_other_tables_is_refused_without_showing_the_password(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("create table somebody_elses (id int)"))
+    engine.dispose()
+    with pytest.raises(IndexerError, match="schema of its own") as refused:
+        Store(url.replace("waybill@", "waybill:secret@"))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_postgresql_store_of_another_version_is_refused(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    store = Store(url)
+    with store.engine.begin() as connection:
+        connection.execute(tables.facts.update().values(value=99).where(tables.facts.c.name == "schema_version"))
+    store.close()
+    for open_ in (Store, reading_engine):
+        with pytest.raises(StoreVersionError, match="version 99"):
+            open_(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "text_"),
+    [
+        ("nonsense", "is no URL of a store"),
+        ("mysql://host/index", "SQLite and PostgreSQL"),
+        ("postgresql://user:secret@127.0.0.1:9/index", r"postgresql://user:\*\*\*@127\.0\.0\.1:9/index can't be"),
+    ],
+)
+def test_a_url_behind_which_no_store_can_be_is_an_error_that_says_so(url: str, text_: str) -> None:
+    for open_ in (Store, reading_engine):
+        with pytest.raises(IndexerError, match=text_):
+            open_(url)

@@ -1,0 +1,297 @@
+"""What people are told about a message agrees with the router, and names the GMP that is to blame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.domain.executions import AwaitedExecution, ExecutionState
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import STUCK_AFTER, OutboxEntry
+from bridge.domain.ports import Block, Dispatch
+from bridge.domain.retries import RetryJob, RetryState
+from bridge.protocol.contracts import INBOX
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import ChainRecord
+from bridge.protocol.message import Kind, Message
+from bridge.protocol.status import Status
+from bridge.queries import Circumstances, Standing, next_action
+from bridge.queries.explain import Explanation, IndexView, Stage, explain, lag_of
+from tests.builders import retry_request
+
+NOW = 1_000.0
+MESSAGE = Message(
+    source_chain=1,
+    source_router=bytes(31) + b"\x01",
+    sender=bytes(31) + b"\x02",
+    nonce=1,
+    destination_chain=2,
+    destination_router=bytes(31) + b"\x03",
+    recipient=bytes(31) + b"\x04",
+    gas_limit=200_000,
+    sent_at=900,
+    ttl=0,
+    kind=Kind.PLAIN,
+    quorum=2,
+    replaces=bytes(32),
+    payload=b"hello",
+)
+
+
+def entry(gmp: Gmp) -> OutboxEntry:
+    dispatch = Dispatch(
+        gmp=gmp,
+        message_id=MESSAGE.id,
+        source_chain=1,
+        destination_chain=2,
+        envelope=MESSAGE.encode(),
+        transport_id="7",
+        block_number=5,
+        block_hash=bytes(32),
+        transaction_hash=bytes(32),
+        log_index=0,
+    )
+    return OutboxEntry.new(dispatch, 0, Kind.PLAIN, NOW)
+
+
+def failing(gmp: Gmp, error: str, *, until: float) -> OutboxEntry:
+    claimed = entry(gmp).claimed("worker", NOW, 30)
+    failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message=error)
+    return claimed.retried(claimed.claim_held, failure, until)
+
+
+def explained(
+    *entries: OutboxEntry,
+    receipts: frozenset[Gmp] = frozenset(),
+    executed: bool = False,
+    index: IndexView | None = None,
+    circumstances: Circumstances | None = None,
+) -> Explanation:
+    return explain(
+        MESSAGE,
+        receipts=receipts,
+        executed=executed,
+        circumstances=circumstances or Circumstances(),
+        index=index,
+        entries=entries,
+        now=NOW,
+    )
+
+
+def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> IndexView:
+    return IndexView(
+        status=status,
+        dispatched=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}),
+        attempts=0,
+        failure_reason=failure_reason,
+    )
+
+
+def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
+    found = explained(failing(Gmp.AXELAR, "gateway is down", until=NOW + 12), receipts=frozenset({Gmp.HYPERLANE}))
+    assert found.status is Status.RECEIVED
+    assert found.reason == ("1 of 2 GMPs have delivered; axelar failed once (gateway is down), next try in 12 s")
+    assert [(item.gmp, item.stage) for item in found.gmps] == [
+        (Gmp.HYPERLANE, Stage.RECEIVED),
+        (Gmp.AXELAR, Stage.FAILING),
+    ]
+
+
+def test_a_gmp_that_no_relayer_has_seen_is_told_from_one_that_waits() -> None:
+    found = explained(entry(Gmp.HYPERLANE), index=seen_by_index(Status.ROUTED))
+    assert "hyperlane took it, and its delivery is still to come" in found.reason
+    assert "axelar took it, and no relayer has seen that" in found.reason
+
+
+def test_gmps_of_which_the_same_is_to_be_said_are_named_together_and_an_index_that_is_behind_says_so() -> None:
+    found = explained(index=seen_by_index(Status.UNKNOWN))
+    assert found.reason == (
+        "the index is too far behind to tell more; 0 of 2 GMPs have delivered; hyperlane and axelar took it, and no "
+        "relayer has seen that: is the relayer running?"
+    )
+
+
+def test_the_router_overrules_an_index_that_is_behind() -> None:
+    found = explained(
+        receipts=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}), executed=True, index=seen_by_index(Status.STALLED)
+    )
+    assert found.status is Status.EXECUTED
+
+
+def test_a_refusal_of_the_recipient_is_decoded() -> None:
+    refusal = next(data for data in INBOX._errors if INBOX._errors[data][0] == "Closed")
+    found = explained(
+        receipts=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}),
+        index=seen_by_index(Status.EXECUTION_FAILED, failure_reason=refusal),
+    )
+    assert found.status is Status.EXECUTION_FAILED
+    assert found.reason.endswith("the recipient refused it: Closed()")
+    assert f"waybill message execute 0x{MESSAGE.id.hex()}" in found.next_action
+
+
+def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received() -> None:
+    stalled = seen_by_index(Status.STALLED)
+    assert explained(receipts=frozenset({Gmp.HYPERLANE}), index=stalled).status is Status.STALLED
+    enough = frozenset({Gmp.HYPERLANE, Gmp.AXELAR})
+    assert explained(receipts=enough, index=stalled).status is Status.RECEIVED
+    assert explained(receipts=enough, index=stalled).next_action.startswith("execute it, its quorum is reached: ")
+
+
+def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_delivered_it_after_all() -> None:
+    def stated(receipts: frozenset[Gmp] = frozenset(), index: IndexView | None = None) -> Explanation:
+        return explain(MESSAGE, receipts=receipts, executed=False, unfunded=True, index=index, entries=(), now=NOW)
+
+    assert (stated().status, stated().reason) == (
+        Status.UNFUNDED,
+        "it was created without its fee, and nobody has funded it yet",
+    )
+    assert stated().next_action.endswith(f"`waybill message fund 0x{MESSAGE.id.hex()}`")
+    assert stated(frozenset({Gmp.AXELAR})).status is Status.RECEIVED
+    assert stated(index=seen_by_index(Status.CANCELLED)).status is Status.CANCELLED
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status_has_a_next_action(status: Status) -> None:
+    for retriable in (True, False, None):
+        for has_quorum in (True, False):
+            circumstances = Circumstances(retriable=retriable)
+            standing = Standing(status=status, kind=Kind.PLAIN, has_quorum=has_quorum, circumstances=circumstances)
+            assert next_action(standing, bytes(32))
+
+
+def test_a_dead_entry_is_said_to_be_given_up() -> None:
+    claimed = entry(Gmp.AXELAR).claimed("worker", NOW, 30)
+    failure = Failure(at=NOW, kind=FailureKind.TERMINAL, code="Refused", message="bad proof")
+    dead = claimed.marked_dead(claimed.claim_held, failure)
+    found = explained(replace(dead))
+    assert "axelar took it, and the relayer gave up after 1 try (bad proof)" in found.reason
+    assert found.gmps[0].stage is Stage.DEAD
+
+
+@pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED, Status.ORPHANED])
+def test_an_end_stays_one_however_many_gmps_deliver_after_it(status: Status) -> None:
+    index = IndexView(status=status, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
+    explanation = explained(receipts=frozenset({Gmp.AXELAR, Gmp.CCIP}), index=index)
+    assert explanation.status is status
+    assert "GMPs have delivered" not in explanation.reason
+
+
+def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
+    index = IndexView(status=Status.DIVERGED, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
+    assert explained(executed=True, index=index).status is Status.DIVERGED
+
+
+def given_up(gmp: Gmp) -> OutboxEntry:
+    claimed = entry(gmp).claimed("worker", NOW, 30)
+    failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="Timeout", message="gateway is down")
+    return claimed.marked_dead(claimed.claim_held, failure)
+
+
+def test_a_message_is_dead_when_none_of_its_deliveries_is_left_and_says_where_to_decide() -> None:
+    both = explained(given_up(Gmp.AXELAR), given_up(Gmp.HYPERLANE), circumstances=Circumstances(has_letter=True))
+    assert both.status is Status.DEAD
+    assert both.next_action == f"decide about its dead letter: `waybill dlq show 0x{MESSAGE.id.hex()}`"
+    assert "hyperlane and axelar took it, and the relayer gave up after 1 try (gateway is down)" in both.reason
+    one = explained(given_up(Gmp.AXELAR), receipts=frozenset({Gmp.HYPERLANE}), index=seen_by_index(Status.RECEIVED))
+    assert one.status is Status.DEAD, "the other one has delivered, and its quorum of two is out of reach"
+    assert explained(given_up(Gmp.AXELAR), entry(Gmp.HYPERLANE)).status is Status.ROUTED
+    assert explained(given_up(Gmp.AXELAR), executed=True).status is Status.EXECUTED
+
+
+@pytest.mark.parametrize(
+    ("head", "time", "halted", "said"),
+    [
+        (100, 1_000, None, None),
+        (101, 1_012, None, None),  # a block that the index is about to read
+        (220, 1_240, None, "120 blocks (240 s) behind"),
+        (100, 1_000, "it took back block 90", "0 blocks (0 s) behind, halted: it took back block 90"),
+    ],
+)
+def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
+    head: int, time: int, halted: str | None, said: str | None
+) -> None:
+    record = ChainRecord(
+        chain_id=1,
+        block=100,
+        block_time=1_000,
+        head_block=100,
+        final_block=90,
+        lake_block=None,
+        lag_seconds=0,
+        quarantined=0,
+        halted=halted,
+    )
+    lag = lag_of(record, Block(head, bytes(32), bytes(32), time))
+    assert (lag.text if lag else None) == said
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it(retried: bool) -> None:
+    spent = RetryJob(request=retry_request(sent=MESSAGE), available_at=NOW).ended(RetryState.DEAD, "spent: 10", NOW)
+    entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt_number=1)] if retried else [])]
+    told = explain(
+        MESSAGE,
+        receipts=frozenset(),
+        executed=False,
+        index=seen_by_index(Status.STALLED),
+        entries=entries,
+        retries=[spent],
+        now=NOW,
+    )
+    assert told.status is (Status.STALLED if retried else Status.DEAD)
+    assert ("spent: 10" in told.reason) is not retried
+
+
+EXECUTION = AwaitedExecution(
+    message_id=MESSAGE.id, source_chain=1, destination_chain=2, since=900, next_at=NOW + 12, outcome="GmpPaused"
+)
+BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (ExecutionState.WAITING, "the relayer executes it once its router allows that: GmpPaused (next look in 12 s)"),
+        (
+            ExecutionState.BLOCKED,
+            "it could be executed, but the relayer holds it back: GmpPaused (next look in 12 s)",
+        ),
+        (ExecutionState.SENT, "the relayer is executing it: GmpPaused (next look in 12 s)"),
+    ],
+)
+def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_the_relayer_does(
+    state: ExecutionState, said: str
+) -> None:
+    execution = replace(EXECUTION, state=state)
+    told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
+    assert told.reason == f"axelar, wormhole delivered, which is enough, and it has not been executed yet; {said}"
+
+
+def test_what_the_relayer_found_refused_is_called_so() -> None:
+    execution = replace(EXECUTION, state=ExecutionState.REFUSED, outcome="Closed")
+    told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
+    assert told.status is Status.EXECUTION_FAILED
+    assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
+
+
+@pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])
+def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -> None:
+    execution = replace(EXECUTION, state=state)
+    told = explain(MESSAGE, receipts=BOTH, executed=True, index=None, entries=(), execution=execution, now=NOW)
+    assert "relayer" not in told.reason
+
+
+@pytest.mark.finding("R4")
+@pytest.mark.parametrize(("setbacks", "is_stuck"), [(1, False), (STUCK_AFTER - 1, False), (STUCK_AFTER, True)])
+def test_setbacks_are_explained_and_a_stuck_delivery_is_called_so(setbacks: int, *, is_stuck: bool) -> None:
+    one = entry(Gmp.AXELAR)
+    for _ in range(setbacks):
+        claimed = one.claimed("worker", NOW, 30)
+        failure = Failure(at=NOW, kind=FailureKind.UNANSWERED, code="UnansweredError", message="no endpoint answers")
+        one = claimed.retried(claimed.claim_held, failure, NOW + 600)
+    found = explained(one)
+    assert "axelar is not delivered (no endpoint answers)" in found.reason
+    assert ("makes no progress after" in found.reason) is is_stuck
+    (progress,) = found.gmps
+    assert (progress.stage, progress.tries, progress.setbacks) == (Stage.FAILING, 0, setbacks)

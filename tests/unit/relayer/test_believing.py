@@ -1,0 +1,241 @@
+"""What an endpoint's answer may cost: time. What makes a delivery done: the router's receipt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bridge.domain.failures import FailureKind
+from bridge.domain.outbox import STUCK_AFTER, STUCK_PAUSE, OutboxState
+from bridge.domain.ports import Call, Dispatch, TransportUsedError, UnansweredError
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.store import SqlStore
+from tests.postgresql import running_postgresql
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.chain import SimulatedChain
+from tests.support.simulation.world import Sent
+from tests.unit.relayer.entries import only_entry, with_adapter
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+
+
+def blank(monkeypatch: pytest.MonkeyPatch, during: list[object]) -> None:
+    """Every call on the destination is answered with nothing, as by an account without code, while `during` is not empty."""
+    truth = SimulatedChain.call
+
+    async def call(chain: SimulatedChain, asked: Call, **how: Any) -> bytes:
+        return b"" if during and chain.chain_id == BETA else await truth(chain, asked, **how)
+
+    monkeypatch.setattr(SimulatedChain, "call", call)
+
+
+@pytest.mark.finding("R1")
+@pytest.mark.parametrize("kind", [Kind.PLAIN, Kind.QUERY, Kind.HEARTBEAT, Kind.REGULATORY_ACTION_CRITICAL])
+@in_virtual_time
+async def test_no_kind_loses_a_try_by_answers_that_can_not_be_decoded(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, store, lies = World(), MemoryStore(), list[object]([True])
+    blank(monkeypatch, lies)
+    world.start()
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, kind=kind)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).setbacks >= 5, seconds=600)
+        lies.clear()
+        await until(lambda: world.executions(sent.message) == 1, seconds=600)
+        await until(lambda: only_entry(store, sent).confirmed_at is not None)
+    entry = only_entry(store, sent)
+    assert entry.failed_tries == 0
+    history = store.outbox.failures(entry.event_id)
+    assert {(one.failure.kind, one.failure.code) for one in history} == {(FailureKind.UNANSWERED, "UnansweredError")}
+    await world.stop()
+
+
+@pytest.mark.finding("R4")
+@in_virtual_time
+async def test_what_is_set_back_again_and_again_is_counted_as_stuck_and_seldom_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, store, lies = World(), MemoryStore(), list[object]([True])
+    blank(monkeypatch, lies)
+    world.start()
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, kind=Kind.QUERY)  # its row has pauses of 10 s at most
+        await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=600)
+        entry = only_entry(store, sent)
+        assert entry.setbacks == STUCK_AFTER
+        assert entry.available_at - world.clock.now() > STUCK_PAUSE - 5
+        lies.clear()
+        await until(lambda: only_entry(store, sent).confirmed_at is not None, seconds=2 * STUCK_PAUSE)
+        assert sum(count.stuck for count in store.outbox.counts()) == 0
+    await world.stop()
+
+
+@pytest.mark.finding("R4")
+@in_virtual_time
+async def test_a_lie_that_returns_whenever_it_was_refuted_ends_in_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, store, truth = World(), MemoryStore(), SimulatedChain.call
+    lies = list[object]([True])
+
+    async def call(chain: SimulatedChain, asked: Call, **how: Any) -> bytes:
+        if lies and asked.data[:4] == ROUTER.selector("hasReceived"):
+            entry = only_entry(store, sent)  # the relayer asks when it delivers, and when that should be final
+            return (entry.state is OutboxState.CLAIMED).to_bytes(32, "big")
+        return await truth(chain, asked, **how)
+
+    monkeypatch.setattr(SimulatedChain, "call", call)
+    world.start()
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=3_000)
+        entry = only_entry(store, sent)
+        assert (entry.setbacks, entry.failed_tries) == (STUCK_AFTER, STUCK_AFTER)
+        assert {one.failure.code for one in store.outbox.failures(entry.event_id)} == {"DeliveryNotThere"}
+        await asyncio.sleep(STUCK_PAUSE - 30)
+        assert only_entry(store, sent).setbacks == STUCK_AFTER
+        lies.clear()
+        await until(lambda: only_entry(store, sent).confirmed_at is not None, seconds=2 * STUCK_PAUSE)
+    assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+@pytest.mark.finding("R1")
+@in_virtual_time
+async def test_a_proof_that_can_not_be_read_costs_no_try_and_speaks_against_the_gmp() -> None:
+    world, store = World(), MemoryStore()
+    silent = [True]
+
+    class Silent(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            if silent:
+                raise UnansweredError("the service answers with a page of its own")
+            return await super().attest(dispatch)
+
+    world.start()
+    async with running(with_adapter(SimulatedRelayer(world, store), world, Silent)):
+        sent = world.send(ALPHA, BETA, kind=Kind.QUERY)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).setbacks >= 5, seconds=600)
+        silent.clear()
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED, seconds=600)
+    history = store.outbox.failures(only_entry(store, sent).event_id)
+    assert {one.failure.code for one in history} == {"AttestationUnansweredError"}
+    assert only_entry(store, sent).failed_tries == 0
+    await world.stop()
+
+
+class Believing(SimulatedAdapter):
+    """The vulnerable twin: what its GMP counts as delivered is delivered."""
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        try:
+            return await super().next_call(dispatch, attestation)
+        except TransportUsedError:
+            return None
+
+
+async def collided(world: World, store: MemoryStore) -> Sent:
+    """A message with the number of one that was delivered, and whose source a reorg deeper than its confirmations took."""
+    alpha, beta = world.chains[ALPHA], world.chains[BETA]
+    beta.state.counting = frozenset({Gmp.HYPERLANE})
+    first = world.send(ALPHA, BETA)
+    await until(lambda: bool(first.created) and world.executions(first.message) == 1)
+    await until(lambda: only_entry(store, first).confirmed_at is not None)
+    alpha.reorganise(alpha.height, keep=0)
+    second = world.send(ALPHA, BETA)
+    await until(lambda: second.created != [] and store.outbox.entries(second.message.id) != [])
+    assert second.message.nonce == first.created[0].nonce
+    assert second.message.id != first.created[0].id
+    return second
+
+
+@pytest.mark.finding("R4")
+@in_virtual_time
+async def test_a_message_whose_number_another_one_has_used_ends_with_a_letter() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge):
+        sent = await collided(world, store)
+        await until(lambda: only_entry(store, sent).state is OutboxState.DEAD, seconds=6_000)
+        entry = only_entry(store, sent)
+        assert (entry.failed_tries, entry.setbacks) == (11, 0)
+        (letter,) = bridge.dead_letters.dead_letters(message_id=sent.message.id)
+        assert letter.error_code == "TransportUsedError"
+        await bridge.recovery.retry(sent.message.id, (Gmp.WORMHOLE,))
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+@pytest.mark.finding("R4")
+@in_virtual_time
+async def test_an_adapter_that_believes_its_gmp_is_caught_by_the_count_of_setbacks() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store)
+    async with running(with_adapter(bridge, world, Believing)):
+        sent = await collided(world, store)
+        await until(lambda: sum(count.stuck for count in store.outbox.counts()) == 1, seconds=3_000)
+        before = only_entry(store, sent).setbacks
+        await asyncio.sleep(1_300)
+        assert only_entry(store, sent).setbacks - before <= 3, "from then on it is looked at every ten minutes"
+    assert world.executions(sent.message) == 0
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_chain_that_was_made_again_with_the_same_id_changes_nothing() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).confirmed_at is not None)
+        before = store.outbox.listed()
+        for chain in world.chains.values():  # both at once, as when a devnet is put up again
+            chain._blocks[:] = SimulatedChain(chain.chain_id + 9, world.random)._blocks  # another genesis
+        await asyncio.sleep(120)
+        assert store.outbox.listed() == before
+        assert store.observations.final_height(ALPHA) > 0
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_clock_that_is_set_back_keeps_no_new_message_waiting_and_loses_none() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store, ahead=600)
+    async with running(bridge):
+        world.down.add(Gmp.HYPERLANE)
+        waiting = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, waiting).failed_tries >= 2)
+    world.down.clear()
+    async with running(SimulatedRelayer(world, store)):  # the same store ten minutes earlier
+        new = world.send(ALPHA, BETA)
+        await until(lambda: bool(new.created) and world.executions(new.message) == 1, seconds=30)
+        await until(lambda: world.executions(waiting.message) == 1, seconds=700)
+    await world.stop()
+
+
+@pytest.mark.parametrize("seconds", [0.5, pytest.param(20, marks=pytest.mark.sweep)])
+@in_virtual_time
+async def test_a_database_that_stops_for_seconds_costs_no_try(seconds: float) -> None:
+    with running_postgresql() as server:
+        world, store = World(), SqlStore(server.new_url())
+        world.start()
+        async with running(SimulatedRelayer(world, store)):
+            sent = [world.send(ALPHA, BETA) for _ in range(3)]
+            for _ in range(3):
+                await asyncio.sleep(1)
+                server.freeze(seconds)
+            await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent))
+            await until(lambda: all(only_entry(store, one).confirmed_at is not None for one in sent))
+            assert [only_entry(store, one).failed_tries for one in sent] == [0, 0, 0]
+        assert world.chains[BETA].broadcasts == 3
+        await world.stop()
+        store.close()

@@ -1,0 +1,163 @@
+"""A GMP whose every delivery fails is left alone but for a probe, and nothing that waits for it loses a try."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.domain.figures import Tried
+from bridge.domain.outbox import OutboxState
+from bridge.domain.relay_policy import RelayPolicy
+from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.domain.store import Store
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.relayer.breaker import Breaker, BreakerSettings, BreakerState, breakers
+from bridge.relayer.settings import RelaySettings
+from bridge.store import open_store
+from tests.builders import word
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.world import DAPP
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+SETTINGS = BreakerSettings(failures=5, cooldown=20, cooldown_cap=80)
+RELAYING = RelaySettings(breaker=SETTINGS)
+
+
+def tried(at: float, code: str | None = "NotAttestedError", message: int = 0) -> Tried:
+    return Tried(gmp=Gmp.AXELAR, destination_chain=BETA, message_id=word(str(message)), at=at, code=code)
+
+
+def after(*tries: Tried) -> Breaker:
+    return breakers(tries, SETTINGS).get((Gmp.AXELAR, BETA), Breaker(SETTINGS))
+
+
+def test_failures_in_a_row_of_several_messages_open_it() -> None:
+    tries = [tried(at, message=at % 3) for at in range(5)]
+    assert after(*tries[:4]).state(5) is BreakerState.CLOSED
+    assert after(*tries).state(5) is BreakerState.OPEN
+    assert after(*tries).probes_at == 24
+    assert after(*tries).state(24) is BreakerState.HALF_OPEN
+
+
+def test_one_message_that_can_not_be_delivered_opens_nothing() -> None:
+    assert after(*(tried(at) for at in range(100))).state(100) is BreakerState.CLOSED
+
+
+@pytest.mark.parametrize("code", ["TransientError", "Interrupted", "LeaseExpired", "TerminalError"])
+def test_failures_that_are_not_the_gmp_s_do_not_count(code: str) -> None:
+    assert after(*(tried(at, code, at) for at in range(100))).state(100) is BreakerState.CLOSED
+
+
+def test_a_delivery_closes_it_and_a_failed_probe_doubles_the_wait_up_to_the_cap() -> None:
+    opened = after(*(tried(at, message=at) for at in range(5)))
+    assert opened.after(tried(30, None)).state(30) is BreakerState.CLOSED
+    waits, now = [], 4.0
+    for _ in range(4):
+        now += opened.cooldown
+        opened = opened.after(tried(now))
+        waits.append(opened.cooldown)
+    assert waits == [40, 80, 80, 80]
+
+
+def test_what_was_under_way_when_it_opened_does_not_lengthen_the_wait() -> None:
+    opened = after(*(tried(at, message=at) for at in range(5)))
+    assert opened.after(tried(10)).probes_at == opened.probes_at
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=60))
+def test_it_is_open_only_after_enough_failures_of_enough_messages_and_never_beyond_the_cap(
+    tries: list[tuple[bool, int]],
+) -> None:
+    breaker, row = Breaker(SETTINGS), 0
+    failed: set[int] = set()
+    for at, (works, message) in enumerate(tries):
+        breaker = breaker.after(tried(at, None if works else "CallRevertedError", message))
+        row, failed = (0, set()) if works else (row + 1, failed | {message})
+        may_be_open = row >= SETTINGS.failures and len(failed) >= 3
+        assert (breaker.opened_at is not None) == may_be_open
+        assert breaker.cooldown <= SETTINGS.cooldown_cap
+
+
+def entries(store: Store, gmp: Gmp) -> list[tuple[OutboxState, int]]:
+    listed = store.outbox.listed(limit=1_000)
+    return [(entry.state, entry.failed_tries) for entry in listed if entry.dispatch.gmp is gmp]
+
+
+@pytest.mark.requirement("GLA-1")
+@in_virtual_time
+async def test_while_a_gmp_is_down_its_messages_wait_and_afterwards_all_are_delivered() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.AXELAR)
+    # Ten tries in a few seconds: without a breaker every message is dead within a minute.
+    impatient = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], base=1, cap=2)}
+    async with running(SimulatedRelayer(world, store, relaying=RELAYING, policies=impatient)):
+        sent = [world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,)) for _ in range(8)]
+        others = [world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE,)) for _ in range(8)]
+        await asyncio.sleep(300)
+        assert all(world.executions(other.message) == 1 for other in others)  # nobody else waits
+        assert {state for state, _ in entries(store, Gmp.AXELAR)} == {OutboxState.PENDING}
+        tries = sum(attempts for _, attempts in entries(store, Gmp.AXELAR))
+        assert tries < 8 + 5 + 300 / 20
+        world.down.clear()
+        await until(lambda: {state for state, _ in entries(store, Gmp.AXELAR)} == {OutboxState.DELIVERED}, seconds=120)
+    assert all(world.executions(one.message) == 1 for one in sent)
+    await world.stop()
+
+
+@in_virtual_time
+async def test_an_open_breaker_outlives_the_process(tmp_path: Path) -> None:
+    world, store = World(), open_store(f"sqlite:///{tmp_path}/bridge.db")
+    world.start()
+    world.down.add(Gmp.AXELAR)
+    async with running(SimulatedRelayer(world, store, relaying=RELAYING)):
+        for _ in range(8):
+            world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
+        await until(lambda: len(store.figures.recent(0)) >= 8)
+    before = len(store.figures.recent(0))
+    async with running(SimulatedRelayer(world, store, name="next", relaying=RELAYING)):
+        await asyncio.sleep(10)
+        assert len(store.figures.recent(0)) == before
+        await asyncio.sleep(60)
+        assert before < len(store.figures.recent(0)) <= before + 3  # probes
+    await world.stop()
+    store.close()
+
+
+@pytest.mark.requirement("OBX-41", "OIP-61", "OIP-76")
+@in_virtual_time
+async def test_critical_actions_are_tried_behind_an_open_breaker_too() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.AXELAR)
+    async with running(SimulatedRelayer(world, store, relaying=RELAYING)):
+        for _ in range(8):
+            world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
+        critical = world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,), kind=Kind.REGULATORY_ACTION_CRITICAL)
+        await asyncio.sleep(120)
+        (entry,) = store.outbox.entries(critical.message.id)
+        assert entry.failed_tries > 20
+    await world.stop()
+
+
+@in_virtual_time
+async def test_messages_of_denied_senders_wait_and_are_delivered_once_they_are_accepted() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    denied = RelayPolicy(withheld_senders=frozenset({to_bytes32(DAPP.address)}))
+    async with running(SimulatedRelayer(world, store, relaying=RelaySettings(acceptance=denied))):
+        sent = world.send(ALPHA, BETA)
+        await asyncio.sleep(60)
+        assert entries(store, Gmp.HYPERLANE) == [(OutboxState.PENDING, 0)]
+    async with running(SimulatedRelayer(world, store, name="next")):
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()

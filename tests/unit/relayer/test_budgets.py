@@ -1,0 +1,226 @@
+"""A message whose own retry budget is spent ends DEAD and waits for a decision; a lane's budget only puts off to the next day."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from bridge.dead_letters.decisions import decision_document, record_decision, signed
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
+from bridge.domain.lanes import Lane, LaneState
+from bridge.domain.outbox import OutboxState
+from bridge.domain.retries import RetryBudget, RetryJob, RetryState, spent_id
+from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.protocol.message import Kind
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.relayer.recovery import RecoverySettings
+from tests.support.memory_store import MemoryStore
+from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.contracts import GMPS, QUOTE
+from tests.support.simulation.world import Sent
+from tests.unit.dead_letters.world import OPERATOR, PLACE, FailingLog
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+H, A, W = GMPS
+DAY = 86_400
+QUICK = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], max_retries=1, cap=5)}
+NOTHING = RecoverySettings(max_message_fee=QUOTE - 1)
+
+
+class Silent:
+    """A world in which no GMP gives proofs, so that every delivery dies, and retries are asked for."""
+
+    def __init__(self, dead_letters: DeadLetterLog | None = None) -> None:
+        self.world, self.store = World(), MemoryStore()
+        self.dead_letters = dead_letters or MemoryDeadLetterLog()
+        self.world.down.update(GMPS)
+        self.world.start()
+
+    def bridge(self, recovering: RecoverySettings = NOTHING, *, ahead: float = 0) -> SimulatedRelayer:
+        return SimulatedRelayer(
+            self.world, self.store, dead_letters=self.dead_letters, policies=QUICK, recovering=recovering, ahead=ahead
+        )
+
+    async def request(self, attempt: int = 1, *, kind: Kind = Kind.PLAIN, sent: Sent | None = None) -> RetryRequest:
+        sent = sent or self.world.send(ALPHA, BETA, gmps=(H,), kind=kind)
+        await until(lambda: sent.created != [])
+        return self.world.request_retry(sent.message, attempt)
+
+    def job(self, request: RetryRequest) -> RetryJob | None:
+        found = self.store.retries.jobs(request.message_id)
+        return next((one for one in found if one.request.sequence == request.sequence), None)
+
+    def is_in(self, request: RetryRequest, state: RetryState) -> bool:
+        job = self.job(request)
+        return job is not None and job.state is state
+
+    def status(self, request: RetryRequest) -> LetterStatus | None:
+        letter = self.dead_letters.letter(spent_id(request.message_id, request.attempt))
+        return letter.status if letter else None
+
+    def decide(self, request: RetryRequest) -> None:
+        """What `waybill dlq requeue` does."""
+        now, event_id = self.world.clock.now(), spent_id(request.message_id, request.attempt)
+        document = decision_document(
+            self.dead_letters.history(event_id)[0],
+            Decision.REQUEUE,
+            place=PLACE,
+            maker=OPERATOR.address,
+            rationale="worth another try",
+            now=now,
+        )
+        record_decision(self.dead_letters, signed(document, OPERATOR), KeySealer(OPERATOR), now)
+        self.store.retries.reopen(request.message_id, request.attempt, "requeued", now)
+
+
+@pytest.mark.requirement("OIP-3", "OIP-90", "OIP-91", "OIP-92", "OIP-151", "OBX-29", "SF-78")
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [
+        (NOTHING, f"all its retries would cost {QUOTE} wei, and max_message_retry_fee is {QUOTE - 1}"),
+        (RecoverySettings(max_retries=0), "it was retried 0 times, and max_message_retries is 0"),
+    ],
+    ids=["fees", "count"],
+)
+@in_virtual_time
+async def test_a_message_whose_own_budget_is_spent_ends_dead_with_a_letter_that_says_it_all(
+    budget: RecoverySettings, why: str
+) -> None:
+    case = Silent()
+    async with running(case.bridge(budget)):
+        request = await case.request()
+        await until(lambda: case.is_in(request, RetryState.DEAD))
+    assert case.status(request) is LetterStatus.PENDING_REVIEW
+    document = case.dead_letters.history(spent_id(request.message_id, 1))[0].document
+    assert document is not None
+    sent = case.world.sent[0].message
+    assert document["originalMessage"] == f"0x{sent.encode().hex()}"
+    assert (document["reason"], document["gmp"], document["attempt"]) == ("MAX_RETRIES_EXCEEDED", "retryRoute", 1)
+    failures = document["failureHistory"]
+    assert [one["attemptNumber"] for one in failures] == [1, 2, 3]
+    assert [one["errorCode"] for one in failures] == ["NotAttestedError", "NotAttestedError", "RETRY_BUDGET_SPENT"]
+    headers = document["headers"]
+    assert (headers["waybill-error"], headers["waybill-error-type"]) == (why, "RETRY_BUDGET_SPENT")
+    assert headers["waybill-source-partition"] == f"{ALPHA}>{BETA}/retryRoute"
+    delivery = next(record.document for record in case.dead_letters.records() if "/hyperlane/" in record.event_id)
+    assert delivery is not None
+    assert headers.keys() == delivery["headers"].keys()
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_message_is_not_dead_while_one_of_its_deliveries_goes_on() -> None:
+    case = Silent()
+    async with running(SimulatedRelayer(case.world, case.store, dead_letters=case.dead_letters, recovering=NOTHING)):
+        request = await case.request()
+        await until(lambda: (job := case.job(request)) is not None and job.tries > 2)
+        job = case.job(request)
+        assert job is not None
+        assert (job.state, job.held_by) == (RetryState.OPEN, RetryBudget.MESSAGE)
+        assert "hyperlane still tries to deliver it" in (job.outcome or "")
+        assert case.dead_letters.records() == []
+        case.world.down.clear()
+        await until(lambda: case.is_in(request, RetryState.NOT_NEEDED), seconds=2000)
+    await case.world.stop()
+
+
+@pytest.mark.requirement("OIP-107", "OIP-118", "OBX-54", "OBX-57")
+@in_virtual_time
+async def test_a_signed_decision_lets_one_retry_through_and_no_second_one() -> None:
+    case = Silent()
+    async with running(case.bridge()):
+        request = await case.request()
+        await until(lambda: case.is_in(request, RetryState.DEAD))
+        case.decide(request)
+        await until(lambda: case.is_in(request, RetryState.SENT))
+        again = await case.request(2, sent=case.world.sent[0])
+        await until(lambda: case.is_in(again, RetryState.DEAD))
+    assert case.status(again) is LetterStatus.PENDING_REVIEW
+    assert case.world.chains[ALPHA].state.sent[request.message_id][1] == 1
+    await case.world.stop()
+
+
+@pytest.mark.requirement("OIP-107")
+@in_virtual_time
+async def test_the_letter_of_a_message_that_arrives_by_the_retry_that_was_let_through_is_recovered() -> None:
+    case = Silent()
+    async with running(case.bridge()):
+        request = await case.request()
+        await until(lambda: case.is_in(request, RetryState.DEAD))
+        case.world.down.clear()
+        case.decide(request)
+        await until(lambda: case.status(request) is LetterStatus.RECOVERED)
+    assert case.world.executions(case.world.sent[0].message) == 1
+    await case.world.stop()
+
+
+@pytest.mark.requirement("OIP-65", "OIP-90")
+@in_virtual_time
+async def test_a_kind_without_dead_letters_is_dead_without_one() -> None:
+    case = Silent()
+    async with running(case.bridge()):
+        request = await case.request(kind=Kind.QUERY)
+        await until(lambda: case.is_in(request, RetryState.DEAD))
+    assert case.dead_letters.records() == []
+    await case.world.stop()
+
+
+@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160")
+@in_virtual_time
+async def test_a_critical_action_whose_budget_is_spent_waits_and_is_never_dead() -> None:
+    case = Silent()
+    async with running(case.bridge()):
+        request = await case.request(kind=Kind.REGULATORY_ACTION_CRITICAL)
+        await until(lambda: (job := case.job(request)) is not None and job.tries > 5)
+        assert case.is_in(request, RetryState.OPEN)
+    assert case.dead_letters.records() == []
+    async with running(case.bridge(RecoverySettings())):  # the limit was raised
+        await until(lambda: case.is_in(request, RetryState.SENT), seconds=700)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> None:
+    case = Silent()
+    recovering = RecoverySettings(lane_fees={(ALPHA, BETA): QUOTE})
+    async with running(case.bridge(recovering)):
+        requests = [await case.request() for _ in range(2)]
+        await until(lambda: case.store.retries.counts() == {RetryState.SENT: 1, RetryState.OPEN: 1})
+        await until(lambda: case.store.retries.held()[0].held[RetryBudget.LANE] == 1)
+        (late,) = [job for one in requests if (job := case.job(one)) is not None and job.state is RetryState.OPEN]
+        now = case.world.clock.now()
+        assert now < late.available_at <= now - now % DAY + DAY
+        await asyncio.sleep(120)
+        assert not any("/retryRoute/" in record.event_id for record in case.dead_letters.records())
+    async with running(case.bridge(recovering, ahead=DAY)):
+        await until(lambda: case.store.retries.counts() == {RetryState.SENT: 2})
+    assert case.store.retries.held()[0].held[RetryBudget.LANE] == 0
+    await case.world.stop()
+
+
+@pytest.mark.requirement("SF-72", "SF-84")
+@in_virtual_time
+async def test_without_its_letter_the_message_is_not_dead_and_the_lane_halts() -> None:
+    dead_letters = FailingLog(10**6)
+    case = Silent(dead_letters)
+    query = {**QUICK, Kind.PLAIN: replace(QUICK[Kind.PLAIN], max_retries=0)}
+    bridge = SimulatedRelayer(case.world, case.store, dead_letters=dead_letters, policies=query, recovering=NOTHING)
+    async with running(bridge):
+        dead_letters.failures = 0
+        request = await case.request()
+        await until(
+            lambda: [one.state for one in case.store.outbox.entries(request.message_id)] == [OutboxState.DEAD],
+            seconds=30,
+        )
+        dead_letters.failures = 10**6
+        await until(lambda: case.store.lanes.state(Lane(ALPHA, BETA)) is LaneState.HALTED)
+        assert case.is_in(request, RetryState.OPEN)
+        dead_letters.failures = 0
+        await until(lambda: case.is_in(request, RetryState.DEAD), seconds=700)
+    assert case.status(request) is LetterStatus.PENDING_REVIEW
+    await case.world.stop()

@@ -1,0 +1,137 @@
+"""Deliveries that share a transaction: none is lost, doubled or blamed for another."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.domain.ports import Call, Dispatch
+from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.domain.store import Store
+from bridge.domain.transactions import Slot
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from tests.simulation.invariants import History, complaints, deliveries, wasted_transactions
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import RELAYER, SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.contracts import GMPS
+from tests.support.simulation.world import Sent
+from tests.unit.relayer.entries import only_entry, with_adapter
+from tests.virtual_time import crash, in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+
+
+async def burst(world: World, count: int) -> list[Sent]:
+    """Messages that wait when the relayer starts."""
+    sent = [world.send(ALPHA, BETA) for _ in range(count)]
+    await until(lambda: all(one.created for one in sent))
+    await asyncio.sleep(5)  # deep enough to be acted on
+    return sent
+
+
+def slots(store: Store) -> list[Slot]:
+    return store.transactions.slots(BETA, RELAYER.address)
+
+
+def in_order(store: Store) -> list[OutboxEntry]:
+    return sorted(store.outbox.listed(), key=lambda entry: entry.event_id)
+
+
+def all_executed(world: World, sent: list[Sent]) -> bool:
+    return all(world.executions(one.message) == 1 for one in sent)
+
+
+@pytest.mark.requirement("OBX-6", "OBX-9")
+@in_virtual_time
+async def test_messages_that_wait_together_share_transactions_over_every_gmp_and_none_is_wasted() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    for quorum in (1, 2, 3):
+        world.send(ALPHA, BETA, gmps=GMPS, quorum=quorum)
+    await asyncio.sleep(5)
+    async with running(SimulatedRelayer(world, store, max_calls_per_tx=4)):
+        history = History(0, world, store)
+        await until(lambda: len(world.sent[-1].created) == 1 and not complaints(history))
+    assert deliveries(history) == 9
+    assert wasted_transactions(history) == 0
+    # Nine calls at first, three of which are Axelar's approvals; then its three deliveries.
+    assert sorted(len(slot.transaction_keys) for slot in slots(store)) == [1, 3, 4, 4]
+    await world.stop()
+
+
+class Careless(SimulatedAdapter):
+    """The first tries of the first two messages are calls that revert."""
+
+    store: Store
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        call = await super().next_call(dispatch, attestation)
+        spoilt = {one.dispatch.message_id for one in in_order(self.store)[:2] if one.failed_tries == 0}
+        if call is None or dispatch.message_id not in spoilt:
+            return call
+        return Call(to=call.to, data=call.data[:-1] + b"!", gas=call.gas, by_anyone=True)
+
+
+@pytest.mark.requirement("OBX-7")
+@in_virtual_time
+async def test_deliveries_that_revert_fail_by_themselves_and_go_alone_the_next_time() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    Careless.store = store
+    at_once = {**DEFAULT_POLICIES, Kind.PLAIN: replace(DEFAULT_POLICIES[Kind.PLAIN], base=0.001, cap=0.001)}
+    sent = await burst(world, 5)
+    async with running(
+        with_adapter(SimulatedRelayer(world, store, max_calls_per_tx=8, policies=at_once), world, Careless)
+    ):
+        await until(lambda: all_executed(world, sent))
+        await until(lambda: {entry.state for entry in store.outbox.listed()} == {OutboxState.DELIVERED})
+    tries = [[one.failure.code for one in store.outbox.failures(entry.event_id)] for entry in in_order(store)]
+    assert tries == [["DeliveryRevertedError"], ["DeliveryRevertedError"], [], [], []]
+    assert [len(slot.transaction_keys) for slot in slots(store)] == [5, 1, 1]
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-4")
+@pytest.mark.parametrize("depth", [1, 4, 16])
+@in_virtual_time
+async def test_after_a_reorg_of_the_destination_each_of_the_messages_that_shared_is_delivered_again(depth: int) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    beta = world.chains[BETA]
+    beta.mine(20)
+    sent = await burst(world, 5)
+    history = History(0, world, store)
+    async with running(SimulatedRelayer(world, store, max_calls_per_tx=8)):
+        await until(lambda: all_executed(world, sent))
+        await until(lambda: {entry.state for entry in store.outbox.listed()} == {OutboxState.DELIVERED})
+        await asyncio.sleep(max(0, depth - 2))
+        beta.reorganise(depth, keep=0)
+        assert [world.executions(one.message) for one in sent] == [0] * 5
+        await until(lambda: not complaints(history))
+    assert len(slots(store)[0].transaction_keys) == 5
+    await world.stop()
+
+
+@pytest.mark.requirement("OBX-70", "OIP-1")
+@in_virtual_time
+async def test_the_next_life_finds_every_message_of_a_transaction_that_was_under_way_at_the_crash() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    sent = await burst(world, 5)
+    world.chains[BETA].base_fee = 1_000  # nothing gets into a block
+    first = SimulatedRelayer(world, store, max_calls_per_tx=8)
+    task = asyncio.create_task(first.run())
+    await until(lambda: any(slot.latest is not None for slot in slots(store)))
+    await crash(first, task)
+    world.chains[BETA].base_fee = 10
+    async with running(SimulatedRelayer(world, store, name="next", max_calls_per_tx=8)):
+        await until(lambda: all_executed(world, sent))
+        await until(lambda: {entry.state for entry in store.outbox.listed()} == {OutboxState.DELIVERED})
+    assert [len(slot.transaction_keys) for slot in slots(store)] == [5]
+    assert {only_entry(store, one).dispatch.gmp for one in sent} == {Gmp.HYPERLANE}
+    await world.stop()

@@ -1,0 +1,101 @@
+"""Which GMPs carry a retry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.domain.outbox import OutboxState, QueueCount
+from bridge.protocol.gmps import Gmp
+from bridge.relayer.retry_planning import Situation, failing_on, ranked
+
+H, A, W, L, C = Gmp
+sets = st.frozensets(st.sampled_from(Gmp))
+
+
+def order(
+    *,
+    usable: Collection[Gmp],
+    received: Collection[Gmp] = (),
+    tried: Collection[Gmp] = (),
+    failing: Collection[Gmp] = (),
+    given_up: Collection[Gmp] = (),
+    ranking: tuple[Gmp, ...] = (),
+) -> list[Gmp]:
+    return ranked(
+        Situation(
+            usable=frozenset(usable),
+            received=frozenset(received),
+            tried=frozenset(tried),
+            failing=frozenset(failing),
+            given_up=frozenset(given_up),
+            ranking=ranking,
+        )
+    )
+
+
+def test_an_untried_gmp_comes_before_one_that_is_silent() -> None:
+    assert order(usable={H, A, W}, tried={H, A}) == [W, H, A]
+
+
+def test_a_gmp_that_fails_on_the_lane_comes_last() -> None:
+    assert order(usable={H, A, W}, tried={H}, failing={A}) == [W, H, A]
+
+
+def test_a_gmp_over_which_the_message_has_died_comes_behind_those_that_failed_once() -> None:
+    assert order(usable={H, A, W}, tried={A}, failing={H, W}, given_up={A}) == [H, W, A]
+
+
+def test_among_equals_the_index_ranks_and_one_that_it_does_not_know_comes_behind() -> None:
+    assert order(usable={H, A, W, L}, ranking=(W, A, L)) == [W, A, L, H]
+    assert order(usable={H, A, W}, tried={W}, failing={A}, ranking=(A, W, H)) == [H, W, A]
+
+
+def test_a_gmp_that_has_delivered_is_never_chosen() -> None:
+    assert order(usable={H, A}, received={H}, tried={H, A}) == [A]
+
+
+def test_nothing_is_left_when_all_have_delivered_or_are_not_usable() -> None:
+    assert order(usable={H}, received={H}) == []
+    assert order(usable=set()) == []
+
+
+@given(usable=sets, received=sets, tried=sets, failing=sets)
+def test_only_usable_gmps_without_a_receipt_each_once_and_healthy_ones_first(
+    usable: frozenset[Gmp], received: frozenset[Gmp], tried: frozenset[Gmp], failing: frozenset[Gmp]
+) -> None:
+    chosen = ranked(Situation(usable=usable, received=received, tried=tried, failing=failing))
+    assert set(chosen) == usable - received
+    assert len(chosen) == len(set(chosen))
+    health = [gmp in failing for gmp in chosen]
+    assert health == sorted(health)
+    for healthy in (True, False):
+        known = [gmp in tried for gmp in chosen if (gmp not in failing) is healthy]
+        assert known == sorted(known)
+
+
+def count(gmp: Gmp, state: OutboxState, failing: int, lane: tuple[int, int] = (1, 2)) -> QueueCount:
+    return QueueCount(
+        source_chain=lane[0],
+        destination_chain=lane[1],
+        gmp=gmp,
+        state=state,
+        count=9,
+        failing=failing,
+        stuck=0,
+        oldest=0,
+    )
+
+
+def test_a_gmp_fails_on_a_lane_while_deliveries_there_failed_and_are_still_open() -> None:
+    counts = [
+        count(H, OutboxState.PENDING, 1),
+        count(A, OutboxState.PENDING, 0),
+        count(W, OutboxState.DELIVERED, 3),
+        count(L, OutboxState.DEAD, 3),
+        count(C, OutboxState.CLAIMED, 2),
+        count(A, OutboxState.PENDING, 5, lane=(2, 1)),
+    ]
+    assert failing_on(counts, 1, 2) == {H, C}

@@ -1,0 +1,243 @@
+"""Each commit strategy does exactly what it promises: what a crash repeats, and what it loses."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from bridge.domain.outbox import OutboxState
+from bridge.relayer.commits import GUARANTEES, CommitStrategy
+from bridge.settings import Settings, SettingsError
+from tests.support.simulation import SimulatedRelayer, World
+from tests.unit.relayer.commits import (
+    ALPHA,
+    BETA,
+    CountingStore,
+    Gate,
+    all_executed,
+    bridge_with,
+    crash,
+    entry_of,
+    gated,
+    is_confirmed,
+    is_first,
+    repeated,
+    world_with_blocks,
+)
+from tests.virtual_time import in_virtual_time, running, until
+
+AT_LEAST_ONCE = (CommitStrategy.BATCH, CommitStrategy.MESSAGE, CommitStrategy.TIME)
+
+
+async def one_held_and_delivered(world: World, count: int) -> None:
+    """Sends a message that its gate holds, and as many more, and waits until these are on the destination."""
+    held = world.send(ALPHA, BETA)
+    await until(lambda: held.created != [])
+    for _ in range(count):
+        world.send(ALPHA, BETA)
+    await all_executed(world, held)
+
+
+async def started(bridge: SimulatedRelayer) -> asyncio.Task[None]:
+    task = asyncio.create_task(bridge.run())
+    await asyncio.sleep(0)
+    return task
+
+
+@pytest.mark.requirement("SF-19", "SF-20", "SF-21", "SF-22", "SF-23", "SF-27", "SF-32")
+@pytest.mark.parametrize(
+    ("strategy", "interval", "expected"),
+    [
+        (CommitStrategy.BATCH, 4, [(0, 4), (5, 3)]),  # at four, and what is left after five seconds
+        (CommitStrategy.BATCH, 100, [(5, 7)]),
+        (CommitStrategy.MESSAGE, 100, [(0, 1)] * 7),
+        (CommitStrategy.TIME, 4, [(30, 7)]),
+    ],
+)
+@in_virtual_time
+async def test_deliveries_are_committed_together_as_the_strategy_says(
+    strategy: CommitStrategy, interval: int, expected: list[tuple[int, int]]
+) -> None:
+    store, gate = CountingStore(), Gate(held=is_first)
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, strategy, interval=interval), gate)),
+    ):
+        await one_held_and_delivered(world, 4)
+        await asyncio.sleep(0.6)
+        for _ in range(3):
+            world.send(ALPHA, BETA)
+        await until(lambda: sum(size for _, size in store.commits) == 7, what="all committed")
+        begin = min(moment for moment, _ in store.commits) - expected[0][0]
+        sizes = [size for _, size in store.commits]
+        assert sizes == [size for _, size in expected]
+        for (moment, _), (after, _) in zip(store.commits, expected, strict=True):
+            assert after <= moment - begin + 0.1, "committed before it was time"
+
+
+@pytest.mark.requirement("SF-10", "SF-25", "SF-26", "SF-34", "OBX-12", "OBX-3", "OBX-8", "OBX-11", "SF-8")
+@in_virtual_time
+async def test_batch_repeats_after_a_crash_exactly_what_was_not_committed_and_sends_nothing_twice() -> None:
+    store, gate = CountingStore(), Gate(held=is_first)
+    async with world_with_blocks() as world:
+        bridge = gated(bridge_with(world, store, CommitStrategy.BATCH), gate)
+        task = await started(bridge)
+        await one_held_and_delivered(world, 7)
+        await until(lambda: len(bridge.relayer.deliveries[BETA]._acknowledgements.claims) == 7)
+        assert store.commits == []
+        await crash(bridge, task)
+        sent = world.chains[BETA].broadcasts
+        async with running(bridge_with(world, store)):
+            await all_executed(world)
+            await until(lambda: all(e.state is OutboxState.DELIVERED for e in store.outbox.listed(limit=99)))
+        assert repeated(store) == 7 + 1  # the seven, and the one that the gate held
+        assert world.chains[BETA].broadcasts == sent + 1, "only the held one needed a transaction"
+
+
+@pytest.mark.requirement("SF-35", "SF-27", "OBX-3", "SF-29")
+@in_virtual_time
+async def test_message_repeats_nothing_that_was_delivered_before_the_crash() -> None:
+    store, gate = CountingStore(), Gate(held=is_first)
+    async with world_with_blocks() as world:
+        bridge = gated(bridge_with(world, store, CommitStrategy.MESSAGE), gate)
+        task = await started(bridge)
+        await one_held_and_delivered(world, 7)
+        await until(lambda: len(store.commits) == 7)
+        await crash(bridge, task)
+        async with running(bridge_with(world, store)):
+            await all_executed(world)
+            await until(lambda: all(e.state is OutboxState.DELIVERED for e in store.outbox.listed(limit=99)))
+        assert repeated(store) == 1  # the one that the gate held
+
+
+@pytest.mark.requirement("SF-32", "SF-33", "SF-37")
+@in_virtual_time
+async def test_time_repeats_all_deliveries_since_its_timer_began_and_loses_none() -> None:
+    store, gate = CountingStore(), Gate(held=is_first)
+    async with world_with_blocks() as world:
+        bridge = gated(bridge_with(world, store, CommitStrategy.TIME), gate)
+        task = await started(bridge)
+        await one_held_and_delivered(world, 3)
+        await asyncio.sleep(20)
+        for _ in range(3):
+            world.send(ALPHA, BETA)
+        await until(lambda: len(bridge.relayer.deliveries[BETA]._acknowledgements.claims) == 6)
+        assert store.commits == []
+        await crash(bridge, task)
+        async with running(bridge_with(world, store)):
+            await all_executed(world)
+            await until(lambda: all(e.state is OutboxState.DELIVERED for e in store.outbox.listed(limit=99)))
+        assert repeated(store) == 6 + 1
+
+
+@pytest.mark.requirement("SF-12", "SF-13", "SF-14", "SF-15", "OBX-2")
+@pytest.mark.parametrize("strategy", [CommitStrategy.AT_MOST_ONCE, *AT_LEAST_ONCE])
+@in_virtual_time
+async def test_at_most_once_loses_what_fails_after_its_commit_and_the_others_do_not(strategy: CommitStrategy) -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        bridge = bridge_with(world, store, strategy)
+        senders = bridge.relayer.deliveries[BETA]._sender
+        failures = itertools.chain([True], itertools.repeat(False))
+        send = senders.send
+
+        async def fails_once(*arguments: object, **named: object) -> object:
+            if next(failures):
+                raise RuntimeError("the process ran out of luck between commit and broadcast")
+            return await send(*arguments, **named)  # type: ignore[arg-type]  # passes on whatever came
+
+        senders.send = fails_once  # type: ignore[method-assign, assignment]  # breaks it on purpose
+        async with running(bridge):
+            lost = world.send(ALPHA, BETA)
+            await until(lambda: store.commits != [])
+            kept = world.send(ALPHA, BETA)
+            await until(lambda: bool(kept.created) and world.executions(kept.message) == 1)
+            await asyncio.sleep(120)
+            assert entry_of(store, lost).state is OutboxState.DELIVERED
+            assert entry_of(store, kept).delivery is not None
+            assert entry_of(store, kept).confirmed_at is not None
+        is_lost = strategy is CommitStrategy.AT_MOST_ONCE
+        assert world.executions(lost.message) == (0 if is_lost else 1)
+        assert (entry_of(store, lost).delivery is None) == is_lost
+
+
+@pytest.mark.requirement("SF-12", "OBX-2", "OBX-15", "OBX-23")
+@in_virtual_time
+async def test_at_most_once_never_delivers_again_whatever_crashes() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        bridge = bridge_with(world, store, CommitStrategy.AT_MOST_ONCE)
+        task = await started(bridge)
+        for _ in range(5):
+            world.send(ALPHA, BETA)
+        await until(lambda: len(store.commits) == 5)
+        await crash(bridge, task)
+        async with running(bridge_with(world, store, CommitStrategy.AT_MOST_ONCE)):
+            await asyncio.sleep(120)
+        assert repeated(store) == 0
+        assert max(world.executions(one.message) for one in world.sent) <= 1
+
+
+@pytest.mark.requirement("SF-30", "SF-31", "SF-36")
+@pytest.mark.parametrize(("strategy", "executed"), [(CommitStrategy.AUTO, 0), (CommitStrategy.BATCH, 1)])
+@in_virtual_time
+async def test_auto_loses_a_delivery_that_its_timer_committed_while_it_was_processed(
+    strategy: CommitStrategy, executed: int
+) -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        bridge = gated(bridge_with(world, store, strategy), Gate(seconds=6))
+        task = await started(bridge)
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.listed(state=OutboxState.CLAIMED) != [])
+        # The timeline of the document: commit after at most 5 s, processing takes 6 s, crash in between.
+        await asyncio.sleep(5.5)
+        await crash(bridge, task)
+        async with running(bridge_with(world, store, strategy)):
+            await asyncio.sleep(120)
+        assert world.executions(sent.message) == executed
+        assert entry_of(store, sent).state is OutboxState.DELIVERED
+
+
+@pytest.mark.requirement("SF-30", "SF-36")
+@in_virtual_time
+async def test_auto_delivers_while_nothing_crashes_and_notes_where() -> None:
+    store = CountingStore()
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, CommitStrategy.AUTO), Gate(seconds=6))),
+    ):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
+        await until(lambda: is_confirmed(store, sent))
+        assert entry_of(store, sent).delivery is not None
+
+
+@pytest.mark.requirement("X-13", "SF-1", "OBX-6", "OBX-16", "OBX-25")
+def test_at_least_once_is_the_default_and_auto_needs_to_be_called_unsafe() -> None:
+    assert Settings.load().relay().commits.strategy is CommitStrategy.BATCH
+    with pytest.raises(SettingsError, match="unsafe = true"):
+        Settings.load(commit="auto")
+    assert Settings.load(commit="auto", unsafe=True).relay().commits.strategy is CommitStrategy.AUTO
+    assert Settings.load(commit="time").relay().commits.wait == 30
+    assert Settings.load(commit="batch").relay().commits.wait == 5
+
+
+@pytest.mark.requirement("SF-99", "SF-100", "SF-101")
+def test_the_profiles_choose_among_the_strategies() -> None:
+    default, low, high = (
+        Settings.load(profile=name).relay().commits for name in ("default", "low-latency", "high-throughput")
+    )
+    assert (default.strategy, default.interval, default.wait) == (CommitStrategy.BATCH, 100, 5)
+    assert low.strategy is CommitStrategy.MESSAGE
+    assert (high.strategy, high.interval) == (CommitStrategy.BATCH, 1_000)
+
+
+@pytest.mark.requirement("OBX-22")
+def test_every_strategy_says_what_it_promises() -> None:
+    assert set(GUARANTEES) == set(CommitStrategy)
+    assert {text.split(":")[0] for strategy, text in GUARANTEES.items() if strategy in AT_LEAST_ONCE} == {
+        "at least once"
+    }

@@ -1,0 +1,129 @@
+"""What a node leaves out of its answers is noticed by the router's own count, and found when the chain is read again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bridge.domain.ports import Call, Log, UnansweredError
+from bridge.protocol.events import MessageUnfunded
+from bridge.protocol.message import Kind
+from tests.support.simulation.chain import SimulatedChain
+from tests.support.simulation.contracts import Emitted, State, create_message, event_log
+from tests.support.simulation.world import DAPP
+from tests.unit.relayer.test_observing import ALPHA, BETA, CONFIRMATIONS, Observed
+from tests.virtual_time import in_virtual_time
+
+MINUTE = 60.0
+
+
+class Forgetful:
+    """A chain whose node leaves out all logs for a number of answers, and may have no old state."""
+
+    def __init__(self, chain: SimulatedChain, answers: int, *, has_state: bool = True) -> None:
+        self._chain = chain
+        self.answers = answers
+        self.reads = 0
+        self.reads_from_the_start = 0
+        self._has_state = has_state
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chain, name)
+
+    async def logs(self, first: int, last: int, addresses: list[str], topics: list[bytes]) -> list[Log]:
+        self.reads += 1
+        self.reads_from_the_start += first <= 1
+        if self.reads <= self.answers:
+            return []
+        return await self._chain.logs(first, last, addresses, topics)
+
+    async def call(self, call: Call, **named: Any) -> bytes:
+        if not self._has_state:
+            raise UnansweredError("missing trie node")
+        return await self._chain.call(call, **named)
+
+
+async def later(case: Observed, seconds: float) -> None:
+    await case.world.clock.sleep(seconds)
+    await case.catch_up()
+
+
+@pytest.mark.requirement("OBX-7", "SF-90")
+@in_virtual_time
+async def test_messages_whose_logs_a_node_left_out_are_found_within_a_minute() -> None:
+    case = Observed(block_range=3)
+    chain = Forgetful(case.chain, answers=4)
+    case.observer = case.another(chain=chain, block_range=3)
+    for _ in range(4):
+        case.world.send(ALPHA, BETA)
+        case.chain.mine(2)
+    case.chain.mine(CONFIRMATIONS)
+    await case.catch_up()
+    await later(case, MINUTE)
+    assert len(case.pending) == 4
+    assert case.position == case.chain.height - CONFIRMATIONS
+
+
+@in_virtual_time
+async def test_a_chain_of_which_nothing_is_missing_is_not_read_again() -> None:
+    case = Observed()
+    chain = Forgetful(case.chain, answers=0)
+    case.observer = case.another(chain=chain)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    for _ in range(10):
+        await later(case, MINUTE)
+    assert chain.reads_from_the_start == 1
+
+
+@in_virtual_time
+async def test_a_message_that_a_reorg_replaced_does_not_hide_the_one_that_is_missing() -> None:
+    case = Observed()
+    first = case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    chain = Forgetful(case.chain, answers=2)
+    case.observer = case.another(chain=chain)
+    await case.world.clock.sleep(5)  # so that the message is another one when its transaction comes again
+    case.chain.reorganise(1 + CONFIRMATIONS)
+    await case.catch_up()
+    await later(case, 2 * MINUTE)
+    assert len(first.created) == 2
+    assert [one.split("/")[0] for one in case.pending] == [f"0x{first.message.id.hex()}"]
+
+
+@in_virtual_time
+async def test_a_message_that_nobody_has_paid_for_yet_is_not_missing() -> None:
+    case = Observed()
+    chain = Forgetful(case.chain, answers=0)
+    case.observer = case.another(chain=chain)
+
+    def create_without_fee(state: State) -> list[Emitted]:
+        message = create_message(state, DAPP.address, BETA, quorum=1, payload=b"", kind=Kind.PLAIN)
+        event = MessageUnfunded(
+            message_id=message.id, destination_chain=BETA, retriable=False, gmps=2, envelope=message.encode()
+        )
+        return [event_log(event)]
+
+    case.chain.submit(create_without_fee)
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    await later(case, MINUTE)
+    assert case.store.observations.created_on(ALPHA, BETA) == 1
+    assert (chain.reads_from_the_start, case.pending) == (1, [])
+
+
+@in_virtual_time
+async def test_a_node_without_old_state_and_one_that_never_has_the_logs_stop_nothing() -> None:
+    for has_state in (False, True):
+        case = Observed()
+        chain = Forgetful(case.chain, answers=10**6, has_state=has_state)
+        case.observer = case.another(chain=chain)
+        case.world.send(ALPHA, BETA)
+        case.chain.mine(1 + CONFIRMATIONS)
+        for _ in range(60):
+            await later(case, MINUTE)
+        assert case.position == case.chain.height - CONFIRMATIONS
+        assert chain.reads_from_the_start == (7 if has_state else 1), "it looks again ever more rarely"

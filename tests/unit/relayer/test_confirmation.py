@@ -1,0 +1,204 @@
+"""A delivery is final when its block is; when its block falls, it is looked at again, at any depth."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from eth_abi.abi import encode
+
+from bridge.domain.finality import ObservedFinality
+from bridge.domain.observations import BlockRef
+from bridge.domain.outbox import Delivered as Ended
+from bridge.domain.outbox import Delivery, Outbox, OutboxEntry, OutboxState
+from bridge.domain.ports import Call
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.gmps import Gmp
+from bridge.relayer.confirmation import Confirmation
+from bridge.relayer.settings import RelaySettings
+from tests.builders import message, observed_range
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.chain import SimulatedChain
+from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
+from tests.support.simulation.time import VirtualClock
+from tests.support.simulation.world import Sent
+from tests.unit.relayer.test_delivery import deliver_as_a_stranger
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+
+
+class CountingOutbox:
+    """An outbox that counts how often something is confirmed; everything else is the real one's."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.confirmations: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._outbox, name)
+
+    def confirm(self, event_ids: Collection[str], now: float) -> None:
+        self.confirmations.append(len(event_ids))
+        self._outbox.confirm(event_ids, now)
+
+
+@in_virtual_time
+async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_the_rest_is_left() -> None:
+    store, beta = MemoryStore(), SimulatedChain(BETA, random.Random(1))
+    beta.mine(40)
+    store.observations.record(observed_range(*(message(nonce) for nonce in range(1, 31)), now=1))
+    entries = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=30, now=2, lease=60)
+    beta.state.receipts = {one.dispatch.message_id: frozenset({one.dispatch.gmp}) for one in entries}
+    blocks = [await beta.block(number) for number in range(1, 31)]
+    places = [BlockRef.of(one) for one in blocks if one is not None]
+    store.outbox.finish(
+        [Ended(e.claim_held, Delivery(at, bytes(32))) for e, at in zip(entries, places, strict=True)], 3
+    )
+
+    outbox = CountingOutbox(store.outbox)
+    store.observations.record(replace(observed_range(position=places[19]), chain_id=BETA))
+    finality = ObservedFinality(store.observations, BETA)
+    step = Confirmation(
+        beta, ROUTER_ADDRESS, cast("Outbox", outbox), store.executions, VirtualClock(), finality=finality
+    ).step
+    await step()
+    assert outbox.confirmations == [20]
+    assert [reference.number for reference in store.outbox.unconfirmed(BETA)] == list(range(21, 31))
+
+
+class Delivered:
+    """A world in which one message was delivered."""
+
+    def __init__(self) -> None:
+        self.world, self.store = World(), MemoryStore()
+        self.sent: Sent = self.world.send(ALPHA, BETA)
+        self.beta = self.world.chains[BETA]
+        self.world.start()
+
+    @property
+    def entry(self) -> OutboxEntry:
+        (entry,) = self.store.outbox.entries(self.sent.message.id)
+        return entry
+
+    def is_delivered(self) -> bool:
+        return self.store.outbox.counts() != [] and self.entry.state is OutboxState.DELIVERED
+
+    def is_confirmed(self) -> bool:
+        return self.is_delivered() and self.entry.confirmed_at is not None
+
+
+@in_virtual_time
+async def test_a_delivery_is_confirmed_only_when_its_block_is_deep_enough() -> None:
+    case = Delivered()
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(case.is_delivered)
+        assert case.entry.delivery is not None
+        delivered_in = case.entry.delivery.block.number
+        assert not case.is_confirmed()
+        await until(case.is_confirmed)
+        assert case.beta.height >= delivered_in + 2
+    await case.world.stop()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4, 16, 64])
+@pytest.mark.requirement("OIP-4")
+@in_virtual_time
+async def test_a_delivery_that_a_reorg_of_the_destination_undid_is_made_again(depth: int) -> None:
+    case = Delivered()
+    case.beta.mine(80)
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(case.is_delivered)
+        await asyncio.sleep(max(0, depth - 2))
+        case.beta.reorganise(depth, keep=0)
+        assert case.world.executions(case.sent.message) == 0
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+        await until(case.is_confirmed)
+        await asyncio.sleep(10)
+    assert case.entry.delivery is not None
+    block = await case.beta.block(case.entry.delivery.block.number)
+    assert block is not None
+    assert case.entry.delivery.block.hash == block.hash
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_delivery_that_moved_to_another_block_is_not_made_twice() -> None:
+    case = Delivered()
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(case.is_delivered)
+        case.beta.reorganise(1, keep=1)
+        await until(case.is_confirmed)
+        await asyncio.sleep(10)
+    assert len(case.store.transactions.slots_for(case.entry.event_id)) == 1
+    assert case.world.executions(case.sent.message) == 1
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_strangers_delivery_that_a_reorg_undid_is_made_by_us() -> None:
+    case = Delivered()
+    await until(lambda: case.sent.created != [])
+    deliver_as_a_stranger(case.world, case.sent.message, Gmp.HYPERLANE)
+    await until(lambda: case.world.executions(case.sent.message) == 1)
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(case.is_delivered)
+        assert case.beta.broadcasts == 0
+        case.beta.reorganise(8, keep=0)
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+        await until(case.is_confirmed)
+    assert case.beta.broadcasts > 0
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_what_one_answer_claimed_to_be_delivered_is_delivered_once_the_claim_is_final_and_untrue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case, lies, truth = Delivered(), [b"hasReceived"], SimulatedChain.call
+
+    async def call(chain: SimulatedChain, asked: Call, **how: Any) -> bytes:
+        if lies and asked.data[:4] == ROUTER.selector("hasReceived"):
+            return encode(["bool"], [True])
+        return await truth(chain, asked, **how)
+
+    monkeypatch.setattr(SimulatedChain, "call", call)
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(case.is_delivered)
+        assert (case.beta.broadcasts, case.world.executions(case.sent.message)) == (0, 0)
+        lies.clear()
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+        await until(case.is_confirmed)
+    assert case.entry.delivery is not None
+    assert case.entry.delivery.transaction_hash is not None
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_reorg_while_the_bridge_is_down_is_noticed_when_it_is_back() -> None:
+    case = Delivered()
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(case.is_confirmed)
+    case.beta.reorganise(20, keep=0)
+    assert case.world.executions(case.sent.message) == 0
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(lambda: case.world.executions(case.sent.message) == 1)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_reorg_of_the_source_after_delivery_marks_the_entry_and_nothing_else() -> None:
+    case = Delivered()
+    async with running(SimulatedRelayer(case.world, case.store, relaying=RelaySettings(gmps=frozenset(GMPS)))):
+        await until(case.is_confirmed)
+        orphan = case.sent.message
+        case.world.chains[ALPHA].reorganise(20, keep=0)
+        await until(lambda: case.store.outbox.entries(orphan.id)[0].orphaned_at is not None)
+        assert case.entry.state is OutboxState.DELIVERED
+        assert case.store.observations.attempts(orphan.id) == []
+    await case.world.stop()

@@ -1,0 +1,265 @@
+"""What was delivered and not executed is executed once that is possible: once, for one transaction, and only if that is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from bridge.domain.executions import AwaitedExecution, ExecutionState
+from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Call
+from bridge.domain.relay_policy import RelayPolicy
+from bridge.domain.spending import SpendBounds
+from bridge.domain.transactions import Slot
+from bridge.protocol.contracts import ROUTER
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.relayer.execution import Execution
+from bridge.relayer.settings import RelaySettings
+from bridge.relayer.spending import SpendGate
+from tests.builders import ALPHA, BETA
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.chain import SimulatedChain
+from tests.support.simulation.contracts import pause, refuse
+from tests.support.simulation.power import Power
+from tests.virtual_time import in_virtual_time, running, until
+
+GMPS = (Gmp.HYPERLANE, Gmp.WORMHOLE)
+LANE = Lane(ALPHA, BETA)
+
+
+@dataclass
+class Case:
+    """A message that lacks one receipt, which is there and does not count: its GMP is paused."""
+
+    world: World = field(default_factory=World)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    sent: list[Message] = field(default_factory=list)
+
+    @property
+    def message(self) -> Message:
+        return self.sent[0]
+
+    @property
+    def executions(self) -> int:
+        return self.world.executions(self.message)
+
+    @property
+    def awaited(self) -> AwaitedExecution:
+        found = self.store.executions.of_message(self.message.id)
+        assert found is not None
+        return found
+
+    @property
+    def transactions(self) -> list[Slot]:
+        return [slot for round_ in range(99) for slot in self.store.transactions.slots_for(self._purpose(round_))]
+
+    def _purpose(self, number: int) -> str:
+        return f"execute/0x{self.message.id.hex()}/{number}"
+
+    def pause(self, *, paused: bool) -> None:
+        self.world.chains[BETA].submit(partial(pause, gmp=Gmp.HYPERLANE, paused=paused))
+
+    def refuse(self, *, refusing: bool) -> None:
+        self.world.chains[BETA].submit(partial(refuse, refusing=refusing))
+
+    def is_in(self, state: ExecutionState) -> bool:
+        return self.awaited.state is state
+
+    async def delivered_while_paused(self) -> None:
+        """One GMP delivers, is paused, and the other one delivers."""
+        self.world.down.add(Gmp.WORMHOLE)
+        sent = self.world.send(ALPHA, BETA, gmps=GMPS, quorum=2)
+        await until(lambda: sent.created != [] and len(self.world.receipts(sent.message)) == 1)
+        self.sent.append(sent.message)
+        self.pause(paused=True)
+        await asyncio.sleep(3)
+        self.world.down.clear()
+        await until(lambda: len(self.world.receipts(sent.message)) == 2)
+        await until(
+            lambda: {one.state for one in self.store.outbox.entries(sent.message.id)} == {OutboxState.DELIVERED}
+        )
+
+
+@asynccontextmanager
+async def relayed(relaying: RelaySettings | None = None) -> AsyncIterator[Case]:
+    case = Case()
+    case.world.start()
+    async with running(SimulatedRelayer(case.world, case.store, relaying=relaying)):
+        await case.delivered_while_paused()
+        yield case
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_what_was_delivered_during_a_pause_is_executed_once_after_it_by_one_transaction() -> None:
+    async with relayed() as case:
+        await asyncio.sleep(300)
+        assert (case.executions, case.transactions) == (0, [])
+        assert "receipts=1, quorum=2" in case.awaited.outcome
+        case.pause(paused=False)
+        await until(lambda: case.executions == 1, seconds=70)
+        await until(lambda: case.is_in(ExecutionState.EXECUTED))
+        await asyncio.sleep(1_000)
+        assert (case.executions, len(case.transactions)) == (1, 1)
+
+
+@in_virtual_time
+async def test_a_crash_at_any_point_loses_no_execution_and_pays_for_no_second_one() -> None:
+    total = None
+    draws = 0
+    while total is None or draws < total:
+        case = Case()
+        case.world.start()
+        async with running(SimulatedRelayer(case.world, case.store)):
+            await case.delivered_while_paused()
+            await asyncio.sleep(20)
+        case.pause(paused=False)
+        await asyncio.sleep(2)
+        power = Power(None if total is None else draws)
+        async with running(SimulatedRelayer(case.world, case.store, name="short-lived", power=power)):
+            await asyncio.sleep(90)
+        async with running(SimulatedRelayer(case.world, case.store, name="the next")):
+            await until(partial(lambda case: case.is_in(ExecutionState.EXECUTED), case), seconds=600)
+        paid = [one for one in case.transactions if one.included is not None and not one.ended_as_noop]
+        assert (case.executions, len(paid)) == (1, 1), f"after {draws} draws of power"
+        await case.world.stop()
+        total, draws = total or min(power.used, 2_000), draws + 61
+
+
+@in_virtual_time
+async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_is_taken() -> None:
+    async with relayed() as case:
+        case.refuse(refusing=True)
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.REFUSED))
+        await asyncio.sleep(1_500)
+        assert (case.executions, case.transactions) == (0, [])
+        case.refuse(refusing=False)
+        await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=900)
+        assert (case.executions, len(case.transactions)) == (1, 1)
+
+
+@pytest.fixture
+def deceived(monkeypatch: pytest.MonkeyPatch) -> set[bool]:
+    """While it holds True, calls say that an execution would succeed, whatever a transaction then finds."""
+    is_on: set[bool] = set()
+    call, estimate = SimulatedChain.call, SimulatedChain.estimate_gas
+
+    def is_execution(asked: Call) -> bool:
+        return True in is_on and asked.data[:4] == ROUTER.selector("execute")
+
+    async def called(chain: SimulatedChain, asked: Call, **named: Any) -> bytes:
+        return b"" if is_execution(asked) else await call(chain, asked, **named)
+
+    async def estimated(chain: SimulatedChain, asked: Call, sender: str) -> int:
+        return 100_000 if is_execution(asked) else await estimate(chain, asked, sender)
+
+    monkeypatch.setattr(SimulatedChain, "call", called)
+    monkeypatch.setattr(SimulatedChain, "estimate_gas", estimated)
+    return is_on
+
+
+@in_virtual_time
+async def test_a_transaction_that_reverts_although_its_trial_succeeded_is_not_repeated(deceived: set[bool]) -> None:
+    async with relayed() as case:
+        deceived.add(True)
+        await until(lambda: len(case.transactions) == 1)
+        await until(lambda: case.is_in(ExecutionState.REFUSED))
+        await asyncio.sleep(2_000)
+        assert (case.executions, len(case.transactions)) == (0, 1)
+        assert "its execution reverted in 0x" in case.awaited.outcome
+        deceived.clear()
+        await until(lambda: case.is_in(ExecutionState.WAITING), seconds=700)
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=200)
+        assert (case.executions, len(case.transactions)) == (1, 2), "it was not executable in between: another state"
+
+
+def change(state: LaneState) -> LaneChange:
+    return LaneChange(lane=LANE, state=state, reason="a drill", by="ann", at=1)
+
+
+@in_virtual_time
+async def test_on_a_lane_that_is_held_nothing_is_executed_until_it_runs_again() -> None:
+    async with relayed() as case:
+        case.store.lanes.change(change(LaneState.PAUSED))
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.BLOCKED))
+        await asyncio.sleep(500)
+        assert (case.executions, case.transactions) == (0, [])
+        assert case.awaited.outcome == "its lane is PAUSED: a drill"
+        case.store.lanes.change(change(LaneState.RUNNING))
+        await until(lambda: case.executions == 1)
+
+
+def execution(case: Case, gate: SpendGate) -> Execution:
+    bridge = SimulatedRelayer(case.world, case.store)
+    return Execution(
+        deployment=case.world.deployment,
+        chains=case.world.chains,
+        store=case.store,
+        dead_letters=bridge.dead_letters,
+        senders=bridge.relay_senders,
+        gate=gate,
+        clock=case.world.clock,
+    )
+
+
+@in_virtual_time
+@pytest.mark.parametrize(
+    ("named", "outcome"),
+    [
+        ({"accepts": RelayPolicy(withheld_sources=frozenset({ALPHA}))}, "leave messages of its sender or lane alone"),
+        ({"accepts": RelayPolicy(senders=frozenset({bytes(32)}))}, "leave messages of its sender or lane alone"),
+        ({"bounds": SpendBounds(lanes={LANE: 1})}, "spend_limits is 1 wei"),
+        ({"bounds": SpendBounds(message=10**9)}, "spending.message is 0.000000001 ether"),
+    ],
+    ids=["a source that is denied", "a sender that is not allowed", "a lane's limit", "its message's bound"],
+)
+async def test_lists_and_limits_hold_for_executions_too(named: dict[str, Any], outcome: str) -> None:
+    async with relayed() as case:
+        case.store.lanes.change(change(LaneState.PAUSED))  # the relayer itself leaves it alone
+        case.pause(paused=False)
+        await asyncio.sleep(3)
+        case.store.lanes.change(change(LaneState.RUNNING))
+        gate = SpendGate(case.store.spending, case.world.clock, **named)
+        found = await execution(case, gate).execute(case.message.id)
+        assert found.state is ExecutionState.BLOCKED
+        assert outcome in found.outcome
+        assert case.transactions == []
+
+
+@in_virtual_time
+async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_executed() -> None:
+    async with relayed() as case:
+        case.pause(paused=False)
+        await asyncio.sleep(2)
+        (first, _) = case.store.outbox.entries(case.message.id)
+        case.store.executions.executed(first.dispatch.message_id)  # as if nobody waited for it
+        case.world.request_retry(case.message)
+        await until(lambda: case.executions == 1, seconds=30)
+
+
+@in_virtual_time
+async def test_a_destination_that_does_not_answer_for_a_while_is_no_warning_and_loses_no_execution() -> None:
+    async with relayed() as case:
+        case.store.lanes.change(change(LaneState.PAUSED))
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.BLOCKED))
+        with capture_logs() as logs:
+            case.world.chains[BETA].faults.unavailable = 1
+            case.store.lanes.change(change(LaneState.RUNNING))
+            await asyncio.sleep(120)
+            case.world.chains[BETA].faults.unavailable = 0
+            await until(lambda: case.executions == 1)
+        assert not [one for one in logs if one["event"] in {"message not executed", "execution reverted"}]

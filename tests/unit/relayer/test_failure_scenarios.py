@@ -1,0 +1,214 @@
+"""The failure scenarios of the delivery document, one test each, and what each leaves on the chain and in the outbox.
+
+The sixth, dead letters that cannot be written, is in `tests/unit/dead_letters/test_queue.py`.
+
+A duplicate is a repeated delivery that the chain refuses, or that the relayer finds done before it sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bridge.domain.failures import FailureKind
+from bridge.domain.outbox import OutboxState
+from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
+from bridge.protocol.message import Kind
+from bridge.relayer.commits import CommitsHaltedError, CommitStrategy
+from bridge.relayer.settings import Ordering
+from tests.support.simulation import RELAYER
+from tests.unit.relayer.commits import (
+    ALPHA,
+    BETA,
+    CountingStore,
+    Gate,
+    bridge_with,
+    crash,
+    entry_of,
+    gated,
+    is_,
+    is_confirmed,
+    is_first,
+    repeated,
+    world_with_blocks,
+)
+from tests.virtual_time import in_virtual_time, running, until
+
+THREE_RETRIES = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(max_retries=3, base=0.1, cap=30, dead_letter=True)}
+
+
+@pytest.mark.requirement("SF-86", "SF-3", "SF-112", "OBX-13", "OBX-32")
+@in_virtual_time
+async def test_scenario_1_a_transient_failure_to_deliver_is_retried_and_makes_no_duplicate() -> None:
+    store = CountingStore()
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, policies=THREE_RETRIES), Gate(refuse_calls=2))),
+    ):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
+        await until(lambda: is_(OutboxState.DELIVERED, store, sent))
+        entry = entry_of(store, sent)
+        first, second = store.outbox.failures(entry.event_id)
+        assert 0.09 <= second.failure.at - first.failure.at <= 0.12
+        assert entry.failed_tries + 1 == 3
+        assert world.chains[BETA].broadcasts == 1
+
+
+@pytest.mark.requirement("SF-87", "SF-4", "SF-24", "OBX-29")
+@in_virtual_time
+async def test_scenario_2_a_delivery_whose_retries_are_spent_is_dead_and_the_others_go_on() -> None:
+    store = CountingStore()
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, policies=THREE_RETRIES), Gate(refuse_calls=4))),
+    ):
+        dead = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.listed(state=OutboxState.DEAD) != [])
+        alive = world.send(ALPHA, BETA)
+        await until(lambda: is_(OutboxState.DELIVERED, store, alive))
+        assert entry_of(store, dead).state is OutboxState.DEAD
+        assert len(store.outbox.failures(entry_of(store, dead).event_id)) == 4
+        assert (world.executions(dead.message), world.executions(alive.message)) == (0, 1)
+
+
+@pytest.mark.requirement("SF-88", "SF-46")
+@in_virtual_time
+async def test_scenario_3_a_commit_that_fails_for_a_moment_is_repeated_and_makes_no_duplicate() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world, running(bridge_with(world, store)):
+        store.refuse_commits = 3
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.commits != [])
+        assert store.refuse_commits == 0
+        assert entry_of(store, sent).state is OutboxState.DELIVERED
+        assert repeated(store) == 0
+        assert world.chains[BETA].broadcasts == 1
+
+
+@pytest.mark.requirement("SF-89", "SF-25", "X-12")
+@in_virtual_time
+async def test_scenario_4_a_commit_that_fails_for_good_halts_the_relayer_and_its_restart_repeats_the_batch() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        store.refuse_commits = 10**9
+        begun = asyncio.get_running_loop().time()
+        task = asyncio.create_task(bridge_with(world, store, tries=4).run())
+        sent = [world.send(ALPHA, BETA) for _ in range(5)]
+        with pytest.raises(ExceptionGroup) as caught:
+            await asyncio.wait_for(task, 60)
+        halted = caught.value.split(CommitsHaltedError)[0]
+        assert halted is not None
+        assert "could not be committed in 4 tries" in str(_only(halted))
+        assert asyncio.get_running_loop().time() - begun < 30
+        assert [world.executions(one.message) for one in sent] == [1] * 5
+        assert {entry_of(store, one).state for one in sent} == {OutboxState.CLAIMED}
+        broadcasts = world.chains[BETA].broadcasts
+        store.refuse_commits = 0
+        async with running(bridge_with(world, store, name="restarted")):
+            await until(lambda: is_(OutboxState.DELIVERED, store, *sent))
+        assert repeated(store) == 5
+        assert world.chains[BETA].broadcasts == broadcasts
+        assert [world.executions(one.message) for one in sent] == [1] * 5
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        (error,) = error.exceptions
+    return error
+
+
+@pytest.mark.requirement(
+    "SF-90", "SF-91", "SF-114", "SF-116", "SF-10", "OBX-12", "OBX-4", "OBX-26", "OBX-67", "SF-6", "SF-9"
+)
+@in_virtual_time
+async def test_scenario_5_a_crash_between_delivery_and_commit_repeats_the_delivery_and_the_chain_knows_it() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        store.refuse_commits = 10**9
+        bridge = bridge_with(world, store)
+        task = asyncio.create_task(bridge.run())
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
+        await crash(bridge, task)
+        assert entry_of(store, sent).state is OutboxState.CLAIMED
+        store.refuse_commits = 0
+        async with running(bridge_with(world, store, name="restarted")):
+            await until(lambda: is_(OutboxState.DELIVERED, store, sent))
+        assert repeated(store) == 1
+        assert world.executions(sent.message) == 1
+        assert world.chains[BETA].broadcasts == 1
+        assert [one.failure.kind for one in store.outbox.failures(entry_of(store, sent).event_id)] == [
+            FailureKind.INTERRUPTED
+        ]
+
+
+@pytest.mark.requirement("SF-94", "SF-95", "OBX-14", "OBXS-4")
+@in_virtual_time
+async def test_scenario_7_a_lease_taken_over_in_mid_delivery_refuses_the_commit_of_its_former_owner() -> None:
+    store = CountingStore()
+    async with world_with_blocks() as world:
+        gate = Gate(held=lambda _: True)
+        former = gated(bridge_with(world, store, name="former"), gate)
+        async with running(former):
+            sent = world.send(ALPHA, BETA)
+            await until(lambda: store.outbox.listed(state=OutboxState.CLAIMED) != [])
+            store.refuse_renewals = True  # as for a process that was stopped: its lease runs out, and it claims nothing
+            former.relayer.deliveries[BETA]._gmps = frozenset()
+            async with running(bridge_with(world, store, name="new owner")):
+                await until(lambda: bool(sent.created) and world.executions(sent.message) == 1)
+                await until(lambda: is_confirmed(store, sent))
+                before = entry_of(store, sent)
+                gate.opened.set()  # the former owner wakes up, and goes on where it was
+                await asyncio.sleep(10)
+                assert entry_of(store, sent) == before
+        assert repeated(store) == 1
+        assert world.chains[BETA].state.nonces[RELAYER.address] == 1
+
+
+@pytest.mark.requirement("OBX-18", "OBX-19", "OBX-20", "OBXS-11", "SF-2", "OBX-17", "SF-7")
+@pytest.mark.parametrize("strategy", [CommitStrategy.BATCH, CommitStrategy.MESSAGE])
+@pytest.mark.parametrize("ordering", Ordering)
+@in_virtual_time
+async def test_a_failing_delivery_blocks_those_behind_it_or_is_overtaken_as_the_ordering_says(
+    ordering: Ordering, strategy: CommitStrategy
+) -> None:
+    store = CountingStore()
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, strategy, ordering=ordering), Gate(refuse_calls=2, refused=is_first))),
+    ):
+        first = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and entry_of(store, first).failed_tries > 0)
+        behind = [world.send(ALPHA, BETA) for _ in range(3)]
+        await until(lambda: all(bool(one.created) and world.executions(one.message) for one in (first, *behind)))
+        await until(lambda: is_(OutboxState.DELIVERED, store, first, *behind))
+        delivered = [entry_of(store, one).delivery for one in (first, *behind)]
+        blocks = [delivery.block.number for delivery in delivered if delivery]
+        assert len(blocks) == 4
+        if ordering is Ordering.BLOCK:
+            assert blocks == sorted(set(blocks)), "one after another, in the order of the source"
+        else:
+            assert max(blocks[1:]) < blocks[0], "the failing one was overtaken"
+
+
+@pytest.mark.requirement("X-3")
+@in_virtual_time
+async def test_deliveries_are_forgotten_only_when_they_are_final_and_old_enough() -> None:
+    store = CountingStore()
+    async with (
+        world_with_blocks() as world,
+        running(gated(bridge_with(world, store, policies=THREE_RETRIES, retention=1_000), Gate(refuse_calls=4))),
+    ):
+        dead = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.listed(state=OutboxState.DEAD) != [])
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: is_confirmed(store, sent))
+        await asyncio.sleep(900)
+        assert entry_of(store, sent).state is OutboxState.DELIVERED
+        await until(lambda: store.outbox.entries(sent.message.id) == [], seconds=1_000)
+        assert entry_of(store, dead).state is OutboxState.DEAD
+        assert store.observations.message(sent.message.id) is not None
+        assert world.executions(sent.message) == 1

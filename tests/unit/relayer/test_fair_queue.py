@@ -1,0 +1,87 @@
+"""Old and failing deliveries of a lane keep no new one of the same lane waiting, and are not kept waiting for ever either."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.domain.ports import Dispatch, ProofPendingError
+from bridge.protocol.message import Kind
+from bridge.relayer.delivery import FairQueue
+from bridge.relayer.settings import RelaySettings
+from tests.builders import dispatch, message
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.unit.relayer.entries import only_entry, with_adapter
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+
+
+def entry(number: int, *, at: float, now: float, tries: int = 0) -> OutboxEntry:
+    """A delivery that a worker has just taken, for the first time or again."""
+    new = replace(OutboxEntry.new(dispatch(message(number)), 0, Kind.PLAIN, at), fence=tries)
+    return new.claimed("w", now, 30)
+
+
+@pytest.mark.requirement("OBX-18", "OBXS-11")
+@in_virtual_time
+async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_place_and_more_of_them_wait() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    stuck: set[bytes] = set()
+
+    class Hanging(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            if dispatch.message_id in stuck:
+                await asyncio.sleep(1_000)
+                raise ProofPendingError("not yet")
+            return await super().attest(dispatch)
+
+    backlog = [world.send(ALPHA, BETA) for _ in range(100)]
+    await until(lambda: all(one.created for one in backlog))
+    stuck.update(one.message.id for one in backlog)
+    bridge = SimulatedRelayer(world, store, relaying=RelaySettings(in_flight=32))
+    async with running(with_adapter(bridge, world, Hanging)):
+        await asyncio.sleep(120)  # for what never was tried is old by then, too
+        assert {only_entry(store, one).failed_tries for one in backlog} == {0}
+        for _ in range(5):
+            live = world.send(ALPHA, BETA)
+            await until(lambda live=live: live.created and world.executions(live.message) == 1, seconds=20)  # type: ignore[misc]
+        held = sum(only_entry(store, one).state is OutboxState.CLAIMED for one in backlog)
+        assert held == 32, "the places on top are not for old ones"
+        stuck.clear()
+        await until(lambda: all(world.executions(one.message) == 1 for one in backlog), seconds=3_000)
+    await world.stop()
+
+
+@given(
+    st.integers(1, 64),
+    st.lists(st.tuples(st.floats(0, 200), st.integers(0, 2)), max_size=80),
+    st.integers(0, 128),
+)
+def test_live_traffic_comes_first_until_it_has_half_of_the_places(
+    in_flight: int, taken: list[tuple[float, int]], active: int
+) -> None:
+    now, shares = 1_000.0, FairQueue(in_flight, every=1.0)
+    entries = [entry(number, at=now - age, now=now, tries=tries) for number, (age, tries) in enumerate(taken, 1)]
+    for one in entries:
+        shares.start(one, now)
+    live = sum(age <= 60 and tries == 0 for age, tries in taken)
+    shares.given(now, now)
+    places, room = shares.of_fresh(active, now).places, max(0, in_flight - active)
+    assert places == max(0, min(in_flight // 2 - live, room))
+    later = shares.of_fresh(active, now + 1).places
+    assert 0 <= later - places <= in_flight // 16, (
+        "now and then a few more, so that it does not wait for a place either"
+    )
+    assert later == 0 or active + later <= in_flight * 3 / 2
+    for one in entries:
+        shares.ended(one)
+    assert shares.of_fresh(active, now).places == min(in_flight // 2, room)

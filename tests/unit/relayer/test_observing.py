@@ -1,0 +1,394 @@
+"""What is read is recorded once, at its depth; what a reorg undid is taken back; what a node withholds is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bridge.domain.errors import StoreMismatchError
+from bridge.domain.finality import FinalityRule
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Log, Receipt
+from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.gmps import Gmp
+from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
+from bridge.relayer.settings import RelaySettings
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.contracts import GMPS, ROUTER_ADDRESS
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+CONFIRMATIONS = 2
+NOTHING = RelaySettings(gmps=frozenset())  # observes, delivers nothing
+
+
+class Observed:
+    """A world whose first chain is observed step by step."""
+
+    def __init__(
+        self,
+        *,
+        start_block: int = 0,
+        block_range: int = 1_000,
+        gmps: tuple[Gmp, ...] = GMPS,
+        capacity: int | None = None,
+    ) -> None:
+        self.world = World()
+        self.chain = self.world.chains[ALPHA]
+        self.store = MemoryStore()
+        self.found: list[int] = []
+        self.capacity = capacity
+        self.observer = self.another(start_block=start_block, block_range=block_range, gmps=gmps)
+
+    def another(
+        self,
+        *,
+        start_block: int = 0,
+        block_range: int = 1_000,
+        gmps: tuple[Gmp, ...] = GMPS,
+        chain: Any = None,
+        finality: FinalityTag | None = None,
+    ) -> Observer:
+        return Observer(
+            chain or self.chain,
+            ROUTER_ADDRESS,
+            [SimulatedAdapter(gmp, {}) for gmp in gmps],
+            self.store.observations,
+            self.world.clock,
+            start_block=start_block,
+            finality=FinalityRule(CONFIRMATIONS, finality),
+            block_range=block_range,
+            ttl_violations=TtlViolations(()),
+            capacity=SeenCapacity(self.store.outbox, self.capacity, self.world.clock),
+            completeness=Completeness(
+                chain or self.chain, ROUTER_ADDRESS, [BETA], self.store.observations, self.world.clock, every=60
+            ),
+            found=self.found.append,
+        )
+
+    async def catch_up(self) -> None:
+        while await self.observer.step():
+            pass
+
+    @property
+    def pending(self) -> list[str]:
+        return [entry.event_id for entry in self.store.outbox.listed(limit=1000) if entry.orphaned_at is None]
+
+    @property
+    def position(self) -> int:
+        return self.store.observations.final_height(ALPHA)
+
+
+@in_virtual_time
+async def test_a_message_is_recorded_once_it_is_as_deep_as_asked_for() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(CONFIRMATIONS)
+    await case.catch_up()
+    assert case.pending == []
+    case.chain.mine()
+    await case.catch_up()
+    assert len(case.pending) == 1
+    assert case.found == [BETA]
+    assert case.position == case.chain.height - CONFIRMATIONS
+
+
+@pytest.mark.parametrize(("tag", "depth"), [("safe", 4), ("finalized", 8)])
+@in_virtual_time
+async def test_where_the_chain_itself_has_to_settle_a_block_nothing_above_is_read_and_no_tag_shortens_the_wait(
+    tag: FinalityTag, depth: int
+) -> None:
+    case = Observed()
+    case.observer = case.another(finality=tag)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1)
+    for above in range(1, depth + 1):
+        assert case.pending == []
+        case.chain.mine()
+        await case.catch_up()
+        assert (case.position, case.store.observations.final_height(ALPHA)) == (max(0, 1 + above - depth),) * 2
+    assert len(case.pending) == 1
+    case.chain.unsettled[tag] = 0
+    case.chain.mine(3)
+    await case.catch_up()
+    assert case.position == case.chain.height - CONFIRMATIONS
+    case.chain.unsettled[tag] = depth  # another endpoint, which is behind
+    case.chain.mine()
+    await case.catch_up()
+    assert case.position == case.chain.height - 1 - CONFIRMATIONS, "it never goes back"
+
+
+@in_virtual_time
+async def test_a_long_chain_is_read_in_ranges_and_nothing_is_left_out() -> None:
+    case = Observed(block_range=7)
+    sent = []
+    for _ in range(20):
+        sent.append(case.world.send(ALPHA, BETA))
+        case.chain.mine(5)
+    case.chain.mine(CONFIRMATIONS)
+    await case.catch_up()
+    assert len(case.pending) == len(sent)
+
+
+@in_virtual_time
+async def test_reading_begins_at_the_start_block() -> None:
+    case = Observed(start_block=3)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(3)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    assert len(case.pending) == 1
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 13, 21, 34, 64])
+@in_virtual_time
+async def test_after_a_reorg_of_any_depth_exactly_the_messages_of_the_new_chain_wait(depth: int) -> None:
+    case = Observed()
+    case.chain.mine(2)
+    for _ in range(70):
+        case.world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
+        case.chain.mine()
+        await case.catch_up()
+    case.chain.reorganise(depth, keep=0.5)
+    case.chain.mine(CONFIRMATIONS)
+    await case.catch_up()
+    standing = [sent for sent in case.world.sent if case.chain.includes(sent.transaction_hash)]
+    assert len(case.pending) == 2 * len(standing)
+    assert {event_id.split("/")[0] for event_id in case.pending} == {f"0x{one.message.id.hex()}" for one in standing}
+    for one in standing:
+        for entry in case.store.outbox.entries(one.message.id):
+            block = await case.chain.block(entry.dispatch.block_number)
+            assert block is not None
+            assert entry.dispatch.block_hash == block.hash
+
+
+@in_virtual_time
+async def test_a_chain_that_got_shorter_is_read_again_from_where_it_still_stands() -> None:
+    case = Observed()
+    case.chain.mine(5)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(3)
+    await case.catch_up()
+    assert len(case.pending) == 1
+    case.chain.rollback(6, keep=0)
+    await case.catch_up()
+    assert case.pending == []
+    case.chain.mine(4)
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(3)
+    await case.catch_up()
+    assert case.pending == [f"0x{case.world.sent[1].message.id.hex()}/hyperlane/0"]
+
+
+@in_virtual_time
+async def test_an_entry_that_nobody_acted_on_falls_with_its_block() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedRelayer(world, store, relaying=NOTHING)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [])
+        orphan = sent.message
+        world.chains[ALPHA].reorganise(6, keep=0)
+        await until(lambda: store.outbox.counts() == [])
+    assert store.outbox.entries(orphan.id) == []
+    assert store.observations.attempts(orphan.id) == []
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_message_whose_transaction_comes_back_elsewhere_is_delivered_as_what_it_then_is() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedRelayer(world, store, relaying=NOTHING)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [])
+        orphan = sent.message
+        await asyncio.sleep(5)
+        world.chains[ALPHA].reorganise(12, keep=1)
+        assert sent.message.id != orphan.id  # sent at another time: another message
+        await until(lambda: store.outbox.entries(sent.message.id) != [])
+    assert store.outbox.entries(orphan.id) == []
+    async with running(SimulatedRelayer(world, store)):
+        await until(lambda: world.executions(sent.message) == 1)
+        await asyncio.sleep(20)
+    assert world.executions(orphan) == 0
+    await world.stop()
+
+
+@in_virtual_time
+async def test_when_other_contracts_are_watched_the_chain_is_read_again() -> None:
+    case = Observed(gmps=(Gmp.HYPERLANE,))
+    case.world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.WORMHOLE))
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    assert [event_id.split("/")[1] for event_id in case.pending] == ["hyperlane"]
+    case.observer = case.another()
+    await case.catch_up()
+    assert sorted(event_id.split("/")[1] for event_id in case.pending) == ["hyperlane", "wormhole"]
+
+
+class Withholding:
+    """A chain whose node leaves out a GMP's logs for a while."""
+
+    def __init__(self, case: Observed, answers: int) -> None:
+        self._chain = case.chain
+        self.answers = answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chain, name)
+
+    async def logs(self, first: int, last: int, addresses: list[str], topics: list[bytes]) -> list[Log]:
+        found = await self._chain.logs(first, last, addresses, topics)
+        if self.answers == 0:
+            return found
+        self.answers -= 1
+        return [log for log in found if log.address == ROUTER_ADDRESS]
+
+
+@in_virtual_time
+async def test_a_range_in_which_logs_are_missing_is_read_again_before_the_cursor_moves() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE, Gmp.AXELAR))
+    case.chain.mine(1 + CONFIRMATIONS)
+    case.observer = case.another(chain=Withholding(case, answers=1))
+    assert not await case.observer.step()
+    assert case.position == -1
+    await case.catch_up()
+    assert len(case.pending) == 2
+
+
+@in_virtual_time
+async def test_a_log_that_never_comes_does_not_stop_the_chain() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    case.observer = case.another(chain=Withholding(case, answers=100))
+    await case.catch_up()
+    await case.catch_up()
+    assert case.position == case.chain.height - CONFIRMATIONS
+
+
+class Unreceipted(Withholding):
+    """A chain whose node does not answer for the receipts of its transactions."""
+
+    def __init__(self, case: Observed, lie: Callable[[Receipt], Receipt | None]) -> None:
+        super().__init__(case, answers=0)
+        self.lie: Callable[[Receipt], Receipt | None] | None = lie
+
+    async def receipt(self, transaction_hash: bytes) -> Receipt | None:
+        found = await self._chain.receipt(transaction_hash)
+        return found if found is None or self.lie is None else self.lie(found)
+
+
+@pytest.mark.parametrize(
+    ("lie", "says"),
+    [
+        (lambda _: None, "has no receipt"),
+        (lambda receipt: replace(receipt, succeeded=False), "has failed, and leaves no events"),
+        (lambda receipt: replace(receipt, logs=()), "does not have its events"),
+        (
+            lambda receipt: replace(receipt, logs=[replace(log, block_hash=bytes(32)) for log in receipt.logs]),
+            "does not",
+        ),
+        (lambda receipt: replace(receipt, logs=[replace(log, data=log.data[:-1]) for log in receipt.logs]), "does not"),
+    ],
+    ids=["none", "failed", "without events", "in another block", "with other events"],
+)
+@pytest.mark.requirement("OIP-57", "OIP-59")
+@in_virtual_time
+async def test_nothing_is_made_of_logs_that_their_receipts_do_not_bear_out_and_nothing_is_lost(
+    lie: Callable[[Receipt], Receipt | None], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    chain = Unreceipted(case, lie)
+    case.observer = case.another(chain=chain)
+    for _ in range(5):
+        assert not await case.observer.step()
+    assert (case.position, case.pending, case.store.observations.created_on(ALPHA, BETA)) == (-1, [], 0)
+    assert capsys.readouterr().out.count(says) == 1, "it is told once"
+    chain.lie = None
+    await case.catch_up()
+    assert (case.position, len(case.pending)) == (case.chain.height - CONFIRMATIONS, 1)
+
+
+@in_virtual_time
+async def test_logs_of_a_chain_that_changed_while_it_was_read_are_thrown_away() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+
+    class Changing(Withholding):
+        async def logs(self, first: int, last: int, addresses: list[str], topics: list[bytes]) -> list[Log]:
+            found = await self._chain.logs(first, last, addresses, topics)
+            if self.answers:
+                self.answers -= 1
+                self._chain.reorganise(3, keep=0)
+            return found
+
+    case.observer = case.another(chain=Changing(case, answers=1))
+    assert not await case.observer.step()
+    assert case.position == -1
+    await case.catch_up()
+    assert case.position == case.chain.height - CONFIRMATIONS
+    assert case.pending == []
+
+
+@in_virtual_time
+async def test_an_observer_that_starts_again_sees_a_reorg_that_happened_meanwhile() -> None:
+    case = Observed()
+    case.world.send(ALPHA, BETA)
+    case.chain.mine(1 + CONFIRMATIONS)
+    await case.catch_up()
+    case.chain.reorganise(3, keep=0)
+    case.observer = case.another()
+    await case.catch_up()
+    assert case.pending == []
+
+
+@in_virtual_time
+async def test_a_store_of_another_chain_with_the_same_id_is_refused() -> None:
+    case = Observed()
+    await case.observer.identify()
+    case.store.observations._genesis[ALPHA] = bytes(32)
+    with pytest.raises(StoreMismatchError):
+        await case.observer.identify()
+
+
+@in_virtual_time
+async def test_a_paused_gmp_is_observed_but_not_delivered_over_until_it_is_resumed() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    paused = RelaySettings(paused=frozenset({Gmp.AXELAR}))
+    async with running(SimulatedRelayer(world, store, relaying=paused)):
+        sent = world.send(ALPHA, BETA, gmps=GMPS, quorum=3)
+        await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 2)
+        await asyncio.sleep(60)
+        assert world.receipts(sent.message) == {Gmp.HYPERLANE, Gmp.WORMHOLE}
+        (axelar,) = [one for one in store.outbox.entries(sent.message.id) if one.dispatch.gmp is Gmp.AXELAR]
+        assert (axelar.state, axelar.failed_tries) == (OutboxState.PENDING, 0)
+    async with running(SimulatedRelayer(world, store)):
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_bridge_restricted_to_one_gmp_leaves_the_others_for_later() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    only = RelaySettings(gmps=frozenset({Gmp.WORMHOLE}))
+    async with running(SimulatedRelayer(world, store, relaying=only)):
+        sent = world.send(ALPHA, BETA, gmps=GMPS, quorum=3)
+        await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 1)
+    assert len(store.outbox.entries(sent.message.id)) == 3
+    async with running(SimulatedRelayer(world, store)):
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()

@@ -1,0 +1,159 @@
+"""Deliveries wait for money and for tomorrow without losing a try, and several accounts share them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from bridge.domain.figures import SlotSum
+from bridge.domain.lanes import Lane
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import TransientError
+from bridge.domain.spending import SpendBounds
+from bridge.domain.transactions import SlotState
+from bridge.evm.account import SendingSettings
+from bridge.evm.sender import Sender, SenderPool
+from bridge.evm.signing import LocalSigner
+from bridge.protocol.message import Kind
+from bridge.relayer.settings import RelaySettings
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import RELAYER, SimulatedRelayer, World
+from tests.support.simulation.world import Sent
+from tests.unit.evm.sending_world import SETTINGS, Account, call
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+DAY = 86_400
+DELIVERY = 10**9  # wei that one costs at most: amounts are kept in whole gwei
+PATIENT = SendingSettings(poll_interval=0.5, rebroadcast=5, fee_bump_after=15, foreign=5, inclusion_timeout=30)
+
+
+def is_executed(world: World, sent: Sent) -> bool:
+    return sent.created != [] and world.executions(sent.message) == 1
+
+
+def take_everything(world: World) -> int:
+    chain = world.chains[BETA]
+    left = chain.state.balances[RELAYER.address]
+    chain.fund(RELAYER.address, -left)
+    return left
+
+
+@in_virtual_time
+async def test_without_funds_deliveries_wait_for_hours_and_lose_no_try() -> None:
+    world, store = World(block_time=10), MemoryStore()
+    world.start()
+    wei = take_everything(world)
+    async with running(SimulatedRelayer(world, store, sending=PATIENT)):
+        sent = [world.send(ALPHA, BETA) for _ in range(5)]
+        await asyncio.sleep(7_200)
+        entries = store.outbox.listed()
+        assert len(entries) == 5
+        assert {entry.failed_tries for entry in entries} == {0}
+        assert all(entry.state in (OutboxState.PENDING, OutboxState.CLAIMED) for entry in entries)
+        late = world.send(ALPHA, BETA)
+        await asyncio.sleep(60)
+        (parked,) = store.outbox.entries(late.message.id)
+        assert parked.state is OutboxState.PENDING  # nothing more is claimed
+        world.chains[BETA].fund(RELAYER.address, wei)
+        await until(lambda: all(world.executions(one.message) == 1 for one in (*sent, late)))
+    await world.stop()
+
+
+@in_virtual_time
+async def test_while_fees_are_above_the_limit_deliveries_wait_and_lose_no_try() -> None:
+    world, store = World(block_time=10), MemoryStore()
+    world.start()
+    dear, signed = world.chains[BETA], partial(store.transactions.slots, BETA, RELAYER.address)
+    dear.base_fee = 500
+    relaying = RelaySettings(phase_timeouts={"attest": 120.0, "deliver": 30.0})
+    async with running(SimulatedRelayer(world, store, sending=replace(PATIENT, max_fee=100), relaying=relaying)):
+        sent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
+        await asyncio.sleep(1_000)
+        assert [(entry.failed_tries, entry.last_error) for entry in store.outbox.listed()] == [(0, None)] * 5
+        assert signed() == []
+        dear.base_fee = 50
+        await until(lambda: all(is_executed(world, one) for one in sent))
+    assert {version.fees.max_fee for slot in signed() for version in slot.versions} == {100}
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_lane_that_has_cost_enough_waits_until_midnight_and_others_do_not() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    limited = SpendBounds(lanes={Lane(ALPHA, BETA): DELIVERY})
+    async with running(SimulatedRelayer(world, store, bounds=limited)):
+        first = world.send(ALPHA, BETA)
+        await until(lambda: is_executed(world, first))
+        await asyncio.sleep(10)
+        second, back = world.send(ALPHA, BETA), world.send(BETA, ALPHA)
+        await until(lambda: is_executed(world, back))
+        await asyncio.sleep(100)
+        (waiting,) = store.outbox.entries(second.message.id)
+        assert (waiting.state, waiting.failed_tries) == (OutboxState.PENDING, 0)
+    async with running(SimulatedRelayer(world, store, name="next", bounds=limited)):
+        await asyncio.sleep(60)  # a restart forgets nothing
+        assert world.executions(second.message) == 0
+    before = world.clock.now()
+    await world.stop()
+    await asyncio.sleep(DAY - before % DAY)
+    world.start()
+    async with running(SimulatedRelayer(world, store, name="tomorrow", bounds=limited)):
+        await until(lambda: world.executions(second.message) == 1)
+    await world.stop()
+
+
+def senders_of(account: Account, *signers: LocalSigner) -> list[Sender]:
+    return [account.sender(signer=signer, settings=SETTINGS) for signer in signers]
+
+
+def used(account: Account) -> dict[str, int]:
+    sums: list[SlotSum] = account.store.figures.slots()
+    return {one.account: one.count for one in sums if one.state is SlotState.INCLUDED}
+
+
+@in_virtual_time
+async def test_several_accounts_share_what_is_to_be_sent() -> None:
+    account, other = Account(), LocalSigner.from_key("0x" + "44" * 32)
+    account.chain.fund(other.address, 10**24)
+    senders = senders_of(account, RELAYER, other)
+    async with account.looked_after(*senders):
+        pool = SenderPool(senders)
+        receipts = await asyncio.gather(*(pool.send(f"transaction_key {number}", call(number)) for number in range(10)))
+    assert all(receipt.succeeded for receipt in receipts)
+    assert used(account) == {RELAYER.address: 5, other.address: 5}
+
+
+@in_virtual_time
+async def test_an_empty_account_leaves_the_sending_to_the_others() -> None:
+    account, empty = Account(), LocalSigner.from_key("0x" + "44" * 32)
+    senders = senders_of(account, empty, RELAYER)
+    async with account.looked_after(*senders):
+        pool = SenderPool(senders)
+        try:
+            async with asyncio.timeout(5):
+                await senders[0].send("stuck", call())
+        except (TimeoutError, TransientError):
+            pass
+        receipts = [await pool.send(f"transaction_key {number}", call(number)) for number in range(4)]
+    assert all(receipt.succeeded for receipt in receipts)
+    assert used(account) == {RELAYER.address: 4}
+
+
+@in_virtual_time
+async def test_a_purpose_stays_with_the_account_that_is_at_it_over_a_restart() -> None:
+    account, other = Account(), LocalSigner.from_key("0x" + "44" * 32)
+    account.chain.fund(other.address, 10**24)
+    account.mining = False
+    senders = senders_of(account, RELAYER, other)
+    async with account.looked_after(*senders):
+        task = asyncio.create_task(senders[1].send("p", call()))
+        await asyncio.sleep(2)
+        task.cancel()
+    account.mining = True
+    senders = senders_of(account, RELAYER, other)
+    async with account.looked_after(*senders):
+        assert (await SenderPool(senders).send("p", call())).succeeded
+    assert used(account) == {other.address: 1}

@@ -1,0 +1,425 @@
+"""What is final on its source is applied on its destination, once, however long that takes; and the primary record wins."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+from eth_account import Account
+from eth_typing import Hash32
+
+from bridge.dead_letters.signing import KeySealer
+from bridge.domain.lanes import Lane
+from bridge.domain.merkle import verifies
+from bridge.domain.outbox import OutboxState
+from bridge.domain.pending_sync import PendingSync, SyncState
+from bridge.domain.store import Store
+from bridge.domain.supervision import run_forever
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.relayer.propagation import (
+    AbandonedError,
+    Propagation,
+    PropagationError,
+    PropagationSettings,
+    Propagator,
+    RoutePropagator,
+)
+from bridge.relayer.recovery import RecoverySettings
+from tests.builders import ALPHA, BETA, block, message, observed_range
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.contracts import GMPS
+from tests.unit.dead_letters.world import SEALER
+from tests.virtual_time import in_virtual_time, running, until
+
+LANE = Lane(ALPHA, BETA)
+
+
+@dataclass
+class Counting:
+    """Brings nothing forward, and counts how often it was asked to."""
+
+    at: list[float] = field(default_factory=list)
+    error: Exception | None = None
+    through: Propagator | None = None
+
+    async def propagate(self, message: Message) -> str:
+        self.at.append(asyncio.get_running_loop().time())
+        if self.error is not None:
+            raise self.error
+        return "nothing" if self.through is None else await self.through.propagate(message)
+
+    def asked(self, times: int) -> bool:
+        return len(self.at) == times
+
+
+def propagation(
+    world: World, store: Store, propagator: Propagator, settings: PropagationSettings | None = None
+) -> Propagation:
+    return Propagation(
+        deployment=world.deployment,
+        chains=world.chains,
+        store=store,
+        propagator=propagator,
+        signer=KeySealer(SEALER),
+        clock=world.clock,
+        settings=settings,
+    )
+
+
+@asynccontextmanager
+async def at_work(one: Propagation) -> AsyncIterator[None]:
+    tasks = [
+        asyncio.create_task(run_forever("propagate", one.step, every=1)),
+        asyncio.create_task(run_forever("beat", one.beat, every=5)),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def followed(store: Store, message: Message) -> PendingSync:
+    found = store.pending_sync.of_message(message.id)
+    assert found is not None
+    return found
+
+
+def router_propagator(world: World, bridge: SimulatedRelayer) -> RoutePropagator:
+    return RoutePropagator(
+        world.deployment,
+        world.chains,
+        dead_letters=bridge.dead_letters,
+        recovery=bridge.recovery,
+        execution=bridge.execution,
+    )
+
+
+@pytest.mark.requirement("OIP-138", "OIP-139", "OIP-163")
+@in_virtual_time
+@pytest.mark.parametrize("looks", [(1, 1), (5, 60)], ids=["often", "as by default"])
+async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_message_forward(
+    looks: tuple[float, float],
+) -> None:
+    world, store, counting = World(), MemoryStore(), Counting()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    settings = PropagationSettings(look=looks[0], longest_look=looks[1], heartbeat=5)
+    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, settings)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+        final_at = followed(store, sent.message).record.final_at
+        await asyncio.sleep(final_at + 299 - world.clock.now())
+        assert counting.at == []
+        await asyncio.sleep(3)
+        assert len(counting.at) == 1
+        (heartbeat,) = store.pending_sync.heartbeats()
+        assert heartbeat.progress.lag_seconds > 295
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-131", "OIP-132", "OIP-134", "OIP-140", "OIP-162", "OIP-4")
+@in_virtual_time
+async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_delivers_after_all() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge), at_work(propagation(world, store, router_propagator(world, bridge))):
+        sent = world.send(ALPHA, BETA, kind=Kind.LOCK_MANAGEMENT)
+        await until(lambda: sent.created != [] and world.executions(sent.message) == 1, seconds=900)
+        world.down.clear()
+        for entry in store.outbox.entries(sent.message.id):
+            if entry.state is OutboxState.DEAD:
+                store.outbox.replay(entry.event_id, "the late GMP is back", world.clock.now())
+        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
+        await asyncio.sleep(400)
+    assert world.executions(sent.message) == 1
+    assert followed(store, sent.message).propagations == 1
+    assert store.pending_sync.unresolved() == []
+    assert {attempt.attempt for attempt in store.observations.attempts(sent.message.id)} == {0, 1}
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-85", "OIP-87", "OIP-88", "OIP-141", "X-2")
+@in_virtual_time
+async def test_it_is_brought_forward_under_the_lock_while_that_holds_and_then_under_a_new_one() -> None:
+    world, store, counting = World(), MemoryStore(), Counting()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    settings = PropagationSettings(look=1, longest_look=1, pause=60, lock_ttl=130, most=100)
+    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, settings)):
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
+        fences = []
+        for count in range(1, 5):
+            await until(partial(counting.asked, count), seconds=900)
+            fences.append(followed(store, sent.message).fence)
+            assert followed(store, sent.message).lock_until <= world.clock.now() + 130
+    assert fences == [1, 1, 1, 2]
+    await world.stop()
+
+
+def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
+    store = MemoryStore()
+    store.observations.record(observed_range(message(kind=Kind.STATE_SYNC)))
+    store.pending_sync.collect(frozenset({Kind.STATE_SYNC}), 0)
+    (one,) = store.pending_sync.due(1000, 10)
+    assert store.pending_sync.save(one.locked(1000, 10), fence=one.fence)
+    assert not store.pending_sync.save(one.locked(1000, 10), fence=one.fence)
+
+
+@pytest.mark.requirement("OIP-136", "OIP-142", "OIP-143")
+@in_virtual_time
+async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line() -> None:
+    world, store, counting = World(), MemoryStore(), Counting(error=PropagationError("no key"))
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    bridge = SimulatedRelayer(world, store)
+    async with running(bridge), at_work(propagation(world, store, counting)):
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
+        await until(
+            lambda: (
+                sent.created != []
+                and store.pending_sync.of_message(sent.message.id) is not None
+                and followed(store, sent.message).state is SyncState.DIVERGED
+            ),
+            seconds=1500,
+        )
+        assert len(counting.at) == 5
+        assert followed(store, sent.message).problem == "no key"
+        assert [one.record.message_id for one in store.pending_sync.unresolved(SyncState.DIVERGED)] == [sent.message.id]
+        world.down.clear()
+        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED, seconds=900)
+    assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_asked_after_ever_less_often() -> None:
+    world, store = World(block_time=5), MemoryStore()
+    world.start()
+    world.down.update(GMPS)
+    bridge = SimulatedRelayer(world, store, recovering=RecoverySettings(max_retries=7))
+    counting = Counting(through=router_propagator(world, bridge))
+    settings = PropagationSettings(threshold=30, pause=60, longest_pause=300)
+    async with running(bridge), at_work(propagation(world, store, counting, settings)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await asyncio.sleep(1_500)
+        paid = world.chains[ALPHA].state.sent[sent.message.id][1]
+        waits = [later - earlier for earlier, later in itertools.pairwise(counting.at)]
+        assert (paid, followed(store, sent.message).state) == (7, SyncState.DIVERGED)
+        assert "max_message_retries is 7" in followed(store, sent.message).problem
+    assert [round(wait / 60) for wait in waits] == [1, 1, 1, 1, 2, 4, 5, 5]
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
+@in_virtual_time
+async def test_where_the_destination_disagrees_the_primary_record_wins() -> None:
+    world, store, counting = World(), MemoryStore(), Counting()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    one = propagation(world, store, counting)
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: store.outbox.counts() != [])
+        await one.step()
+        held = followed(store, sent.message)
+        store.pending_sync.save(held.resolved(SyncState.APPLIED, world.clock.now()), fence=held.fence)
+        assert (await one.reconcile(sent.message.id)).state is SyncState.PENDING, "it was applied nowhere"
+        world.down.clear()
+        await until(lambda: world.executions(sent.message) == 1)
+        await asyncio.sleep(30)
+        assert (await one.reconcile(sent.message.id)).state is SyncState.PENDING, "seen, and not final yet"
+        await asyncio.sleep(30)
+        assert (await one.reconcile(sent.message.id)).state is SyncState.APPLIED
+    with pytest.raises(KeyError):
+        await one.reconcile(bytes(32))
+    await world.stop()
+
+
+async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> Message:
+    """A message that is applied, and known to be."""
+    sent = world.send(ALPHA, BETA, kind=kind)
+    await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+    await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
+    return sent.message
+
+
+@pytest.mark.requirement("OIP-4", "OIP-136", "OIP-143")
+@in_virtual_time
+async def test_what_a_deep_reorg_of_its_destination_takes_back_is_pending_again_and_applied_once_more() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
+        message = await resolved(world, store)
+        world.chains[BETA].reorganise(40, keep=0)
+        await until(lambda: followed(store, message).state is SyncState.PENDING)
+        await until(lambda: followed(store, message).state is SyncState.APPLIED)
+    assert world.executions(message) == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-135")
+@in_virtual_time
+async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_source() -> None:
+    world, store, sent = World(), MemoryStore(), message(kind=Kind.STATE_SYNC)
+    one = propagation(world, store, Counting())
+    store.observations.record(observed_range(sent))
+    await one.step()
+    fallen = followed(store, sent).record.block
+    store.observations.rewind(ALPHA, None, world.clock.now())
+    await one.step()
+    store.observations.record(observed_range(sent, position=block(11, "other")))
+    await one.step()
+    record = followed(store, sent).record
+    assert record.block == store.observations.attempts(sent.id)[0].block != fallen
+    assert record.final_at > 100, "it became final once more"
+
+
+@in_virtual_time
+async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was_seen_so_is_final() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    one = propagation(world, store, Counting())
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: store.outbox.counts() != [] and world.executions(sent.message) == 1)
+        await one.step()
+        await one.step()
+        seen = followed(store, sent.message).seen
+        assert seen is not None
+        world.chains[BETA].reorganise(
+            2
+        )  # above what is final; it is executed again, in another block of another branch
+        await until(lambda: store.observations.final_height(BETA) > seen.number)
+        await asyncio.sleep(60)
+        await one.step()
+        again = followed(store, sent.message)
+        assert (again.state, again.seen) == (SyncState.PENDING, None)
+    await world.stop()
+
+
+@in_virtual_time
+async def test_what_was_abandoned_is_not_brought_forward() -> None:
+    world, store, counting = World(), MemoryStore(), Counting(error=AbandonedError("by decision"))
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting)):
+        sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: counting.at != [], seconds=900)
+        await asyncio.sleep(400)
+        assert len(counting.at) == 1
+        assert followed(store, sent.message).state is SyncState.ENDED
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-133")
+@in_virtual_time
+async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
+    world, store = World(chains=3), MemoryStore()
+    world.start()
+    one = propagation(world, store, Counting())
+    async with running(SimulatedRelayer(world, store)), at_work(one):
+        sent = [world.send(ALPHA, destination, kind=Kind.STATE_SYNC) for destination in (BETA, BETA + 1)]
+        await until(lambda: all(each.created and world.executions(each.message) for each in sent))
+        await until(lambda: all(store.pending_sync.of_message(each.message.id) for each in sent))
+        await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in sent))
+    records = [followed(store, each.message).record for each in sent]
+    assert [record.destination_chain for record in records] == [BETA, BETA + 1]
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_looked_at() -> None:
+    world, store = World(chains=3), MemoryStore()
+    world.start()
+    one = propagation(world, store, Counting(), PropagationSettings(batch=2))
+    async with running(SimulatedRelayer(world, store)), at_work(one):
+        world.chains[BETA].faults.unavailable = 1
+        silent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
+        await until(lambda: all(each.created and store.pending_sync.of_message(each.message.id) for each in silent))
+        sent = world.send(ALPHA, BETA + 1, kind=Kind.STATE_SYNC)
+        await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+        await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
+        assert {followed(store, each.message).state for each in silent} == {SyncState.PENDING}
+        world.chains[BETA].faults.unavailable = 0
+        await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in silent))
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-80", "OIP-139")
+@in_virtual_time
+async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_kept() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
+        world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
+        await until(lambda: store.pending_sync.heartbeats() != [])
+        first = store.pending_sync.heartbeats()
+        await asyncio.sleep(5.5)
+        second = store.pending_sync.heartbeats()
+    assert len(first) == len(second) == 1
+    assert second[0].at - first[0].at == pytest.approx(5, abs=0.6)
+    assert not store.pending_sync.beat(first[0]), "an older one changes nothing"
+    signer = Account._recover_hash(Hash32(second[0].digest), signature=second[0].signature)
+    assert signer == second[0].signer == SEALER.address
+    forged = replace(second[0], progress=replace(second[0].progress, lag_seconds=0.5))
+    assert Account._recover_hash(Hash32(forged.digest), signature=forged.signature) != SEALER.address
+    assert store.outbox.counts()[0].count == 1, "no heartbeat is ever queued"
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-135")
+@in_virtual_time
+async def test_a_record_is_still_proven_after_it_was_archived() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    one = propagation(world, store, Counting(), PropagationSettings(keep=100))
+    async with running(SimulatedRelayer(world, store)), at_work(one):
+        sent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
+        await until(lambda: all(each.created and world.executions(each.message) for each in sent))
+        await asyncio.sleep(200)
+        records = [followed(store, each.message).record for each in sent]
+        await one.archive()
+        await one.step()
+    assert [store.pending_sync.of_message(each.message.id) for each in sent] == [None] * 5, (
+        "archived, and not followed again"
+    )
+    for record in records:
+        archived = store.pending_sync.archived(record.message_id)
+        assert archived is not None
+        assert archived.leaf == record.leaf
+        assert verifies(archived.leaf, archived.proof, archived.segment.root)
+        signer = Account._recover_hash(Hash32(archived.segment.root), signature=archived.segment.signature)
+        assert signer == SEALER.address
+        assert not verifies(archived.leaf + b" ", archived.proof, archived.segment.root)
+    await world.stop()
+
+
+@pytest.mark.finding("R7")
+@in_virtual_time
+async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_it() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.update(GMPS)
+    bridge = SimulatedRelayer(world, store)
+    counting = Counting(through=router_propagator(world, bridge))
+    following = propagation(world, store, counting, PropagationSettings(look=1, longest_look=4, threshold=10, pause=10))
+    async with running(bridge), at_work(following):
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL, ttl=60)
+        await until(lambda: len(counting.at) >= 1, seconds=60)
+        await until(lambda: followed(store, sent.message).state is SyncState.ENDED, seconds=120)
+        asked = len(counting.at)
+        await asyncio.sleep(600)
+        assert len(counting.at) == asked
+    assert world.executions(sent.message) == 0
+    await world.stop()

@@ -1,0 +1,386 @@
+"""A retry is made when it is needed, once, over a GMP that can help, by whoever may."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+import pytest
+
+from bridge.domain.observations import ObservedMessage
+from bridge.domain.retries import RetryJob, RetryState
+from bridge.domain.store import Store
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.retry_requests import RetryRequest
+from bridge.relayer.recovery import RecoverySettings, RetryFailedError
+from bridge.relayer.settings import RelaySettings
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import DAPP, Power, SimulatedRelayer, World, run_in_virtual_time
+from tests.support.simulation.contracts import GMPS, QUOTE, Emitted, State
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+H, A, W = GMPS
+
+
+def job(store: Store, request: RetryRequest) -> RetryJob:
+    return next(one for one in store.retries.jobs(request.message_id) if one.request.sequence == request.sequence)
+
+
+def only_attempt(store: Store, message_id: bytes, number: int) -> frozenset[Gmp]:
+    return next(one.gmps for one in store.observations.attempts(message_id) if one.attempt == number)
+
+
+class Stalled:
+    """A world in which Hyperlane gives no proofs, and messages over it wait."""
+
+    def __init__(self, *, paused: frozenset[Gmp] = frozenset()) -> None:
+        self.world, self.store = World(), MemoryStore()
+        self.world.down.add(H)
+        self.world.start()
+        self.bridge = SimulatedRelayer(self.world, self.store, relaying=RelaySettings(paused=paused))
+
+    def spent(self, chain: int = ALPHA) -> int:
+        """How many transactions the dApp's account has made."""
+        return self.world.chains[chain].state.nonces.get(DAPP.address, 0)
+
+
+@pytest.mark.requirement("GLA-10", "GLA-25", "OIP-82")
+@in_virtual_time
+async def test_a_stalled_message_is_retried_over_an_untried_gmp_as_its_sender_and_executed_once() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.world.executions(sent.message) == 1)
+        await until(lambda: len(case.store.observations.attempts(sent.message.id)) == 2)
+        done = job(case.store, request)
+        assert (done.state, done.gmps) == (RetryState.SENT, frozenset({A}))
+        assert done.transaction_hash is not None
+        assert only_attempt(case.store, sent.message.id, 1) == {A}
+        case.world.down.clear()  # Hyperlane wakes up
+        await until(lambda: case.world.receipts(sent.message) == {H, A}, seconds=1200)
+    assert case.world.executions(sent.message) == 1
+    assert case.spent() == 1
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_of_untried_gmps_the_one_that_the_index_ranks_best_is_paid() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        case.world.request_retry(sent.message, ranking=(W, A, H))
+        await until(lambda: case.world.executions(sent.message) == 1)
+    assert only_attempt(case.store, sent.message.id, 1) == {W}
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_as_many_gmps_are_paid_as_are_missing_and_none_that_has_delivered() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H, W), quorum=2)
+        await until(lambda: sent.created != [] and case.world.receipts(sent.message) == {W})
+        case.world.request_retry(sent.message)
+        await until(lambda: case.world.executions(sent.message) == 1)
+    assert only_attempt(case.store, sent.message.id, 1) == {A}
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_paused_gmp_is_not_paid() -> None:
+    case = Stalled(paused=frozenset({A}))
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        case.world.request_retry(sent.message)
+        await until(lambda: case.world.executions(sent.message) == 1)
+    assert only_attempt(case.store, sent.message.id, 1) == {W}
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_when_every_gmp_has_delivered_or_is_paused_the_retry_waits_until_one_is_not() -> None:
+    case = Stalled(paused=frozenset({H, A}))
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H, W), quorum=2)
+        await until(lambda: sent.created != [] and case.world.receipts(sent.message) == {W})
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 2)
+        assert job(case.store, request).state is RetryState.OPEN
+        assert "no GMP is left" in (job(case.store, request).outcome or "")
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(lambda: case.world.executions(sent.message) == 1)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_message_executed_meanwhile_needs_no_retry() -> None:
+    case = Stalled()
+    case.world.down.clear()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [] and case.world.executions(sent.message) == 1)
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.counts() == {RetryState.NOT_NEEDED: 1})
+    assert job(case.store, request).outcome == "it is executed"
+    assert case.spent() == 0
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_message_whose_recipient_refuses_is_not_retried() -> None:
+    case = Stalled()
+    case.world.down.clear()
+    case.world.chains[BETA].submit(_refuse)
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [] and case.world.receipts(sent.message) == {H})
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.counts() == {RetryState.NOT_NEEDED: 1})
+    assert "has to be executed, not retried" in (job(case.store, request).outcome or "")
+    assert case.spent() == 0
+    await case.world.stop()
+
+
+def _refuse(state: State) -> list[Emitted]:
+    state.refusing = True
+    return []
+
+
+@pytest.mark.requirement("GLA-6")
+@in_virtual_time
+async def test_a_message_that_is_not_retriable_is_given_up_with_the_reason() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,), retriable=False)
+        await until(lambda: sent.created != [])
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.counts() == {RetryState.IMPOSSIBLE: 1})
+    assert job(case.store, request).outcome == "it was not routed as retriable"
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_without_the_senders_key_the_retry_waits_and_says_whose_key_is_missing() -> None:
+    case = Stalled()
+    for chain in (ALPHA, BETA):
+        del case.bridge.senders[chain, DAPP.address.lower()]
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 0)
+    waiting = job(case.store, request)
+    assert waiting.state is RetryState.OPEN
+    assert DAPP.address.lower() in (waiting.outcome or "")
+    async with running(SimulatedRelayer(case.world, case.store)):  # somebody has added the key
+        await until(lambda: case.world.executions(sent.message) == 1)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_two_requests_for_one_attempt_make_one_retry() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        case.world.request_retry(sent.message, generation=0)
+        case.world.request_retry(sent.message, generation=1)
+        await until(lambda: sum(case.store.retries.counts().values()) == 2)
+        await until(lambda: RetryState.OPEN not in case.store.retries.counts())
+        await asyncio.sleep(30)
+    assert case.store.retries.counts() == {RetryState.SENT: 1, RetryState.NOT_NEEDED: 1}
+    assert case.spent() == 1
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_when_the_index_is_built_anew_its_old_requests_are_not_carried_out_again() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        for generation in range(3):
+            case.world.request_retry(sent.message, generation=generation)
+        await until(lambda: case.store.retries.cursor() == 3)
+        await until(lambda: RetryState.OPEN not in case.store.retries.counts())
+        case.world.requests.requests.clear()
+        again = case.world.request_retry(sent.message)
+        other = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: other.created != [])
+        case.world.request_retry(other.message)
+        await until(lambda: case.world.executions(other.message) == 1)
+    assert again.sequence == 1
+    assert case.store.retries.cursor() == 2
+    assert case.spent() == 2
+    await case.world.stop()
+
+
+@pytest.mark.parametrize("draws", [*range(20, 320, 20)])
+def test_a_crash_at_any_point_of_a_retry_costs_no_second_one(draws: int) -> None:
+    run_in_virtual_time(_crash_while_retrying(draws))
+
+
+async def _crash_while_retrying(draws: int) -> None:
+    case = Stalled()
+    sent = case.world.send(ALPHA, BETA, gmps=(H,))
+    await until(lambda: sent.created != [])
+    case.world.request_retry(sent.message)
+    first = SimulatedRelayer(case.world, case.store, power=Power(draws))
+    life = asyncio.create_task(first.run())
+    await asyncio.wait([life], timeout=20)
+    first.power.cut()
+    await life
+    async with running(SimulatedRelayer(case.world, case.store)):
+        await until(lambda: case.world.executions(sent.message) == 1)
+        await until(lambda: RetryState.OPEN not in case.store.retries.counts())
+        await until(lambda: RetryState.SENDING not in case.store.retries.counts())
+        await asyncio.sleep(30)
+    assert case.world.chains[ALPHA].state.sent[sent.message.id][1] == 1
+    assert case.store.retries.counts() == {RetryState.SENT: 1}
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_message_older_than_the_store_is_found_in_the_sources_logs() -> None:
+    case = Stalled()
+    sent = case.world.send(ALPHA, BETA, gmps=(H,))
+    await until(lambda: sent.created != [])
+    unseen = SimulatedRelayer(case.world, case.store)
+    for observer in unseen.relayer.observers.values():
+        observer._start_block = 10_000
+    async with running(unseen):
+        case.world.request_retry(sent.message)
+        await until(lambda: case.world.chains[ALPHA].state.sent[sent.message.id][1] == 1)
+    assert case.store.observations.message(sent.message.id) is None
+    await case.world.stop()
+
+
+# --- what retries may cost
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A limit on what retries cost, and what is said when it has no room."""
+
+    says: str
+    recovering: RecoverySettings | None = None
+    one: int | None = None
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        Limited(f"it would cost {QUOTE} wei, more than the limit of {QUOTE - 1}", one=QUOTE - 1),
+        Limited(f"max_message_retry_fee is {QUOTE - 1}", RecoverySettings(max_message_fee=QUOTE - 1)),
+        Limited(f"retry_limits allows {QUOTE - 1}", RecoverySettings(lane_fees={(ALPHA, BETA): QUOTE - 1})),
+    ],
+    ids=["of one retry", "of one message", "of a lane and day"],
+)
+@in_virtual_time
+async def test_a_retry_for_which_a_limit_has_no_room_waits_and_costs_nothing(limit: Limited) -> None:
+    case = Stalled()
+    bridge = SimulatedRelayer(case.world, case.store, recovering=limit.recovering, max_retry_fee=limit.one)
+    async with running(bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        request = case.world.request_retry(sent.message)
+        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 2)
+        assert job(case.store, request).state is RetryState.OPEN
+        assert limit.says in (job(case.store, request).outcome or "")
+        with pytest.raises(RetryFailedError, match=limit.says):
+            await bridge.recovery.retry(sent.message.id)
+    assert case.spent() == 0
+    async with running(SimulatedRelayer(case.world, case.store)):  # the limit was raised
+        await until(lambda: case.world.executions(sent.message) == 1)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_retries_asked_for_at_the_same_moment_share_what_the_lane_may_cost_and_a_restart_forgets_nothing() -> (
+    None
+):
+    case = Stalled()
+    recovering = RecoverySettings(lane_fees={(ALPHA, BETA): 2 * QUOTE})
+    async with running(SimulatedRelayer(case.world, case.store, recovering=recovering)):
+        sent = [case.world.send(ALPHA, BETA, gmps=(H,)) for _ in range(5)]
+        await until(lambda: all(one.created for one in sent))
+        for one in sent:
+            case.world.request_retry(one.message)
+        await until(lambda: case.store.retries.counts().get(RetryState.SENT) == 2)
+    async with running(SimulatedRelayer(case.world, case.store, recovering=recovering)):
+        await asyncio.sleep(60)
+        assert (case.spent(), sum(case.world.executions(one.message) for one in sent)) == (2, 2)
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_retry_that_the_router_refuses_takes_nothing_of_what_its_message_may_cost() -> None:
+    case = Stalled()
+    bridge = SimulatedRelayer(case.world, case.store, recovering=RecoverySettings(max_retries=1))
+    async with running(bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)
+        original = case.store.observations._messages[sent.message.id]
+        forged = replace(original, envelope=original.envelope[:-1] + b"!")
+        case.store.observations._messages[sent.message.id] = forged
+        with pytest.raises(RetryFailedError):
+            await bridge.recovery.retry(sent.message.id)
+        case.store.observations._messages[sent.message.id] = original
+        assert (await bridge.recovery.retry(sent.message.id)).attempt == 1
+        with pytest.raises(RetryFailedError, match="it was retried 1 times, and max_message_retries is 1"):
+            await bridge.recovery.retry(sent.message.id)
+    assert case.spent() == 1
+    await case.world.stop()
+
+
+# --- by hand
+
+
+@in_virtual_time
+async def test_a_retry_by_hand_says_what_it_did() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: sent.created != [])
+        retried = await case.bridge.recovery.retry(sent.message.id, (W,))
+        assert (retried.attempt, retried.gmps) == (1, frozenset({W}))
+        assert (await case.bridge.recovery.retry(sent.message.id)).attempt == 2
+    await case.world.stop()
+
+
+@in_virtual_time
+async def test_a_retry_by_hand_that_can_not_be_made_says_why() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        fixed = case.world.send(ALPHA, BETA, gmps=(H,), retriable=False)
+        await until(lambda: fixed.created != [])
+        with pytest.raises(RetryFailedError, match="not routed as retriable"):
+            await case.bridge.recovery.retry(fixed.message.id)
+        with pytest.raises(RetryFailedError, match="no router of network 'simulation' created"):
+            await case.bridge.recovery.retry(bytes(32))
+        case.world.down.clear()
+        await until(lambda: case.world.executions(fixed.message) == 1)
+        with pytest.raises(RetryFailedError, match="it is executed"):
+            await case.bridge.recovery.retry(fixed.message.id)
+    await case.world.stop()
+
+
+@pytest.mark.requirement("GLA-13", "GLA-19")
+@in_virtual_time
+async def test_a_retry_whose_content_is_not_the_original_is_refused_by_the_router() -> None:
+    case = Stalled()
+    async with running(case.bridge):
+        sent = case.world.send(ALPHA, BETA, gmps=(H,))
+        await until(lambda: case.store.observations.message(sent.message.id) is not None if sent.created else False)
+        original = sent.message.encode()
+        forged = ObservedMessage(sent.message.id, original[:-1] + b"!", 0)
+        case.store.observations._messages[sent.message.id] = forged
+        with pytest.raises(RetryFailedError):
+            await case.bridge.recovery.retry(sent.message.id)
+    assert case.world.chains[ALPHA].state.sent[sent.message.id][1] == 0
+    await case.world.stop()

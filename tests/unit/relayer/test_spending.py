@@ -1,0 +1,354 @@
+"""Nobody makes the relayer spend beyond its bounds, and what waits because of them goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from random import Random
+
+import pytest
+from structlog.testing import capture_logs
+
+from bridge.domain.executions import ExecutionState
+from bridge.domain.lanes import Lane
+from bridge.domain.outbox import OutboxState
+from bridge.domain.relay_policy import RelayPolicy
+from bridge.domain.retries import RetryBudget, RetryState
+from bridge.domain.spending import GWEI, Bound, SpendBounds, ether
+from bridge.evm.account import SendingSettings
+from bridge.evm.signing import LocalSigner
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, Message
+from bridge.queries.explain import Stage, explain
+from bridge.relayer.propagation import PropagationSettings
+from bridge.relayer.settings import Ordering, RelaySettings
+from tests.commit import seeded_by_commit
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import RELAYER, SimulatedRelayer, World
+from tests.support.simulation.contracts import LIAR, appoint, hush, refuse
+from tests.support.simulation.world import DAPP, Sent
+from tests.virtual_time import in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+LANE = Lane(ALPHA, BETA)
+DAY = 86_400
+STRANGER = LocalSigner.from_key("0x" + "55" * 32).address
+PRICE = 5 * GWEI  # wei per gas that the chains want
+DELIVERY = 200_000 * (2 * PRICE + 1)  # wei that one may cost
+
+
+def dear_world(seed: int = 0) -> World:
+    world = World(seed)
+    for chain in world.chains.values():
+        chain.base_fee = PRICE
+    world.start()
+    return world
+
+
+def word(address: str) -> bytes:
+    return bytes(12) + bytes.fromhex(address[2:])
+
+
+def lost(world: World, chain_id: int, before: int) -> int:
+    """What the relayer has paid on a chain since it held so much, in wei."""
+    return before - world.chains[chain_id].state.balances[RELAYER.address]
+
+
+def held(world: World, chain_id: int) -> int:
+    return world.chains[chain_id].state.balances[RELAYER.address]
+
+
+def executed(world: World, sent: Sent) -> bool:
+    return sent.created != [] and world.executions(sent.message) == 1
+
+
+def reason(store: MemoryStore, message: Message, now: float) -> str:
+    """What `waybill message explain` says."""
+    return explain(
+        message,
+        receipts=frozenset(),
+        executed=False,
+        index=None,
+        entries=store.outbox.entries(message.id),
+        retries=store.retries.jobs(message.id),
+        execution=store.executions.of_message(message.id),
+        held=store.spending.held(message.id),
+        now=now,
+    ).reason
+
+
+@in_virtual_time
+async def test_a_sender_at_its_bound_waits_until_midnight_says_why_and_no_other_waits() -> None:
+    world, store = dear_world(), MemoryStore()
+    bounds = SpendBounds(sender=2 * DELIVERY)
+    async with running(SimulatedRelayer(world, store, bounds=bounds)):
+        busy = [world.send(ALPHA, BETA, sender=STRANGER) for _ in range(40)]
+        honest = world.send(ALPHA, BETA)
+        await until(lambda: executed(world, honest))
+        await asyncio.sleep(600)
+        waiting = [one for one in busy if not executed(world, one)]
+        assert 0 < len(waiting) < 40
+        entries = [store.outbox.entries(one.message.id)[0] for one in waiting]
+        assert {(entry.state, entry.failed_tries) for entry in entries} == {(OutboxState.PENDING, 0)}
+        said = reason(store, waiting[0].message, world.clock.now())
+        assert f"spending.sender_per_day is {ether(2 * DELIVERY)}" in said
+        assert "does not pay for it now" in said
+        assert "midnight UTC" in said
+        before = len(waiting)
+        await asyncio.sleep(DAY - world.clock.now() % DAY + 60)  # the next day has room for some more
+        assert 0 < sum(not executed(world, one) for one in waiting) < before
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
+    world, store = dear_world(), MemoryStore()
+    async with running(SimulatedRelayer(world, store, bounds=SpendBounds(message=DELIVERY // 2))):
+        sent = world.send(ALPHA, BETA)
+        await asyncio.sleep(600)
+        assert not executed(world, sent)
+        (entry,) = store.outbox.entries(sent.message.id)
+        assert (entry.state, entry.failed_tries, store.outbox.failures(entry.event_id)) == (OutboxState.PENDING, 0, [])
+        (waits,) = store.spending.held(sent.message.id)
+        assert waits.bound is Bound.MESSAGE
+        assert store.transactions.slots(BETA, RELAYER.address) == []
+        stage = (
+            explain(
+                sent.message,
+                receipts=frozenset(),
+                executed=False,
+                index=None,
+                entries=[entry],
+                held=[waits],
+                now=world.clock.now(),
+            )
+            .gmps[0]
+            .stage
+        )
+        assert stage is Stage.HELD
+    async with running(SimulatedRelayer(world, store, name="next", bounds=SpendBounds(message=DELIVERY))):
+        await until(lambda: executed(world, sent), seconds=400)
+    await world.stop()
+
+
+@in_virtual_time
+async def test_what_waits_for_a_bound_blocks_no_ordered_lane() -> None:
+    world, store = dear_world(), MemoryStore()
+    relaying = RelaySettings(ordering=Ordering.BLOCK)
+    async with running(SimulatedRelayer(world, store, relaying=relaying, bounds=SpendBounds(sender=DELIVERY * 3 // 2))):
+        first = [world.send(ALPHA, BETA, sender=STRANGER) for _ in range(6)]
+        await asyncio.sleep(5)
+        last = world.send(ALPHA, BETA)
+        await until(lambda: executed(world, last), seconds=120)
+        assert not all(executed(world, one) for one in first)
+    await world.stop()
+
+
+@pytest.mark.finding("R2")
+@pytest.mark.parametrize(
+    ("named", "bound"),
+    [
+        (
+            {"relaying": RelaySettings(acceptance=RelayPolicy(withheld_senders=frozenset({word(STRANGER)})))},
+            "deny_senders",
+        ),
+        ({"retry_for": frozenset({word(DAPP.address)})}, "add it to retry_for"),
+        ({"bounds": SpendBounds(message=GWEI)}, "spending.message is 0.000000001 ether"),
+    ],
+    ids=["it is denied", "it has no consent", "it is at its bound"],
+)
+@in_virtual_time
+async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
+    named: dict[str, object], bound: str
+) -> None:
+    world, store = dear_world(), MemoryStore()
+    world.down.add(Gmp.WORMHOLE)
+    world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
+    before = held(world, ALPHA)
+    quick = PropagationSettings(threshold=5, pause=5, longest_pause=10)
+    async with running(SimulatedRelayer(world, store, propagating=quick, **named)):  # type: ignore[arg-type]
+        sent = [
+            world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,), sender=STRANGER, kind=Kind.STATE_SYNC, ttl=100_000)
+            for _ in range(4)
+        ]
+        await until(lambda: all(one.created for one in sent))
+        world.request_retry(sent[0].message)  # the index asks as well
+        await asyncio.sleep(300)
+        assert lost(world, ALPHA, before) == 0
+        (job,) = store.retries.jobs(sent[0].message.id)
+        assert (job.state, job.held_by) == (RetryState.OPEN, RetryBudget.SPENDING)
+        assert bound in (job.outcome or "")
+        assert bound in reason(store, sent[0].message, world.clock.now())
+        problem = store.pending_sync.of_message(sent[1].message.id)
+        assert problem is not None
+        assert bound in problem.problem
+    await world.stop()
+
+
+@pytest.mark.finding("R2")
+@in_virtual_time
+async def test_a_sender_with_consent_is_retried_within_its_bounds() -> None:
+    world, store = dear_world(), MemoryStore()
+    world.down.add(Gmp.WORMHOLE)
+    world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
+    async with running(SimulatedRelayer(world, store, retry_for=frozenset({word(STRANGER)}))):
+        sent = world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,), sender=STRANGER)
+        await until(lambda: sent.created != [])
+        world.request_retry(sent.message)
+        await until(lambda: executed(world, sent))
+    await world.stop()
+
+
+@pytest.mark.finding("O6")
+@in_virtual_time
+async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_once_until_more_is_given() -> None:
+    world, store = dear_world(), MemoryStore()
+    little, enough = SendingSettings(poll_interval=0.5, max_gas=55_000), SendingSettings(poll_interval=0.5)
+    world.chains[BETA].submit(partial(refuse, refusing=True))
+    await asyncio.sleep(3)
+    async with running(SimulatedRelayer(world, store, sending=enough)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 1)
+        await asyncio.sleep(30)
+    world.chains[BETA].submit(partial(refuse, refusing=False))
+    with capture_logs() as logs:
+        async with running(SimulatedRelayer(world, store, name="second", sending=little)):
+            later = world.send(ALPHA, BETA)
+            await asyncio.sleep(1_500)
+            awaited = store.executions.of_message(sent.message.id)
+            assert awaited is not None
+            assert awaited.state is ExecutionState.BLOCKED
+            assert "needs 60000 gas, and max_gas is 55000" in reason(store, sent.message, world.clock.now())
+            assert "needs 200000 gas, and max_gas is 55000" in reason(store, later.message, world.clock.now())
+            assert store.outbox.entries(later.message.id)[0].failed_tries == 0
+            assert {one.bound for one in store.spending.held()} == {Bound.GAS}
+    told = [one for one in logs if "max_gas" in str(one.get("reason"))]
+    assert len(told) == 2, "once for each message"
+    async with running(SimulatedRelayer(world, store, name="third", sending=enough)):
+        await until(lambda: executed(world, sent) and executed(world, later), seconds=700)
+    await world.stop()
+
+
+async def toggled(world: World, seconds: int) -> None:
+    """One cheap call toggles all messages of the liar, again and again."""
+    for round_ in range(seconds // 37):
+        world.chains[BETA].submit(partial(hush, hushed=round_ % 2 == 0))
+        await asyncio.sleep(37)
+
+
+def failures(store: MemoryStore, sent: Sent | None = None) -> int:
+    """How many executions have failed in a block."""
+    transaction_key = "execute/" if sent is None else f"execute/0x{sent.message.id.hex()}/"
+    slots = [
+        slot
+        for slot in store.transactions.slots(BETA, RELAYER.address)
+        if slot.transaction_key.startswith(transaction_key)
+    ]
+    return sum(slot.included is not None and not slot.included.succeeded for slot in slots)
+
+
+@pytest.mark.finding("R3")
+@in_virtual_time
+async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_more() -> None:
+    world, store = dear_world(), MemoryStore()
+    bounds = SpendBounds(message_failures=3, sender_failures=4)
+    async with running(SimulatedRelayer(world, store, bounds=bounds)):
+        sent = [world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR) for _ in range(6)]
+        await toggled(world, 3_000)
+        assert failures(store) == 4, "today its sender's bound holds"
+        await asyncio.sleep(DAY - world.clock.now() % DAY)
+        await toggled(world, 3_000)
+        assert 4 < failures(store) <= 8
+        assert max(map(partial(failures, store), sent)) <= 3, "and for ever each message's own"
+        states = [store.executions.of_message(one.message.id) for one in sent]
+        assert all(one is not None and one.state in (ExecutionState.BLOCKED, ExecutionState.REFUSED) for one in states)
+        world.chains[BETA].submit(partial(hush, hushed=False))
+        await asyncio.sleep(700)
+        assert any("_failures" in reason(store, one.message, world.clock.now()) for one in sent)
+        honest = world.send(ALPHA, BETA, sender=STRANGER)
+        await until(lambda: executed(world, honest))
+    await world.stop()
+
+
+@pytest.mark.finding("R3")
+@in_virtual_time
+async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -> None:
+    world, store = dear_world(), MemoryStore()
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR)
+        waits = []
+        await until(lambda: sent.created != [])
+        while failures(store, sent) < 4:
+            await toggled(world, 80)
+        for _ in range(10):
+            awaited = store.executions.of_message(sent.message.id)
+            assert awaited is not None
+            waits.append(awaited.next_at - world.clock.now())
+            await toggled(world, 80)
+        assert max(waits) > 700, "what is merely refused is looked at every 600 s"
+    await world.stop()
+
+
+async def storm(seed: int, *, messages: int = 40) -> None:
+    """Random senders and recipients, honest and hostile, from one day into the next."""
+    random = Random(seed)  # a seeded storm
+    world, store = dear_world(seed), MemoryStore()
+    strangers = [LocalSigner.from_key(f"0x{number:064x}").address for number in range(1, 4)]
+    bounds = SpendBounds(
+        message=random.randint(3, 6) * DELIVERY,
+        sender=random.randint(6, 12) * DELIVERY,
+        lane=random.randint(25, 40) * DELIVERY,
+        chain=random.randint(40, 50) * DELIVERY,
+        message_failures=random.randint(1, 4),
+        sender_failures=random.randint(2, 8),
+    )
+    for stranger in strangers:
+        for chain in world.chains.values():
+            chain.submit(partial(appoint, sender=stranger, retrier=RELAYER.address))
+    before = {chain_id: held(world, chain_id) for chain_id in world.chains}
+    ends = world.clock.now() + 7_200
+    quick = PropagationSettings(threshold=60, pause=60, longest_pause=600)
+    bridge = SimulatedRelayer(world, store, bounds=bounds, propagating=quick, max_calls_per_tx=random.choice([1, 8]))
+    async with running(bridge):
+        hostile, honest = [], []
+        for _ in range(messages):
+            gmps = tuple(random.sample([Gmp.HYPERLANE, Gmp.WORMHOLE, Gmp.AXELAR], random.randint(1, 3)))
+            kind, ttl = random.choice([(Kind.PLAIN, 0), (Kind.STATE_SYNC, 100_000)])
+            hostile.append(
+                world.send(ALPHA, BETA, gmps=gmps, sender=random.choice(strangers), recipient=LIAR, kind=kind, ttl=ttl)
+            )
+        for _ in range(4):
+            honest.append(world.send(ALPHA, BETA, gmps=(Gmp.HYPERLANE,)))
+            await asyncio.sleep(random.randint(1, 60))
+        await until(lambda: all(executed(world, one) for one in honest), seconds=900)
+        while world.clock.now() < ends:
+            world.chains[BETA].submit(partial(hush, hushed=random.random() < 0.5))
+            if random.random() < 0.3:
+                one = random.choice(hostile)
+                world.request_retry(one.message, attempt=random.randint(1, 5))
+            await asyncio.sleep(random.randint(10, 200))
+    spanned = 2  # it begins less than two hours before midnight
+    for chain_id, at_first in before.items():
+        loss = lost(world, chain_id, at_first)
+        mine = 4 * 2 * DELIVERY  # of honest messages, at most
+        assert bounds.sender is not None
+        assert loss <= spanned * len(strangers) * bounds.sender + mine, (seed, chain_id, loss / DELIVERY)
+        assert bounds.chain is not None
+        assert loss <= spanned * bounds.chain
+    for one in hostile:
+        assert bounds.message_failures is not None
+        assert failures(store, one) <= bounds.message_failures, (seed, one.message.id.hex())
+    await world.stop()
+
+
+@pytest.mark.finding("R2", "R3")
+@in_virtual_time
+async def test_over_a_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive() -> None:
+    await storm(seeded_by_commit("spending").randrange(1_000_000), messages=20)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(40))
+@in_virtual_time
+async def test_over_every_storm_the_loss_is_within_the_bounds_and_honest_messages_arrive(seed: int) -> None:
+    await storm(seed)

@@ -1,0 +1,314 @@
+"""Workers die, sleep and are stopped; lanes and chains fail: others take over, and nobody waits for what does not concern him."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Call, Dispatch
+from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
+from bridge.domain.transactions import SlotRequest
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.relayer.settings import RelaySettings
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import RELAYER, SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.contracts import _VIEWS, State, gmp_address
+from tests.unit.relayer.entries import only_entry, with_adapter
+from tests.virtual_time import crash, in_virtual_time, running, until
+
+ALPHA, BETA = 31337, 31338
+
+
+@pytest.mark.requirement("OBXS-5", "OBX-14", "SF-94")
+@in_virtual_time
+async def test_when_a_worker_dies_another_one_takes_over_after_the_lease() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.chains[BETA].base_fee = 10**6  # nothing is included: the first worker dies with its entry claimed
+    first = SimulatedRelayer(world, store, name="first")
+    task = asyncio.create_task(first.run())
+    sent = world.send(ALPHA, BETA)
+    await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
+    await crash(first, task)
+    world.chains[BETA].base_fee = 10
+    died = world.clock.now()
+    async with running(SimulatedRelayer(world, store, name="second")):
+        await until(lambda: world.executions(sent.message) == 1 and only_entry(store, sent).delivered_at is not None)
+    entry = only_entry(store, sent)
+    assert entry.delivered_at is not None
+    lease = RelaySettings().lease
+    assert entry.fence == 2
+    assert entry.delivered_at - died < lease + 30
+    assert [one.worker for one in store.outbox.failures(entry.event_id)] == ["first"]
+    await world.stop()
+
+
+@pytest.mark.requirement("OBXS-5", "OBX-12")
+@in_virtual_time
+async def test_a_nonce_that_a_dead_worker_reserved_and_never_signed_for_costs_the_delivery_no_try() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    watching = SimulatedRelayer(world, store, relaying=RelaySettings(gmps=frozenset()))
+    async with running(watching):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [])
+    event_id = only_entry(store, sent).event_id
+    call = Call(to=gmp_address(Gmp.HYPERLANE), data=b"", gas=100_000)
+    store.transactions.reserve(
+        BETA, RELAYER.address, [SlotRequest(event_id, call)], first_nonce=0, now=world.clock.now()
+    )
+    async with running(SimulatedRelayer(world, store)):
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
+    lost, used = store.transactions.slots_for(event_id)
+    assert lost.ended_as_noop
+    assert not used.ended_as_noop
+    assert (only_entry(store, sent).failed_tries, store.outbox.failures(event_id)) == (0, [])
+    assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("OBXS-5")
+@in_virtual_time
+async def test_what_was_under_way_at_a_crash_is_waited_for_before_the_chain_is_asked_what_is_left() -> None:
+    world, store = World(block_time=40), MemoryStore()
+    world.start()
+    first = SimulatedRelayer(world, store, name="first")
+    async with running(first):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: world.chains[BETA].broadcasts == 1, seconds=600)
+        first.power.cut()
+
+    class Overtaken(SimulatedAdapter):
+        """What it says is true when it asks, and out of date when it answers."""
+
+        async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+            call = await super().next_call(dispatch, attestation)
+            while store.transactions.open_slots(BETA, RELAYER.address):
+                await asyncio.sleep(1)
+            return call
+
+    async with running(with_adapter(SimulatedRelayer(world, store, name="second"), world, Overtaken)):
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED, seconds=900)
+    assert world.chains[BETA].state.nonces[RELAYER.address] == 1
+    assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("OBXS-4", "OBXS-5")
+@in_virtual_time
+async def test_a_worker_that_slept_past_its_lease_is_fenced_and_sends_nothing() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    asleep = asyncio.Event()
+
+    class Sleepy(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            await asleep.wait()
+            return await super().attest(dispatch)
+
+    first = with_adapter(SimulatedRelayer(world, store, name="first"), world, Sleepy)
+    claim = first.relayer.deliveries[BETA].step
+
+    async def claim_once() -> bool:
+        return False if first.relayer.deliveries[BETA]._active else await claim()
+
+    # What SIGSTOP stops: renewing, and claiming again.
+    first.relayer.deliveries[BETA].renew = _never  # type: ignore[method-assign]  # stops it there
+    first.relayer.deliveries[BETA].step = claim_once  # type: ignore[method-assign]  # stops it there
+    async with running(first):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
+        async with running(SimulatedRelayer(world, store, name="second")):
+            await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
+            broadcasts = world.chains[BETA].broadcasts
+            asleep.set()
+            await asyncio.sleep(30)
+    entry = only_entry(store, sent)
+    assert world.chains[BETA].broadcasts == broadcasts
+    assert (entry.state, entry.fence) == (OutboxState.DELIVERED, 2)
+    assert [one.worker for one in store.outbox.failures(entry.event_id)] == ["first"]
+    await world.stop()
+
+
+async def _never() -> bool:
+    return False
+
+
+@in_virtual_time
+async def test_a_worker_whose_delivery_takes_long_keeps_its_lease() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+
+    class Slow(SimulatedAdapter):
+        async def attest(self, dispatch: Dispatch) -> bytes:
+            await asyncio.sleep(5 * RelaySettings().lease)
+            return await super().attest(dispatch)
+
+    async with running(with_adapter(SimulatedRelayer(world, store, name="slow"), world, Slow)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
+        async with running(SimulatedRelayer(world, store, name="other")):
+            await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
+    assert only_entry(store, sent).fence == 1
+    await world.stop()
+
+
+@pytest.mark.requirement("OBX-33")
+@in_virtual_time
+async def test_a_worker_that_is_stopped_gives_its_entries_back_at_once() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.chains[BETA].base_fee = 10**6
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, sent).state is OutboxState.CLAIMED)
+    entry = only_entry(store, sent)
+    assert (entry.state, entry.last_error) == (OutboxState.PENDING, "the worker stopped")
+    assert entry.available_at <= world.clock.now()
+    await world.stop()
+
+
+@pytest.mark.requirement("OBX-18", "OBXS-11")
+@in_virtual_time
+async def test_an_entry_that_fails_does_not_block_those_behind_it_on_its_lane() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.AXELAR)
+    async with running(SimulatedRelayer(world, store)):
+        stuck = world.send(ALPHA, BETA, gmps=(Gmp.AXELAR,))
+        behind = [world.send(ALPHA, BETA) for _ in range(5)]
+        await until(lambda: all(one.created and world.executions(one.message) == 1 for one in behind))
+    assert world.executions(stuck.message) == 0
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_destination_that_does_not_answer_does_not_block_the_others() -> None:
+    world, store = World(chains=3), MemoryStore()
+    world.start()
+    third = BETA + 1
+    world.chains[BETA].faults.unavailable = 1
+    async with running(SimulatedRelayer(world, store)):
+        stuck = world.send(ALPHA, BETA)
+        fine = world.send(ALPHA, third)
+        await until(lambda: fine.created != [] and world.executions(fine.message) == 1)
+        world.chains[BETA].faults.unavailable = 0
+        await until(lambda: world.executions(stuck.message) == 1, seconds=600)
+    await world.stop()
+
+
+@in_virtual_time
+async def test_a_chain_that_is_down_at_the_start_is_waited_for() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    for chain in world.chains.values():
+        chain.faults.unavailable = 1
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA)
+        await asyncio.sleep(60)
+        for chain in world.chains.values():
+            chain.faults.unavailable = 0
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+def test_policies_that_contradict_themselves_stop_the_bridge_before_it_starts() -> None:
+    broken = {**DEFAULT_POLICIES, Kind.PLAIN: RetryPolicy(-1, 1, 1, dead_letter=True)}
+
+    @in_virtual_time
+    async def start() -> None:
+        SimulatedRelayer(World(), MemoryStore(), policies=broken)
+
+    with pytest.raises(ValueError, match="PLAIN"):
+        start()
+
+
+@pytest.mark.requirement("OBXS-5")
+@in_virtual_time
+async def test_two_workers_whose_clocks_are_a_minute_apart_deliver_each_message_once() -> None:
+    """To the one whose clock is ahead every lease of the other has run out: it takes over what the other works on."""
+    world, store = World(), MemoryStore()
+    world.start()
+    ahead = SimulatedRelayer(world, store, name="ahead", ahead=30)
+    behind = SimulatedRelayer(world, store, name="behind", ahead=-30)
+    async with running(behind):
+        world.chains[BETA].base_fee = 10**6  # nothing is included until the other one has come
+        sent = [world.send(ALPHA, BETA) for _ in range(10)]
+        await until(lambda: all(one.created and store.outbox.entries(one.message.id) for one in sent))
+        await until(lambda: all(only_entry(store, one).state is OutboxState.CLAIMED for one in sent))
+        async with running(ahead):
+            await until(lambda: any(only_entry(store, one).fence > 1 for one in sent))
+            world.chains[BETA].base_fee = 10
+            await until(lambda: all(only_entry(store, one).state is OutboxState.DELIVERED for one in sent))
+    assert [world.executions(one.message) for one in sent] == [1] * len(sent)
+    transaction_keys = [only_entry(store, one).event_id for one in sent]
+    assert [len(store.transactions.slots_for(transaction_key)) for transaction_key in transaction_keys] == [1] * len(
+        sent
+    ), "none was wasted"
+    await world.stop()
+
+
+@pytest.mark.parametrize("ahead", [-3_600.0, 3_600.0])
+@in_virtual_time
+async def test_a_message_expires_by_the_chains_time_and_not_by_the_clock_of_a_worker(ahead: float) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    async with running(SimulatedRelayer(world, store, ahead=ahead)):
+        sent, late = world.send(ALPHA, BETA, ttl=600), world.send(ALPHA, BETA, ttl=60)
+        await until(lambda: late.created != [] and store.outbox.entries(late.message.id) != [])
+        await until(lambda: only_entry(store, late).state is OutboxState.DEAD, seconds=200)
+        waiting = only_entry(store, sent)
+        assert waiting.state is not OutboxState.DEAD
+        assert waiting.failed_tries > 1
+        assert world.chains[BETA].state.timestamp < sent.message.sent_at + 600
+        world.down.clear()
+        await until(lambda: world.executions(sent.message) == 1)
+    await world.stop()
+
+
+@pytest.mark.finding("E6")
+@in_virtual_time
+async def test_a_delivery_is_not_given_up_while_pauses_have_put_its_expiry_off() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    stood_still = 300  # seconds of pauses, as the router counts them
+
+    def is_expired(state: State, asked: Sequence[Any]) -> tuple[list[str], list[Any]]:
+        return ["bool"], [state.timestamp - stood_still > asked[1] + asked[2]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(_VIEWS, "isExpired", is_expired)
+        async with running(SimulatedRelayer(world, store)):
+            sent = world.send(ALPHA, BETA, ttl=60)
+            await until(lambda: sent.created != [] and store.outbox.entries(sent.message.id) != [])
+            await asyncio.sleep(150)
+            assert only_entry(store, sent).state is not OutboxState.DEAD
+            world.down.clear()
+            await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED, seconds=200)
+    await world.stop()
+
+
+@pytest.mark.requirement("OBX-39", "OIP-30")
+@in_virtual_time
+async def test_a_delivery_is_given_up_without_a_letter_once_every_further_try_would_come_too_late() -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    world.down.add(Gmp.HYPERLANE)
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA, ttl=60)
+        await until(lambda: sent.created != [] and store.outbox.entries(sent.message.id) != [])
+        await until(lambda: only_entry(store, sent).state is OutboxState.DEAD, seconds=200)
+        given_up = only_entry(store, sent)
+        most = DEFAULT_POLICIES[sent.message.kind].max_attempts
+        assert most is not None
+        assert given_up.failed_tries < most
+        assert store.outbox.dead_letters() == {given_up.event_id: False}
+    await world.stop()

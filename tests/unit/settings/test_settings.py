@@ -1,0 +1,282 @@
+"""Settings come from arguments, then the environment, then defaults; what is wrong with them is said at once, keys never."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridge.domain.failures import FailureKind
+from bridge.domain.retry_policy import DEFAULT_POLICIES, Spent, becomes_dead_letter, retry_delay
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
+from bridge.settings import PROFILES, Settings, SettingsError
+
+KEY = "0x" + "11" * 32
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"WAYBILL_{name.upper()}", raising=False)
+
+
+def test_without_anything_the_defaults_hold() -> None:
+    settings = Settings.load()
+    assert settings.gmps == frozenset(Gmp)
+    assert settings.paused_gmps == frozenset()
+    assert settings.retry_policies() == DEFAULT_POLICIES
+    assert settings.store == "sqlite:///bridge.db"
+
+
+def test_the_environment_goes_over_the_defaults_and_arguments_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WAYBILL_POLL_INTERVAL", "0.25")
+    monkeypatch.setenv("WAYBILL_LEASE", "7")
+    monkeypatch.setenv("WAYBILL_PAUSED_GMPS", "axelar, Wormhole")
+    monkeypatch.setenv("WAYBILL_RETRY_KEYS", f"{KEY},{'0x' + '22' * 32}")
+    settings = Settings.load(poll_interval=0.5, lease=None)
+    assert (settings.poll_interval, settings.lease) == (0.5, 7)
+    assert settings.relay().paused == {Gmp.AXELAR, Gmp.WORMHOLE}
+    assert [key.get_secret_value() for key in settings.retry_keys] == [KEY, "0x" + "22" * 32]
+
+
+def test_gmps_may_be_given_as_values() -> None:
+    settings = Settings.load(gmps=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}), paused_gmps=("axelar",))
+    assert settings.relay().claimable == {Gmp.HYPERLANE}
+
+
+def test_an_unknown_gmp_is_named_with_those_that_exist_and_the_variable() -> None:
+    with pytest.raises(SettingsError, match=r"WAYBILL_GMPS.*unknown GMP 'carrier pigeon'; the GMPs are hyperlane"):
+        Settings.load(gmps="hyperlane,carrier pigeon")
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(poll_interval=-1, lease=0, in_flight="many")
+    text = str(caught.value)
+    assert all(name in text for name in ("WAYBILL_POLL_INTERVAL", "WAYBILL_LEASE", "WAYBILL_IN_FLIGHT"))
+
+
+def test_a_setting_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(SettingsError, match="speed"):
+        Settings.load(speed=9)
+
+
+def test_keys_are_shown_neither_in_errors_nor_in_the_settings_themselves() -> None:
+    settings = Settings.load(relayer_key=KEY, retry_keys=KEY)
+    assert KEY not in repr(settings)
+    assert KEY not in str(settings.model_dump())
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(relayer_key=[KEY], retry_keys={"key": KEY}, poll_interval=0)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.requirement("OBX-30", "OBX-37", "OBX-38", "OBX-40")
+def test_a_policy_can_be_changed_by_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"base": 0.5, "cap": 4}}')
+    policies = Settings.load().retry_policies()
+    plain, default = policies[Kind.PLAIN], DEFAULT_POLICIES[Kind.PLAIN]
+    assert (plain.base, plain.cap, plain.max_retries) == (0.5, 4, default.max_retries)
+    assert policies[Kind.QUERY] == DEFAULT_POLICIES[Kind.QUERY]
+
+
+@pytest.mark.requirement("OBX-42", "OIP-61", "OIP-5")
+def test_a_critical_action_can_not_be_given_an_end() -> None:
+    with pytest.raises(SettingsError, match="REGULATORY_ACTION_CRITICAL: is retried without end"):
+        Settings.load(policies={"regulatory_action_critical": {"max_retries": 3}})
+
+
+@pytest.mark.parametrize(
+    ("policies", "complaint"),
+    [
+        ({"telegram": {"base": 1}}, "'telegram' is no kind of message"),
+        ({"plain": {"base": 9, "cap": 1}}, "cap is 1.0 s, less than base 9.0 s"),
+        ({"plain": {"speed": 1}}, "speed"),
+    ],
+)
+def test_policies_that_can_not_be_meant_are_refused_when_they_are_read(
+    policies: dict[str, dict[str, float]], complaint: str
+) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        Settings.load(policies=policies)
+
+
+def toml(folder: Path, text: str) -> Path:
+    file = folder / "waybill.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_file_goes_under_the_environment_and_over_profile_and_network(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = toml(
+        tmp_path,
+        """
+        profile = "high-throughput"
+        poll_interval = 3
+        fee_bump_after = 90
+        [policies.plain]
+        base = 1
+        cap = 8
+        """,
+    )
+    monkeypatch.setenv("WAYBILL_FEE_BUMP_AFTER", "70")
+    monkeypatch.setenv("WAYBILL_POLICIES", '{"plain": {"cap": 4}}')
+    settings = Settings.load(file, {"poll_interval": 0.25, "store": "sqlite:///other.db"}, gmps="axelar")
+    assert (settings.poll_interval, settings.fee_bump_after, settings.in_flight, settings.store) == (
+        3,
+        70,
+        512,
+        "sqlite:///other.db",
+    )
+    plain = settings.retry_policies()[Kind.PLAIN]
+    assert (plain.base, plain.cap) == (1, 4)  # tables are merged, not replaced
+    said = {
+        name: settings.origin(name)
+        for name in ("gmps", "fee_bump_after", "poll_interval", "in_flight", "store", "lease")
+    }
+    assert said == {
+        "gmps": "argument, or WAYBILL_GMPS",
+        "fee_bump_after": "WAYBILL_FEE_BUMP_AFTER",
+        "poll_interval": str(file),
+        "in_flight": "profile high-throughput",
+        "store": "default of this network",
+        "lease": "profile high-throughput",
+    }
+
+
+def test_all_errors_of_all_sources_are_listed_with_where_they_were_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = toml(
+        tmp_path,
+        """
+        poll_interval = -1
+        speed = 9
+        deny_senders = ["0x12"]
+        [policies.plain]
+        base = 9
+        cap = 1
+        [[signers]]
+        keystore = "key.json"
+        [chains.alpha]
+        agreement = 0
+        """,
+    )
+    monkeypatch.setenv("WAYBILL_IN_FLIGHT", "many")
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(file)
+    lines = str(caught.value).splitlines()
+    for expected in (
+        f"poll_interval is -1 ({file}): Input should be greater than 0",
+        f"speed ({file}): there is no such setting",
+        "in_flight is 'many' (WAYBILL_IN_FLIGHT): ",
+        "is not an address: 0x and 40 hex digits",
+        "cap is 1.0 s, less than base 9.0 s",
+        "a keystore needs password_file",
+        f"chains.alpha.agreement ({file}): ",
+    ):
+        assert any(expected in line for line in lines), expected
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("poll_interval = ", "is not TOML"), ('profile = "fast"', r"'fast'.*default, low-latency")]
+)
+def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        Settings.load(toml(tmp_path, text))
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.toml can't be read"):
+        Settings.load(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_is_valid_and_leaves_the_document_s_retry_table_alone(profile: str) -> None:
+    settings = Settings.load(profile=profile)
+    assert settings.retry_policies() == DEFAULT_POLICIES
+
+
+@pytest.mark.parametrize(
+    ("amount", "wei"), [("0.5 ether", 5 * 10**17), ("30 gwei", 30 * 10**9), ("12", 12), (7, 7), ("1.5 wei", None)]
+)
+def test_amounts_have_units(amount: object, wei: int | None) -> None:
+    limits = [{"wei_per_day": amount}]
+    if wei is None:
+        with pytest.raises(SettingsError, match="no whole number of wei"):
+            Settings.load(spend_limits=limits)
+    else:
+        assert Settings.load(spend_limits=limits).spend_limits[0].wei_per_day == wei
+
+
+def test_what_is_allowed_and_denied_at_once_is_refused() -> None:
+    with pytest.raises(SettingsError, match="chains: beta is allowed and denied"):
+        Settings.load(allow_chains="alpha,beta", deny_chains="beta")
+
+
+@pytest.mark.parametrize(
+    "signer",
+    [
+        {},
+        {"environment": "KEY", "keystore": "key.json", "password_file": "word"},
+        {"remote": "http://signer:9000"},
+        {"remote": "signer:9000", "address": "0x" + "ab" * 20},
+    ],
+)
+def test_a_signer_is_exactly_one_of_three(signer: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="signers"):
+        Settings.load(signers=[signer])
+
+
+def test_values_that_contradict_each_other_are_listed_beside_those_that_can_not_be_used() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(
+            in_flight="many",
+            speed=9,
+            lease=1,
+            breaker_cooldown=90,
+            allow_chains="alpha",
+            deny_chains="alpha",
+            commit="auto",
+            retention=60,
+            guarantees={"0x12": {}, "0x34": {}},
+        )
+    for expected in (
+        "in_flight is 'many'",
+        "speed (argument, or WAYBILL_SPEED): there is no such setting",
+        "lease is 1 s, less than two polls of 1 s",
+        "breaker_cooldown is 90 s, more than breaker_cooldown_cap of 60 s",
+        "chains: alpha is allowed and denied",
+        "commit is 'auto'",
+        "dedup window is 60 s",
+        "0x12",
+        "0x34",
+    ):
+        assert expected in str(caught.value), expected
+
+
+def test_nothing_is_compared_with_a_value_that_can_not_be_used() -> None:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(
+            poll_interval=-1, lease=0.1, policies={"telegram": {}, "plain": {"base": 9, "cap": 1}}, retention=60
+        )
+    text = str(caught.value)
+    assert "two polls" not in text
+    assert "dedup window" not in text
+    assert "'telegram' is no kind of message" in text
+    assert "cap is 1.0 s, less than base 9.0 s" in text
+
+
+def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
+    policy = Settings.load(policies={"plain": {"jitter": 0, "dead_letter": False}}).retry_policies()[Kind.PLAIN]
+    waits = {retry_delay(policy, 2, FailureKind.TRANSIENT, random=draw) for draw in (lambda: 0.0, lambda: 0.9)}
+    assert waits == {10}
+    assert not becomes_dead_letter(policy, Spent.MAX_RETRIES_EXCEEDED)
+    with pytest.raises(SettingsError, match="jitter"):
+        Settings.load(policies={"plain": {"jitter": 1}})
+    with pytest.raises(SettingsError, match=r"REGULATORY_ACTION_CRITICAL: .*never becomes a dead letter"):
+        Settings.load(policies={"regulatory_action_critical": {"dead_letter": True}})

@@ -1,0 +1,201 @@
+"""Workers that share one database: nobody waits without need, nothing is given out twice, a dead worker's work goes on."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import TypeVar
+
+import pytest
+
+from bridge.domain.errors import CursorMovedError, StoreBusyError
+from bridge.domain.outbox import Claim, Delivered, Delivery, OutboxEntry, OutboxState
+from bridge.domain.ports import Call
+from bridge.domain.retries import RetryJob, RetryState
+from bridge.domain.transactions import SlotRequest
+from bridge.protocol.gmps import Gmp
+from bridge.store import SqlStore
+from bridge.store.outbox import _ENTRIES
+from bridge.store.tables import outbox
+from tests.builders import ALPHA, BETA, block, message, observed_range, retry_request, word
+from tests.postgresql import Server, running_postgresql
+
+WORKERS = 4
+MESSAGES = 60
+PATIENCE = 60  # seconds
+
+_Result = TypeVar("_Result")
+
+
+@pytest.fixture
+def stores(url: str) -> Iterator[list[SqlStore]]:
+    """As many connections to one database as there are workers, opened at the same moment."""
+    with ThreadPoolExecutor(WORKERS) as threads:
+        opened = list(threads.map(lambda _: SqlStore(url), range(WORKERS)))
+    yield opened
+    for store in opened:
+        store.close()
+
+
+def at_once(stores: list[SqlStore], work: Callable[[SqlStore, str], _Result]) -> list[_Result]:
+    """What each worker gets when all do it at the same moment."""
+    line = threading.Barrier(len(stores))
+
+    def one(numbered: tuple[int, SqlStore]) -> _Result:
+        line.wait()
+        return work(numbered[1], f"worker {numbered[0]}")
+
+    with ThreadPoolExecutor(len(stores)) as threads:
+        return list(threads.map(one, enumerate(stores)))
+
+
+def claim(store: SqlStore, worker: str, *, limit: int = 5, now: float = 200, lease: float = 30) -> list[OutboxEntry]:
+    return store.outbox.claim(worker=worker, destination_chain=BETA, gmps=set(Gmp), limit=limit, now=now, lease=lease)
+
+
+def finish(store: SqlStore, entries: list[OutboxEntry], now: float = 201) -> set[Claim]:
+    delivery = Delivery(block(5, "beta"), word("tx"))
+    return store.outbox.finish([Delivered(entry.claim_held, delivery) for entry in entries], now)
+
+
+@pytest.mark.requirement("OBXS-5", "OBXS-10", "OBX-69")
+def test_workers_that_claim_at_once_share_the_entries_and_deliver_each_once(stores: list[SqlStore]) -> None:
+    stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, MESSAGES + 1))))
+
+    def work(store: SqlStore, worker: str) -> list[str]:
+        done: list[str] = []
+        while claimed := claim(store, worker):
+            assert finish(store, claimed) == set()
+            done += (entry.event_id for entry in claimed)
+        return done
+
+    shares = at_once(stores, work)
+    together = [event_id for share in shares for event_id in share]
+    # A worker may end early, when the others hold all that is left; no entry is given out twice, none is left.
+    assert sorted(together) == sorted({entry.event_id for entry in stores[0].outbox.listed(limit=999)})
+    assert {entry.state for entry in stores[0].outbox.listed(limit=999)} == {OutboxState.DELIVERED}
+    assert {entry.fence for entry in stores[0].outbox.listed(limit=999)} == {1}
+
+
+def test_nonces_given_out_at_once_are_unique_and_without_a_gap(stores: list[SqlStore]) -> None:
+    def work(store: SqlStore, worker: str) -> list[int]:
+        nonces = []
+        for number in range(5):
+            requests = [SlotRequest(f"{worker} {number} {part}", Call(to="0x1", data=b"", gas=1)) for part in range(3)]
+            given = store.transactions.reserve(BETA, "0xabc", requests, first_nonce=7, now=1)
+            nonces += [slot.nonce for slot in given if slot is not None]
+        return nonces
+
+    nonces = [nonce for share in at_once(stores, work) for nonce in share]
+    assert sorted(nonces) == list(range(7, 7 + WORKERS * 15))
+
+
+def test_one_purpose_asked_for_by_all_at_once_gets_one_nonce(stores: list[SqlStore]) -> None:
+    request = SlotRequest("the same", Call(to="0x1", data=b"", gas=1))
+    given = at_once(
+        stores, lambda store, _: store.transactions.reserve(BETA, "0xabc", [request], first_nonce=0, now=1)[0]
+    )
+    assert {slot.nonce for slot in given if slot is not None} == {0}
+
+
+def test_of_many_observers_of_a_range_one_records_it(stores: list[SqlStore]) -> None:
+    def work(store: SqlStore, _worker: str) -> int:
+        try:
+            return len(store.observations.record(observed_range(message(1), message(2))))
+        except CursorMovedError:
+            return 0
+
+    assert sorted(at_once(stores, work)) == [0] * (WORKERS - 1) + [2]
+    at_once(stores, lambda store, _: store.observations.identify(ALPHA, word("genesis")))
+
+
+def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[SqlStore]) -> None:
+    request = retry_request()
+    assert sorted(at_once(stores, lambda store, _: store.retries.copy([request], 1, 10))) == [0] * (WORKERS - 1) + [1]
+    job = RetryJob(request=request, available_at=10).start(frozenset({Gmp.AXELAR}))
+    saved = at_once(stores, lambda store, _: store.retries.save(job, expected=RetryState.OPEN))
+    assert sorted(saved) == [False] * (WORKERS - 1) + [True]
+
+
+def test_entries_that_another_worker_is_changing_are_passed_over_without_waiting(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    store, other = SqlStore(url), SqlStore(url)
+    store.observations.record(observed_range(message(1), message(2)))
+    first = _ENTRIES.order_by(outbox.c.sequence).limit(1).with_for_update(of=outbox)
+    with other._database.transaction() as connection:
+        held = connection.execute(first).mappings().one()["event_id"]
+        started = time.monotonic()
+        claimed = claim(store, "not waiting")
+        assert time.monotonic() - started < 2
+    assert [entry.event_id for entry in claimed] != []
+    assert held not in {entry.event_id for entry in claimed}
+    store.close()
+    other.close()
+
+
+def test_an_end_that_meets_a_locked_entry_waits_for_it_and_is_not_taken_for_lost(postgresql: Server) -> None:
+    url = postgresql.new_url()
+    store, other = SqlStore(url), SqlStore(url)
+    store.observations.record(observed_range(message(1)))
+    claimed = claim(store, "w")
+    with ThreadPoolExecutor(1) as thread:
+        with other._database.transaction() as connection:
+            connection.execute(_ENTRIES.with_for_update(of=outbox)).all()
+            lost = thread.submit(finish, store, claimed)
+            time.sleep(0.3)
+            assert not lost.done()
+        assert lost.result(PATIENCE) == set()
+    store.close()
+    other.close()
+
+
+@pytest.mark.requirement("OIP-1", "OBX-70", "OBXS-5")
+def test_workers_go_on_after_the_server_crashed_and_was_stopped_under_them() -> None:
+    with running_postgresql(durable=True) as server:
+        url = server.new_url()
+        stores = [SqlStore(url) for _ in range(WORKERS)]
+        total = 1_000
+        stores[0].observations.record(observed_range(*(message(nonce) for nonce in range(1, total + 1))))
+        clock, troubles = count(1_000), count()
+        is_over = threading.Event()
+
+        def work(store: SqlStore, worker: str) -> None:
+            held: list[OutboxEntry] = []
+            while not is_over.is_set():
+                try:
+                    held = held or claim(store, worker, limit=2, now=next(clock), lease=40)
+                    finish(store, held, now=next(clock))
+                    held = []
+                except StoreBusyError:
+                    next(troubles)
+                    time.sleep(0.05)
+
+        threads = [threading.Thread(target=work, args=(store, f"w{n}")) for n, store in enumerate(stores)]
+        for thread in threads:
+            thread.start()
+        try:
+            for how, share in ((signal.SIGQUIT, 0.1), (signal.SIGINT, 0.5)):
+                while _delivered(stores[0]) < share * total:
+                    time.sleep(0.01)
+                server.stop(how)
+                time.sleep(0.15)
+                server.start()
+            deadline = time.monotonic() + PATIENCE
+            while _delivered(stores[0]) < total and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:  # or the threads, and with them the run, would never end
+            is_over.set()
+            for thread in threads:
+                thread.join()
+        assert _delivered(stores[0]) == total, stores[0].outbox.counts()
+        assert next(troubles) > 0, "nobody noticed that the server was gone"
+        for store in stores:
+            store.close()
+
+
+def _delivered(store: SqlStore) -> int:
+    return sum(one.count for one in store.outbox.counts() if one.state is OutboxState.DELIVERED)

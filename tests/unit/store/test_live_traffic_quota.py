@@ -1,0 +1,119 @@
+"""However many entries of a lane are old or failing, what is new gets its places, and they keep theirs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import LiveTrafficQuota, OutboxEntry, Retry
+from bridge.domain.store import Store
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Message
+from bridge.store import SqlStore
+from tests.builders import ALPHA, BETA, block, message, observed_range
+
+MANY = 10_000
+EARLY, NOW = 100.0, 1_000.0
+LEASE = 30.0
+
+
+def observe(store: Store, *messages: Message, at: float) -> None:
+    cursor = store.observations.cursor(ALPHA)
+    previous = cursor.position if cursor else None
+    position = block(previous.number + 1 if previous else 10)
+    store.observations.record(observed_range(*messages, previous=previous, position=position, now=at))
+
+
+def claim(store: Store, limit: int, places: int, *, now: float = NOW, in_order: bool = False) -> list[OutboxEntry]:
+    return store.outbox.claim(
+        worker="w",
+        destination_chain=BETA,
+        gmps=set(Gmp),
+        limit=limit,
+        now=now,
+        lease=LEASE,
+        in_order=in_order,
+        fresh=LiveTrafficQuota(places, now - 60),
+    )
+
+
+def fail(store: Store, entries: list[OutboxEntry], at: float) -> None:
+    failure = Failure(at=at, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
+    store.outbox.finish([Retry(entry.claim_held, failure, at) for entry in entries], at)
+
+
+def nonces(entries: list[OutboxEntry]) -> list[int]:
+    return [int(entry.dispatch.evidence["index"]) for entry in entries]
+
+
+def with_failing(store: Store, count: int) -> None:
+    observe(store, *(message(nonce) for nonce in range(1, count + 1)), at=EARLY)
+    fail(store, claim(store, count, 0, now=EARLY), EARLY + 1)
+
+
+@pytest.mark.requirement("OBX-18", "OBXS-11")
+@pytest.mark.timeout(300)
+def test_a_new_entry_behind_ten_thousand_failing_ones_of_its_lane_is_given_out_with_the_next_claim(
+    store: Store,
+) -> None:
+    with_failing(store, MANY)
+    observe(store, message(MANY + 1), at=NOW - 1)
+    given = claim(store, 64, 32)
+    assert nonces(given) == [*range(1, 64), MANY + 1], "and the old ones have all other places"
+
+
+def test_while_live_traffic_waits_old_entries_have_the_places_it_leaves_and_the_longest_due_get_them(
+    store: Store,
+) -> None:
+    with_failing(store, 10)
+    observe(store, *(message(nonce) for nonce in range(11, 21)), at=NOW - 1)
+    assert nonces(claim(store, 6, 3)) == [1, 2, 3, 11, 12, 13]
+    assert nonces(claim(store, 6, 0)) == [4, 5, 6, 7, 8, 9]
+    assert nonces(claim(store, 6, 3)) == [10, 14, 15, 16, 17, 18], "places that one side does not need are the other's"
+
+
+def test_where_there_is_no_room_live_traffic_alone_gets_the_places_kept_for_it(store: Store) -> None:
+    with_failing(store, 3)
+    assert claim(store, 0, 2) == []
+    observe(store, message(4), at=NOW - 1)
+    assert nonces(claim(store, 0, 2)) == [4]
+
+
+def test_what_nobody_has_taken_for_long_is_old_too_and_what_was_tried_is_not_new_again(store: Store) -> None:
+    observe(store, message(1), message(2), message(3), at=EARLY)
+    observe(store, message(4), at=NOW - 1)
+    assert nonces(claim(store, 1, 1)) == [4]
+    entry = store.outbox.entries(message(4).id)[0]
+    fail(store, [entry], NOW)
+    assert nonces(claim(store, 1, 1)) == [1]
+    fail(store, claim(store, 2, 0), NOW)
+    store.outbox.finish([], NOW)
+    observe(store, message(5), at=NOW)
+    assert nonces(claim(store, 1, 1)) == [5], "not those that failed, though they are due since the same moment"
+
+
+def test_live_traffic_never_overtakes_what_its_ordering_key_waits_for(store: Store) -> None:
+    with_failing(store, 2)
+    observe(store, message(3), at=NOW - 1)
+    assert nonces(claim(store, 1, 1, in_order=True)) == [1]
+    assert claim(store, 1, 1, in_order=True) == []
+
+
+def test_entries_that_are_new_are_found_by_an_index_that_holds_no_others(url: str) -> None:
+    seen: list[tuple[str, Any]] = []
+    with closing(SqlStore(url)) as store:
+        with_failing(store, 500)
+        engine = store._database.engine
+        event.listen(engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
+        with engine.begin() as connection:
+            connection.execute(text("ANALYZE"))
+        claim(store, 4, 4)
+        ((query, values),) = [one for one in seen if "fence = 0" in one[0]]
+        explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
+        with engine.connect() as connection:
+            plan = "\n".join(str(tuple(row)) for row in connection.exec_driver_sql(f"{explain} {query}", values))
+    assert "ix_outbox_never_claimed" in plan, plan
