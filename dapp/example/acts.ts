@@ -1,12 +1,12 @@
-/** The one button of a message: execute, mark as expired, or pay, whichever its state asks for. */
+/** The one button of a message: execute, mark as expired, or fund, whichever its state asks for. */
 
 import type { FactOf, Gmp, Message, Progress, Waybill } from "@waybill/dapp";
 import { element, problemLine, whenPressed } from "./element.ts";
 import { ether } from "./format.ts";
 
-type Kind = "execute" | "expire" | "pay";
+type Kind = "execute" | "expire" | "fund";
 
-const LABELS: Readonly<Record<Kind, string>> = { execute: "Execute", expire: "Mark as expired", pay: "Pay for its dispatch" };
+const LABELS: Readonly<Record<Kind, string>> = { execute: "Execute", expire: "Mark as expired", fund: "Fund it" };
 
 export class ActButton {
   readonly root = element("div", { hidden: true });
@@ -32,10 +32,10 @@ export class ActButton {
   #offer(kind: Kind, gmps: readonly Gmp[]): void {
     const problem = problemLine();
     const button = element("button", { type: "button", className: "primary" }, LABELS[kind]);
-    const price = element("p", { className: "quiet price", hidden: kind !== "pay" });
+    const price = element("p", { className: "quiet price", hidden: kind !== "fund" });
     whenPressed(button, problem, () => this.#run(kind, gmps));
     this.root.replaceChildren(price, button, problem);
-    if (kind === "pay") void this.#showPrice(price, gmps);
+    if (kind === "fund") void this.#showPrice(price, gmps);
   }
 
   async #run(kind: Kind, gmps: readonly Gmp[]): Promise<void> {
@@ -44,8 +44,8 @@ export class ActButton {
         return void (await this.#waybill().execute(this.#message));
       case "expire":
         return void (await this.#waybill().expire(this.#message));
-      case "pay":
-        return void (await this.#waybill().dispatch(this.#message, gmps));
+      case "fund":
+        return void (await this.#waybill().fund(this.#message, gmps));
     }
   }
 

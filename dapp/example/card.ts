@@ -150,7 +150,7 @@ function described(fact: Fact): string {
       return "Marked as expired";
     case "cancelled":
       return "Cancelled by its sender";
-    case "arrivedAfterEnd":
+    case "lateReceipt":
       return `${fact.gmp ?? "An unknown GMP"} delivered after its end`;
     case "executed":
       return "Executed by the recipient";

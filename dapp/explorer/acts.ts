@@ -64,15 +64,15 @@ export class Acts {
     switch (kind) {
       case "retry":
         return this.#waybill.retryRoute(message, gmps);
-      case "dispatch":
-        return this.#waybill.dispatch(message, gmps);
+      case "fund":
+        return this.#waybill.fund(message, gmps);
       case "cancel":
         return this.#waybill.cancel(message, gmps);
     }
   }
 }
 
-type Priced = "retry" | "dispatch" | "cancel";
+type Priced = "retry" | "fund" | "cancel";
 
 /** Lets the command to copy do what the button would. */
 function name(act: HTMLElement, gmps: readonly Gmp[]): void {

@@ -18,7 +18,7 @@ import { decodeEnvelope, type Message } from "./message.ts";
 import { explainRevert } from "./reverts.ts";
 
 /** Where a fact stands. */
-export interface Place {
+export interface StorageLocation {
   /** The chain's name. */
   readonly chain: string;
   readonly block: bigint;
@@ -29,7 +29,7 @@ export interface Place {
   readonly timestamp: bigint | undefined;
 }
 
-interface About extends Place {
+interface About extends StorageLocation {
   readonly messageId: Hex;
 }
 
@@ -44,7 +44,7 @@ export type Fact = About &
     | { type: "executed" }
     | { type: "expired" }
     | { type: "cancelled" }
-    | { type: "arrivedAfterEnd"; gmp: Gmp | undefined }
+    | { type: "lateReceipt"; gmp: Gmp | undefined }
     | { type: "executionFailed"; reason: string }
     | { type: "executionDeferred"; gasLimit: bigint }
     | { type: "duplicateAbsorbed"; gmp: Gmp | undefined }
@@ -63,7 +63,7 @@ const ROUTER_EVENTS = [
   "ExecutionDeferred",
   "MessageExpired",
   "MessageCancelled",
-  "ArrivedAfterEnd",
+  "LateReceipt",
 ] as const;
 const ADAPTER_EVENTS = ["DuplicateAbsorbed"] as const;
 
@@ -93,7 +93,7 @@ function factOf(chain: ChainDeployment, log: Log | RpcLog): Fact | undefined {
   const isRouter = isAddressEqual(log.address, chain.router);
   const isAdapter = Object.values(chain.adapters).some((adapter) => isAddressEqual(adapter, log.address));
   if (!FACT_TOPICS.includes(log.topics[0] ?? "0x") || !(isRouter || isAdapter)) return undefined;
-  const place: Place = {
+  const place: StorageLocation = {
     chain: chain.name,
     block: BigInt(log.blockNumber!),
     blockHash: log.blockHash!,
@@ -108,7 +108,7 @@ function factOf(chain: ChainDeployment, log: Log | RpcLog): Fact | undefined {
   return routerFact(place, log);
 }
 
-function routerFact(place: Place, log: Log | RpcLog): Fact | undefined {
+function routerFact(place: StorageLocation, log: Log | RpcLog): Fact | undefined {
   const event = decodeEventLog({ abi: routerAbi, ...partsOf(log) });
   switch (event.eventName) {
     case "MessageRouted": {
@@ -133,8 +133,8 @@ function routerFact(place: Place, log: Log | RpcLog): Fact | undefined {
       const { message } = decodeEnvelope(envelope);
       return { ...place, type: "unfunded", messageId, message, retriable, gmps: gmpsFromBits(gmps) };
     }
-    case "ArrivedAfterEnd":
-      return { ...place, type: "arrivedAfterEnd", messageId: event.args.messageId, gmp: gmpOfNumber(event.args.gmp) };
+    case "LateReceipt":
+      return { ...place, type: "lateReceipt", messageId: event.args.messageId, gmp: gmpOfNumber(event.args.gmp) };
     case "MessageExpired":
       return { ...place, type: "expired", messageId: event.args.messageId };
     case "MessageCancelled":

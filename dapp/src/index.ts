@@ -43,7 +43,7 @@ export {
   messageId,
 } from "./message.ts";
 export { decodeRevert, explainRevert, reasonOf, RefusedError, type Revert, revertDataOf } from "./reverts.ts";
-export type { Fact, FactOf, Place } from "./facts.ts";
+export type { Fact, FactOf, StorageLocation } from "./facts.ts";
 export type { Found } from "./lookup.ts";
 export { type Action, type GmpProgress, type Progress, type State, STATES } from "./progress.ts";
 export type { Quote, RetryOptions, RouteRequest, SendingOptions, Sent } from "./sending.ts";

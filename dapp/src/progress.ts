@@ -2,7 +2,7 @@
 
 import type { Hex } from "viem";
 
-import { type Fact, type FactOf, isCreation, type Place } from "./facts.ts";
+import { type Fact, type FactOf, isCreation, type StorageLocation } from "./facts.ts";
 import { type Gmp, GMPS } from "./gmps.ts";
 import { expiresAt, type Message } from "./message.ts";
 
@@ -25,7 +25,7 @@ export const STATES = [
 export type State = (typeof STATES)[number];
 
 /** What to do about a message. */
-export type Action = "wait" | "pay" | "retry" | "execute" | "expire" | "resend" | "inspect" | "nothing";
+export type Action = "wait" | "fund" | "retry" | "execute" | "expire" | "resend" | "inspect" | "nothing";
 
 /** How far one GMP has brought a message. */
 export interface GmpProgress {
@@ -35,7 +35,7 @@ export interface GmpProgress {
   /** Why it did not take the message, the last time it did not. */
   readonly failure: string | undefined;
   /** Its delivery on the destination. */
-  readonly receipt: Place | undefined;
+  readonly receipt: StorageLocation | undefined;
   /** Whether the receipt counts; it does not any more once the GMP's adapter is revoked. */
   readonly counts: boolean;
   /** How often it delivered again and nothing changed. */
@@ -100,7 +100,7 @@ const ACTIONS: Readonly<Record<State, Action>> = {
   ROUTED: "wait",
   RECEIVED: "wait",
   EXECUTED: "nothing",
-  UNFUNDED: "pay",
+  UNFUNDED: "fund",
   EXECUTION_FAILED: "execute",
   EXECUTION_DEFERRED: "execute",
   STALLED: "retry",

@@ -204,7 +204,7 @@ export async function retryRoute(
 }
 
 /** Pays for a message that was created without its fee; anyone may. `gmps` are those that its sender chose: the router sends it over no others. */
-export async function dispatch(
+export async function fund(
   source: ChainReader,
   wallet: Wallet,
   message: Message,
@@ -213,7 +213,7 @@ export async function dispatch(
 ): Promise<Sent> {
   const { total } = await price(source, message, gmps, message.quorum, options.maxFee);
   const args = [message, options.refundTo ?? wallet.address] as const;
-  const receipt = await transact(source, wallet, { functionName: "dispatch", args }, total);
+  const receipt = await transact(source, wallet, { functionName: "fund", args }, total);
   const sent = await sentOf(source, receipt, "routed");
   return { ...outcome(sent, gmps), message, attempt: sent.attempt, fee: total, receipt };
 }
@@ -266,7 +266,7 @@ async function price(
 }
 
 interface RouterCall {
-  readonly functionName: "route" | "retryRoute" | "dispatch" | "execute" | "expire" | "cancel" | "report";
+  readonly functionName: "route" | "retryRoute" | "fund" | "execute" | "expire" | "cancel" | "report";
   readonly args: readonly unknown[];
 }
 

@@ -77,8 +77,8 @@ export class Waybill {
   }
 
   /** Pays for a message that was created without its fee, over the GMPs that its sender chose. Throws as {@link route}. */
-  async dispatch(message: Message, gmps: readonly Gmp[], options: sending.SendingOptions = {}): Promise<sending.Sent> {
-    return sending.dispatch(this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
+  async fund(message: Message, gmps: readonly Gmp[], options: sending.SendingOptions = {}): Promise<sending.Sent> {
+    return sending.fund(this.#chain(message.sourceChain), this.#signer(), message, gmps, options);
   }
 
   /** Marks a message whose time has run out as expired, for good; anyone may. Throws as {@link route}. */

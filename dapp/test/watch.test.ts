@@ -224,7 +224,7 @@ test("a message whose time runs out is expired, is marked by anyone, and a deliv
   assert.equal(steps.at(-1)!.reason, "beta marked it expired");
   assert.equal(steps.at(-1)!.final, true);
   const types = steps.at(-1)!.timeline.map(({ type }) => type);
-  assert.ok(types.includes("expired") && types.includes("arrivedAfterEnd") && !types.includes("executed"), types.join());
+  assert.ok(types.includes("expired") && types.includes("lateReceipt") && !types.includes("executed"), types.join());
 });
 
 test("a message sent without its fee waits unfunded, is found, and arrives once somebody pays", async () => {
@@ -232,13 +232,13 @@ test("a message sent without its fee waits unfunded, is found, and arrives once 
   const sent = { message: found.message } as Sent;
   const steps = await follow(sent, {
     "UNFUNDED 0": async () => {
-      await waybill.dispatch(found.message, [...found.gmps]);
+      await waybill.fund(found.message, [...found.gmps]);
       await network.deliver(found.message, "axelar");
     },
     "EXECUTED 1": settle,
   });
   assert.equal(steps[0]!.reason, "nobody has paid for it yet on alpha");
-  assert.equal(steps[0]!.action, "pay");
+  assert.equal(steps[0]!.action, "fund");
   assert.equal(steps.at(-1)!.state, "EXECUTED");
 });
 
