@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +13,23 @@ from web3.utils.address import get_create_address
 
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.errors import DevnetError
-from bridge.domain.ports import Chain, Fees, TransientError
+from bridge.domain.ports import Chain, Fees, Receipt, TransientError
 
 # A devnet's gas costs nothing: a limit that always suffices spares an estimate, which could not see what is still queued.
 _CREATION_GAS = 6_000_000
 _CALL_GAS = 1_000_000
-_INCLUSION_SECONDS = 30.0
+_INCLUSION_SECONDS = 120.0
 _AGAIN_AFTER = 3.0  # seconds; now and then anvil takes a transaction and forgets it
+_FEE_RISE = 1.125  # by which the same transaction is sent again: with the same bytes, anvil may say that it has it
 
 
 @dataclass(frozen=True, slots=True)
-class _Sent:
+class _Queued:
+    """A transaction, with all the versions of it that were sent; the chain includes one of them."""
+
     step: str
-    raw: bytes
+    fields: dict[str, Any]
+    versions: list[bytes]
 
 
 class Deployer:
@@ -38,7 +41,7 @@ class Deployer:
         self._account = account
         self._nonce = nonce
         self._fees = fees
-        self._queue: list[_Sent] = []
+        self._queue: list[_Queued] = []
 
     @classmethod
     async def on(cls, chain: Chain, account: LocalAccount) -> Deployer:
@@ -73,35 +76,44 @@ class Deployer:
         """
         queue, self._queue = self._queue, []
         # In the order of their nonces: what comes before its turn, anvil may keep until something else comes.
-        for sent in queue:
-            await self.chain.broadcast(sent.raw)
-        await asyncio.gather(*(self._included(sent) for sent in queue))
+        for queued in queue:
+            await self.chain.broadcast(self._sign(queued))
+        await asyncio.gather(*(self._included(queued) for queued in queue))
 
     def _enqueue(self, step: str, fields: dict[str, Any]) -> None:
-        transaction = {
-            "type": 2,
-            "chainId": self.chain.chain_id,
-            "nonce": self._nonce,
-            "value": 0,
-            "maxFeePerGas": self._fees.max_fee,
-            "maxPriorityFeePerGas": self._fees.priority_fee,
-            **fields,
-        }
-        self._queue.append(_Sent(step, bytes(self._account.sign_transaction(transaction).raw_transaction)))
+        transaction = {"type": 2, "chainId": self.chain.chain_id, "nonce": self._nonce, "value": 0, **fields}
+        self._queue.append(_Queued(step, transaction, []))
         self._nonce += 1
 
-    async def _included(self, sent: _Sent) -> None:
+    def _sign(self, queued: _Queued) -> bytes:
+        rise = _FEE_RISE ** len(queued.versions)
+        fees = {
+            "maxFeePerGas": int(self._fees.max_fee * rise),
+            "maxPriorityFeePerGas": int(self._fees.priority_fee * rise),
+        }
+        queued.versions.append(bytes(self._account.sign_transaction(queued.fields | fees).raw_transaction))
+        return queued.versions[-1]
+
+    async def _included(self, queued: _Queued) -> None:
         now = asyncio.get_running_loop().time
-        deadline, again_at = now() + _INCLUSION_SECONDS, now() + _AGAIN_AFTER
-        while (receipt := await self.chain.receipt(keccak(sent.raw))) is None:
+        deadline, again_at, refusal = now() + _INCLUSION_SECONDS, now() + _AGAIN_AFTER, ""
+        while (receipt := await self._receipt(queued)) is None:
             if now() > deadline:
                 raise DevnetError(
-                    f"{sent.step} is not included on chain {self.chain.chain_id} after {_INCLUSION_SECONDS:.0f} s"
+                    f"{queued.step} is not included on chain {self.chain.chain_id} after {_INCLUSION_SECONDS:.0f} s{refusal}"
                 )
             if now() > again_at:
-                again_at += _AGAIN_AFTER
-                with suppress(TransientError):  # it may have got into a block just now
-                    await self.chain.broadcast(sent.raw)
+                again_at = now() + _AGAIN_AFTER
+                try:
+                    await self.chain.broadcast(self._sign(queued))
+                except TransientError as error:  # it may have got into a block just now
+                    refusal = f": {error}"
             await asyncio.sleep(0.02)
         if not receipt.succeeded:
-            raise DevnetError(f"{sent.step} failed on chain {self.chain.chain_id}")
+            raise DevnetError(f"{queued.step} failed on chain {self.chain.chain_id}")
+
+    async def _receipt(self, queued: _Queued) -> Receipt | None:
+        for raw in reversed(queued.versions):
+            if (receipt := await self.chain.receipt(keccak(raw))) is not None:
+                return receipt
+        return None

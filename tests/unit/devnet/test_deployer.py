@@ -39,11 +39,35 @@ async def test_what_the_chain_took_and_forgot_is_sent_again(seed: int) -> None:
     assert chain.broadcasts > 6
 
 
+class _Stuck(SimulatedChain):
+    """Says that it has the first transaction it was given, each time, and never includes those bytes."""
+
+    stuck: bytes | None = None
+
+    async def broadcast(self, transaction: bytes) -> None:
+        self.stuck = self.stuck or transaction
+        if transaction != self.stuck:
+            await super().broadcast(transaction)
+
+
+@in_virtual_time
+async def test_bytes_that_the_chain_keeps_for_itself_are_replaced() -> None:
+    chain = _Stuck(CHAIN, random.Random(1), now=VirtualClock().now)
+    chain.fund(PAYER.address, 10**24)
+    deployer = await Deployer.on(chain, PAYER)
+    deployer.fund(SOMEBODY, 1)
+    deployer.fund(SOMEBODY, 2)
+    miner = asyncio.create_task(mining(chain))
+    await deployer.send()
+    miner.cancel()
+    assert chain.state.nonces[PAYER.address] == 2
+
+
 @in_virtual_time
 async def test_what_is_never_included_is_an_error_that_names_the_step() -> None:
     chain = SimulatedChain(CHAIN, random.Random(1), now=VirtualClock().now)
     chain.fund(PAYER.address, 10**24)
     deployer = await Deployer.on(chain, PAYER)
     deployer.fund(SOMEBODY, 1)
-    with pytest.raises(DevnetError, match=rf"funding {SOMEBODY} is not included on chain {CHAIN} after 30 s"):
+    with pytest.raises(DevnetError, match=rf"funding {SOMEBODY} is not included on chain {CHAIN} after 120 s"):
         await deployer.send()
