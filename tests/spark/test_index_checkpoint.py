@@ -1,6 +1,6 @@
 """Spark's checkpoint, the last of the sink's steps, deleted, rewound and advanced: nothing is lost or doubled.
 
-The steps before it are in `tests/unit/indexer/test_steps.py`.
+The steps before it are in `tests/unit/indexer/test_stream_steps.py`.
 """
 
 from __future__ import annotations

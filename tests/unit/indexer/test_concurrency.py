@@ -20,7 +20,7 @@ from tests.unit.indexer.logs import ALPHA, EMITTERS
 
 ASK = """
 import sys
-from tests.unit.indexer.test_places import ask
+from tests.unit.indexer.test_concurrency import ask
 ask(sys.argv[1], int(sys.argv[2]))
 """
 

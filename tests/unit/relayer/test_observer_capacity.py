@@ -13,7 +13,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.contracts import GMPS
 from tests.unit.dead_letters.world import DeadLetterService
-from tests.unit.relayer.test_observing import ALPHA, BETA, CONFIRMATIONS, Observed
+from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observed
 from tests.virtual_time import in_virtual_time, running, until
 
 

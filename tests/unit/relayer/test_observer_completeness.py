@@ -12,7 +12,7 @@ from bridge.protocol.message import Kind
 from tests.support.simulation.chain import SimulatedChain
 from tests.support.simulation.contracts import Emitted, State, create_message, event_log
 from tests.support.simulation.world import DAPP
-from tests.unit.relayer.test_observing import ALPHA, BETA, CONFIRMATIONS, Observed
+from tests.unit.relayer.test_observer import ALPHA, BETA, CONFIRMATIONS, Observed
 from tests.virtual_time import in_virtual_time
 
 MINUTE = 60.0
