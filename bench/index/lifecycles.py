@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from bench.index.history import fill_lake
 from indexer.lake.bucketed_tables import table_text, write_table
 from indexer.lake.lake import Lake
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 from tests.support.spark_lake import messages_of_lake
 
 _CHECKED_BY_SPARK: Final = 100_000  # messages; Spark's own SQL would take minutes for all

@@ -18,8 +18,8 @@ from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
 from bridge.store import may_exist
-from indexer.model.place import StorageLocation
 from indexer.model.settings import IndexFolder
+from indexer.model.storage_location import StorageLocation
 
 if TYPE_CHECKING:
     from bridge.service.relayer_service import RelayerService

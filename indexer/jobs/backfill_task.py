@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from indexer.lake.files import write_files
-from indexer.model.place import StorageLocation
 from indexer.model.settings import SourceLimits
+from indexer.model.storage_location import StorageLocation
 from indexer.sources.chain import ChainConfig, ChainReader
 
 

@@ -13,7 +13,7 @@ from bridge.protocol.status import Status
 from indexer.lake.derived import files_of_table
 from indexer.lake.lake_tables import Part, opened
 from indexer.model import schemas
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 from indexer.store.analytics import Lane
 from indexer.store.reader import IndexReader, day_of
 

@@ -15,8 +15,8 @@ import structlog
 
 from indexer.jobs.tables import write_tables
 from indexer.lake.lake import Lake
-from indexer.model.place import StorageLocation
 from indexer.model.settings import IndexFolder
+from indexer.model.storage_location import StorageLocation
 from indexer.store.engine import reading_engine
 
 log = structlog.get_logger(__name__)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from indexer.lake.compaction import BUCKETS, bucket_of_file, prefix, slices_of
 from indexer.lake.files import explained, files_of, new_file
 from indexer.model import schemas
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 from indexer.transforms.queries import WITH_BIT_OR, query
 
 _TYPES: Final = {

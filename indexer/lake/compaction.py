@@ -17,7 +17,7 @@ from pyarrow.fs import FileSystem
 
 from indexer.lake.files import write_files
 from indexer.model import schemas
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 
 BUCKETS: Final = 16
 """By the upper four bits of the message id; events about no message are in bucket 0."""

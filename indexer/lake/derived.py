@@ -16,7 +16,7 @@ from indexer.lake.files import explained, files_in
 from indexer.lake.lake import Reach, added, fit_schema
 from indexer.model.dictionary import described, description
 from indexer.model.errors import IndexerError
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 
 _MADE_OF: Final = "events_version"  # in a commit, the version of the table `events` that the rows were made of
 _KEEP_HOURS: Final = 168  # for which versions that were replaced can still be read

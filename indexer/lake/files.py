@@ -29,7 +29,7 @@ from pyarrow.fs import FileSystem, LocalFileSystem, PyFileSystem, SubTreeFileSys
 
 from indexer.model import schemas
 from indexer.model.errors import LakeDamagedError, LakeUnreachableError
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 
 log = structlog.get_logger(__name__)
 

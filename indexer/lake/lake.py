@@ -23,7 +23,7 @@ from indexer.lake.files import explained, files_in, files_of, refuse_empty_commi
 from indexer.model import schemas
 from indexer.model.dictionary import described, description
 from indexer.model.errors import IndexerError, LakeDamagedError, LakeVersionError, RangeGapError
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,8 @@ from pyarrow.dataset import dataset
 from indexer.lake.bucketed_tables import check_there, typed, write_rows
 from indexer.lake.files import explained, files_of
 from indexer.model import schemas
-from indexer.model.place import StorageLocation
 from indexer.model.settings import StallPolicy
+from indexer.model.storage_location import StorageLocation
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import RULES, paused, query
 

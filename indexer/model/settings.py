@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bridge.protocol.message import Kind
 from indexer.model.errors import SettingsError
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

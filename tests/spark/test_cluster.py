@@ -15,8 +15,8 @@ from sqlalchemy import create_engine
 
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
-from indexer.model.place import StorageLocation
 from indexer.model.settings import IndexFolder
+from indexer.model.storage_location import StorageLocation
 from tests.postgresql import Server, running_postgresql
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.chain import AnvilChain

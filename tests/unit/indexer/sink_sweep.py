@@ -23,8 +23,8 @@ from indexer.jobs.report import make_report
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
-from indexer.model.place import StorageLocation
 from indexer.model.settings import IndexFolder, IndexSettings
+from indexer.model.storage_location import StorageLocation
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
 from scripts.debian import find_program

@@ -19,8 +19,8 @@ from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.errors import IndexerError
-from indexer.model.place import StorageLocation
 from indexer.model.settings import IndexFolder, IndexSettings
+from indexer.model.storage_location import StorageLocation
 from indexer.store.reader import IndexReader
 from indexer.store.records import Report
 from indexer.store.store import Store

@@ -30,8 +30,8 @@ from indexer.lake.history import History
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.promotion import promote
 from indexer.model.errors import IndexerError
-from indexer.model.place import StorageLocation
 from indexer.model.settings import IndexFolder, IndexSettings
+from indexer.model.storage_location import StorageLocation
 from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store

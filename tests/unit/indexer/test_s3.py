@@ -15,7 +15,7 @@ from deltalake.exceptions import CommitFailedError
 from indexer.jobs.tables import write_tables
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.model.errors import LakeUnreachableError, SettingsError
-from indexer.model.place import StorageLocation
+from indexer.model.storage_location import StorageLocation
 from indexer.store.store import Store
 from tests.s3 import S3
 from tests.unit.indexer.lakes import chain_with_events, final, repairs
