@@ -59,7 +59,7 @@ class DeadLetterQueue:
         self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
         return Retry(claim, failure, self._clock.now() + self._settings.pause)
 
-    async def bury_message(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
+    async def mark_message_dead(self, job: RetryJob, message: Message, failure: Failure) -> str | None:
         """Writes the letter of a message whose own retry budget is spent; says why that failed, with the lane halted.
 
         Args:

@@ -97,12 +97,12 @@ class Recovery:
         clock: Clock,
         settings: RecoverySettings,
         *,
-        burial: BudgetExhaustion,
+        exhaustion: BudgetExhaustion,
         source: RetryRequestSource | None = None,
     ) -> None:
         """Without a source of requests it retries by name only."""
         self._planner = planner
-        self._burial = burial
+        self._exhaustion = exhaustion
         self._retries = store.retries
         self._ledger = store.transactions
         self._executions = store.executions
@@ -236,7 +236,7 @@ class Recovery:
         limits = self._settings.limits_on(lane)
         exceeded = self._retries.commit(payment, limits)
         is_spent = exceeded is not None and exceeded.budget is RetryBudget.MESSAGE
-        if is_spent and job is not None and self._burial.is_let_through(job):
+        if is_spent and job is not None and self._exhaustion.is_let_through(job):
             exceeded = self._retries.commit(payment, limits.of_lane_alone)
         if exceeded is not None:
             raise BudgetSpentError(exceeded, payment, plan.message)
@@ -249,9 +249,9 @@ class Recovery:
         elif job.state is RetryState.SENDING:  # a transaction of before a crash may still land
             self._reschedule(job, str(error), budget)
         else:
-            waits = await self._burial.mark_dead(job, error.message, str(error), now)
+            waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
             if waits is None:
-                letter = self._burial.promises_letter(error.message)
+                letter = self._exhaustion.promises_letter(error.message)
                 self._retries.save(job.died(str(error), now, letter=letter), expected=job.state)
             else:
                 self._reschedule(job, f"{error}; {waits}", budget)
@@ -337,7 +337,7 @@ class BudgetExhaustion:
         usable: frozenset[Gmp],
     ) -> None:
         """`usable` are the GMPs that this relayer delivers over: what others have still to deliver is not waited for."""
-        self._office = dead_letter_queue
+        self._dead_letters = dead_letter_queue
         self._outbox = store.outbox
         self._observations = store.observations
         self._policies = policies
@@ -346,7 +346,7 @@ class BudgetExhaustion:
 
     def is_let_through(self, job: RetryJob) -> bool:
         """Whether an operator has decided that this one attempt is made whatever its message has cost."""
-        return self._office.is_let_through(spent_id(job.request.message_id, job.request.attempt))
+        return self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
 
     def promises_letter(self, message: Message) -> bool:
         """Whether a message that ends now has a dead letter."""
@@ -375,7 +375,7 @@ class BudgetExhaustion:
             return f"{' and '.join(dict.fromkeys(alive))} still tries to deliver it"
         if self.promises_letter(message):
             failure = Failure(at=now, kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
-            problem = await self._office.bury_message(job, message, failure)
+            problem = await self._dead_letters.mark_message_dead(job, message, failure)
             if problem is not None:
                 return f"its dead letter can't be written ({problem})"
         _log.error("message dead", message=f"0x{message.id.hex()}", attempt=job.request.attempt, reason=why)

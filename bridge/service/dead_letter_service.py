@@ -90,7 +90,7 @@ def verify_letters(
     says whether it has a letter. Of those that an earlier version noted, the settings of today say what was promised.
     """
     dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
-    wanted = {entry.event_id for entry in dead if _had_to_be_buried(entry, settings)}
+    wanted = {entry.event_id for entry in dead if _needs_dead_letter(entry, settings)}
     noted = store.outbox.dead_letters()
     for job in store.retries.dead(_MOST_LETTERS):
         event_id = spent_id(job.request.message_id, job.request.attempt)
@@ -110,7 +110,7 @@ def _is_promised(job: RetryJob, store: Store, settings: Settings) -> bool:
     return observed is not None and settings.guarantee(observed.message).dlq_enabled
 
 
-def _had_to_be_buried(entry: OutboxEntry, settings: Settings) -> bool:
+def _needs_dead_letter(entry: OutboxEntry, settings: Settings) -> bool:
     """Whether a delivery that died would have a letter now."""
     message = decode_envelope(entry.dispatch.envelope).message
     policy = settings.guarantee(message).policy

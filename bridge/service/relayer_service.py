@@ -156,7 +156,7 @@ class RelayerService:
             retry_for=self._settings.retried_for(),
         )
         requests = IndexRequests(self._settings.index_store) if self._settings.index_store else None
-        burial = BudgetExhaustion(
+        exhaustion = BudgetExhaustion(
             self.dead_letter_service.dead_letter_queue,
             self.store,
             policies=self._settings.retry_policies(),
@@ -164,7 +164,7 @@ class RelayerService:
             usable=relaying.claimable,
         )
         settings = self._settings.recovery(self.deployment)
-        return Recovery(planner, self.store, clock, settings, burial=burial, source=requests)
+        return Recovery(planner, self.store, clock, settings, exhaustion=exhaustion, source=requests)
 
     def _open_execution(self, payers: Mapping[int, SenderPool], gate: SpendGate, clock: Clock) -> Execution:
         return Execution(

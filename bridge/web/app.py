@@ -287,7 +287,7 @@ class Explorer:
         log = self.sources.dead_letters()
         found, without = listed(self.sources, chosen, _ROWS)
         return self.page(
-            "letters.html",
+            "dead_letters.html",
             dead_letters=found,
             without=without,
             has_relayer=log is not None or self.sources.store() is not None,
@@ -301,7 +301,7 @@ class Explorer:
         shown = read_letter(self.sources, event_id)
         if shown is None:
             return self.problem(404, f"there is no dead letter {event_id[:200]!r}")
-        return self.page("letter.html", shown=shown, can_decide=self.can_decide)
+        return self.page("dead_letter.html", shown=shown, can_decide=self.can_decide)
 
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""

@@ -122,9 +122,9 @@ class SimulatedRelayer:
             gate=gate,
             retry_for=retry_for,
         )
-        burial = _burial(self.dead_letter_queue, guarded, policies, relaying)
+        exhaustion = _exhaustion(self.dead_letter_queue, guarded, policies, relaying)
         retrying = replace(recovering or RecoverySettings(), poll_interval=_POLL, reschedule=2)
-        self.recovery = Recovery(planner, guarded, clock, retrying, burial=burial, source=world.requests)
+        self.recovery = Recovery(planner, guarded, clock, retrying, exhaustion=exhaustion, source=world.requests)
         self.execution = Execution(
             deployment=world.deployment,
             chains=chains,
@@ -216,7 +216,7 @@ def _relay(
     )
 
 
-def _burial(
+def _exhaustion(
     dead_letter_queue: DeadLetterQueue, store: Store, policies: Mapping[Kind, RetryPolicy], relaying: RelaySettings
 ) -> BudgetExhaustion:
     return BudgetExhaustion(

@@ -1,4 +1,4 @@
-"""kill −9 around a burial, in a real process with real databases: the letter is there once, and the delivery is dead."""
+"""kill −9 while a delivery is marked dead, in a real process with real databases: the letter is there once, and the delivery is dead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ("after-letter", 1, OutboxState.CLAIMED),
     ],
 )
-def test_a_relayer_killed_around_a_burial_loses_nothing_and_writes_nothing_twice(
+def test_a_relayer_killed_while_it_marks_a_delivery_dead_loses_nothing_and_writes_nothing_twice(
     tmp_path: Path, step: str, dead_letters: int, state: OutboxState
 ) -> None:
     store_url, dlq_url = f"sqlite:///{tmp_path}/bridge.db", f"sqlite:///{tmp_path}/dlq.db"

@@ -239,12 +239,12 @@ async def test_a_relayer_buries_what_fails_and_goes_on_with_the_rest() -> None:
 
 @pytest.mark.requirement("SF-90", "OIP-90")
 @in_virtual_time
-async def test_a_relayer_killed_at_any_moment_of_a_burial_leaves_exactly_one_letter() -> None:
+async def test_a_relayer_killed_at_any_moment_of_marking_dead_leaves_exactly_one_letter() -> None:
     """The power goes off at each call in turn, from before the letter is written until after the delivery is dead."""
     for draws in range(1, 14):
         store, dead_letters = MemoryStore(), MemoryDeadLetterLog()
-        entry_id = await _bury_with_power(store, dead_letters, Power(draws), life=1)
-        await _bury_with_power(store, dead_letters, Power(), life=2)
+        entry_id = await _mark_dead_with_power(store, dead_letters, Power(draws), life=1)
+        await _mark_dead_with_power(store, dead_letters, Power(), life=2)
         assert [record.kind for record in dead_letters.records()] == [RecordKind.ENTERED], f"after {draws} draws"
         entry = store.outbox.entry(entry_id)
         assert entry is not None
@@ -252,7 +252,7 @@ async def test_a_relayer_killed_at_any_moment_of_a_burial_leaves_exactly_one_let
         assert verify(dead_letters, trusted=frozenset({SEALER.address}), marked_dead=[entry_id]).violations == ()
 
 
-async def _bury_with_power(store: MemoryStore, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
+async def _mark_dead_with_power(store: MemoryStore, dead_letters: DeadLetterLog, power: Power, *, life: int) -> str:
     review = DeadLetterService(store=store)
     if not store.outbox.counts():
         review.observe(message())

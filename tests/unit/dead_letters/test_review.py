@@ -289,7 +289,9 @@ async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decid
     retries.copy([retry_request(sent=dead_letter_queue.original)], 1, now=50)
     (job,) = retries.due(100, 1)
     refusal = Failure(at=60.0, kind=FailureKind.TERMINAL, code="RETRY_BUDGET_SPENT", message="retried 10 times")
-    assert await dead_letter_service.dead_letter_queue.bury_message(job, dead_letter_queue.original, refusal) is None
+    assert (
+        await dead_letter_service.dead_letter_queue.mark_message_dead(job, dead_letter_queue.original, refusal) is None
+    )
     retries.save(job.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
     letter_id = spent_id(dead_letter_queue.original.id, 1)
     assert "no delivery of it has failed here" in (await dead_letter_queue.review.open(letter_id)).analysis.permanent

@@ -39,7 +39,7 @@ class Browser:
 
     def __init__(self, home: Path, *, read_only: bool = False) -> None:
         self.store = open_store(f"sqlite:///{home / 'bridge.db'}")
-        self.log = open_dead_letters(f"sqlite:///{home / 'letters.db'}")
+        self.log = open_dead_letters(f"sqlite:///{home / 'dead_letters.db'}")
         self.dead_letter_queue = Office(None, DeadLetterService(store=self.store, dead_letters=self.log))
         self.clock = self.dead_letter_queue.dead_letter_service.clock
         original = message(sender=to_bytes32(SENDER.address))
