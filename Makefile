@@ -39,7 +39,7 @@ demo: $(STEPS)  ## Run two chains, route, stall, retry and report (KEEP=1 leaves
 test: $(STEPS)  ## Run linters, types, layers and every test suite
 	@$(SUITES)
 
-lint: $(STEPS)  ## Check style, types, layers and prose
+lint: $(STEPS)  ## Check style, types, layers, names and prose
 	@$(SUITES) lint
 
 test-solidity: $(STEPS)  ## Run the contracts' tests

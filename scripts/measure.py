@@ -1,4 +1,4 @@
-"""Prints how far the code is from what it should be, one figure a line with its goal, and writes build/measure.json.
+"""Prints how far the code is from its goals, one figure a line, and writes build/measure.json.
 
 make measure                               every figure
 make measure ARGS="--list"                 and each place that a figure counts
@@ -22,11 +22,9 @@ from scripts import journey
 from scripts.import_graph import PACKAGES, cycles, read_imports, read_names, unreached
 from scripts.names import ROOT, TERMS, find_names, read_terms, tracked_files
 from scripts.prose import find_broken, find_seldom
+from scripts.structure import entry_points, excuses
 
 RESULT: Final = ROOT / "build" / "measure.json"
-ENTRY_POINTS: Final = ("bridge.client",)
-"""What users import; [project.scripts] names the commands."""
-
 _SMALL: Final = 70  # lines
 
 
@@ -94,11 +92,6 @@ def _layers(project: dict[str, Any]) -> Figure:
     return Figure(max(counts), "at most 7", "; ".join(notes))
 
 
-def _entry_points(project: dict[str, Any]) -> set[str]:
-    commands = {script.partition(":")[0] for script in project["project"]["scripts"].values()}
-    return {*commands, *ENTRY_POINTS}
-
-
 def _journey(*, fresh: bool) -> Figure:
     if fresh or not journey.RESULT.exists():
         subprocess.run([sys.executable, "-m", "scripts.journey"], cwd=ROOT, check=True)
@@ -128,8 +121,8 @@ def measure(*, fresh: bool) -> tuple[dict[str, Figure], list[str]]:
     small = [file for file, text in modules.items() if len(text.splitlines()) < _SMALL]
     imports = read_imports()
     groups = cycles(imports)
-    excused = {one["module"]: one["reason"] for one in own["unreached"]}
-    dead = unreached(imports, read_names(imports, ROOT), _entry_points(project) | excused.keys())
+    excused = [one.module for one in excuses(project)]
+    dead = unreached(imports, read_names(imports, ROOT), entry_points(project).union(excused))
     names = find_names(read_terms(TERMS.read_text()), files)
     broken = find_broken(files)
     words, sentences = broken["forbidden_words"], broken["long_sentences"]

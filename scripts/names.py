@@ -125,9 +125,14 @@ def find_names(terms: Sequence[Term], files: Sequence[str], root: Path = ROOT) -
         if not wanted or file.startswith(_NOT_OURS) or path.name in _NOT_OURS:
             continue
         text = (root / file).read_text() if path.suffix in _SUFFIXES else ""
-        source = read_source(path, text)
+        lowered = text.lower()
+        source = None
         for term in wanted:
-            found[term] += [Occurrence(file, line, _said(term)) for line in _lines(term, path, source)]
+            if _is_called(path, term):
+                found[term].append(Occurrence(file, 1, _said(term)))
+            if _last_part(term.name).lower() in lowered:
+                source = source or read_source(path, text)
+                found[term] += [Occurrence(file, line, _said(term)) for line in _lines(term, path, source)]
     return sorted(one for term in terms for one in found[term][term.allowed :])
 
 
@@ -135,12 +140,13 @@ def _said(term: Term) -> str:
     return f"{term.kind} {term.name}: use {term.replacement}"
 
 
+def _last_part(name: str) -> str:
+    """The member of `Owner.member`, or the last word of a command."""
+    return name.rsplit(maxsplit=1)[-1].rpartition(".")[2]
+
+
 def _lines(term: Term, path: PurePath, source: SourceText) -> Iterator[int]:
-    """The lines on which a file has the name; a file that is called so has it on its first."""
-    if _is_called(path, term):
-        yield 1
-    if term.name.split()[-1].rpartition(".")[2].lower() not in source.whole.lower():
-        return
+    """The lines on which a file has the name."""
     found = {
         match.start("at")
         for suffix, part, pattern in _PATTERNS[term.kind]

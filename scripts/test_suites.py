@@ -149,6 +149,7 @@ CHECKS = {
     "types": (str(VENV / "mypy"), "--no-error-summary"),
     "types of TypeScript": (str(ROOT / "dapp" / "node_modules" / ".bin" / "tsc"), "--project", "dapp"),
     "layers": (str(VENV / "lint-imports"), "--cache-dir", "build/cache/import_linter"),
+    "names, cycles and unreachable modules": (str(VENV / "python"), "-m", "scripts.structure"),
     "prose": (str(VENV / "python"), "-m", "scripts.prose"),
 }
 
@@ -320,7 +321,9 @@ def main() -> int:
     for number, name in enumerate(chosen, 1):
         suite = next((suite for suite in SUITES if suite.name == name), None)
         title = (
-            f"{name}: {suite.title}, budget {suite.budget // 60} min" if suite else "lint: style, types, layers, prose"
+            f"{name}: {suite.title}, budget {suite.budget // 60} min"
+            if suite
+            else "lint: style, types, layers, names, prose"
         )
         print(f"\n=== {number}/{len(chosen)}  {title}", flush=True)
         results.append(run_suite(suite) if suite else run_checks())

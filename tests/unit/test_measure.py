@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from scripts import prose
+from scripts import prose, structure
 from scripts.call_tracer.sitecustomize import SWITCH, VARIABLE
 from scripts.import_graph import cycles, read_imports, read_names, unreached
 from scripts.journey import TRACER, called_files
@@ -18,6 +18,7 @@ from scripts.names import TERMS, Occurrence, Term, find_names, read_terms
 from scripts.prose import Word, find_in_markdown, find_words, judge, lowered, read_words
 from scripts.solidity_trace import Artifact, file_numbers, instructions
 from scripts.source_text import read_source
+from scripts.structure import Excuse, judge_excuses
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -58,6 +59,41 @@ def test_a_module_is_reached_by_imports_in_functions_and_by_its_name_in_a_string
     imports = read_imports(("measured",))
     dead = unreached(imports, read_names(imports, sample), ["measured.cli"])
     assert dead == ["measured.commands.unused", "measured.stray"]
+
+
+def test_an_excuse_needs_a_reason_a_module_and_nothing_that_reaches_it(sample: Path) -> None:
+    imports = read_imports(("measured",))
+    names = read_names(imports, sample)
+
+    def judged(*modules: str, reason: str = "temporary") -> list[str]:
+        return judge_excuses(imports, names, {"measured.cli"}, [Excuse(module, reason) for module in modules])
+
+    assert judged("measured.stray", "measured.commands.unused") == []
+    assert judged("measured.stray", reason=" ") == ["measured.stray: its excuse has no reason"]
+    remove = "remove its excuse from pyproject.toml"
+    assert judged("measured.worker") == [f"measured.worker: {remove}, it is reached without"]
+    assert judged("measured.gone") == [f"measured.gone: {remove}, there is no such module"]
+
+
+def test_the_check_of_lint_names_what_is_unreachable_cyclic_and_forbidden(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = '[project.scripts]\nmeasured = "measured.cli:main"\n[tool.waybill.measure]\nunreached = []\n'
+    term = '[[name]]\nname = "stray"\nkind = "module"\npaths = ["*"]\nreplacement = "orphan"\n'
+    write(sample, {"pyproject.toml": project, "terms.toml": term})
+    monkeypatch.setattr(structure, "ROOT", sample)
+    monkeypatch.setattr(structure, "TERMS", sample / "terms.toml")
+    monkeypatch.setattr(structure, "ENTRY_POINTS", ())
+    monkeypatch.setattr(structure, "read_imports", lambda: read_imports(("measured",)))
+    monkeypatch.setattr(structure, "tracked_files", lambda _root: ["measured/stray.py"])
+    assert structure.main() == 1
+    unreachable = "no entry point reaches it; delete it, or excuse it in pyproject.toml"
+    assert capsys.readouterr().out.splitlines() == [
+        "import cycle: measured.job <-> measured.queue",
+        f"measured.commands.unused: {unreachable}",
+        f"measured.stray: {unreachable}",
+        "measured/stray.py:1: module stray: use orphan",
+    ]
 
 
 SOURCE = '''"""The Desk is open."""
