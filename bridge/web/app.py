@@ -43,9 +43,6 @@ STATIC: Final = Path(__file__).with_name("static")
 
 _LIVE_PARTS: Final = frozenset({"as_of", "tiles", "rows", "facts", "acts", "content", "compared", "faults"})
 
-_PATIENCE: Final = 0.15
-"""Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
-
 _DIVERGENCES_LAST: Final = 2.0
 _CHAINS_LAST: Final = 0.5
 _OLDEST: Final = 60.0
@@ -75,6 +72,8 @@ class ExplorerSettings:
     streams_per_client: int = 12  # live updates open at once
     streams: int = 200  # of everybody
     poll_interval: float = 1.0  # seconds between two looks at the stores for live updates
+    patience: float = 0.15
+    """Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
 
 
 class Explorer:
@@ -98,11 +97,12 @@ class Explorer:
             assets=_fingerprint_of(STATIC),
             contradictions=self._contradictions,
         )
-        self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST)
-        self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST)
-        self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST)
-        self.sizes = Cached(lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST, oldest=_OLDEST)
-        self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST)
+        clock = sources.clock
+        self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST, clock=clock)
+        self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
+        self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST, clock=clock)
+        self.sizes = Cached(lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
+        self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
         index = self.sources.index()
@@ -126,7 +126,7 @@ class Explorer:
 
     def _contradicted(self) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""
-        found = self.divergences.look(_PATIENCE)
+        found = self.divergences.look(self.settings.patience)
         if found is None:
             return None
         return frozenset(one.message_id for one in found.value if one.message_id and one.contradicts_message)
@@ -142,10 +142,10 @@ class Explorer:
     def as_of(self) -> str:
         """How far the index has read the chains: what happened later is on no page."""
         try:
-            found = self.chains.look(_PATIENCE)
+            found = self.chains.look(self.settings.patience)
         except StoreError:
-            found = None  # the page itself says so
-        return self.render("_as_of.html", chains_read=found.value if found else [], is_late=figures.is_late)
+            return ""  # the page itself says so
+        return self.render("_as_of.html", chains_read=found.value if found else None, is_late=figures.is_late)
 
     def problem(self, status_code: int, text: str) -> HTMLResponse:
         """A page that says what went wrong."""
@@ -181,7 +181,11 @@ class Explorer:
 
     def _by_status(self) -> dict[Status, int] | None:
         """Messages by state, those that facts contradict as DIVERGED; None while they are being counted."""
-        counts, contradicted, index = self.counts.look(_PATIENCE), self._contradicted(), self.sources.index()
+        counts, contradicted, index = (
+            self.counts.look(self.settings.patience),
+            self._contradicted(),
+            self.sources.index(),
+        )
         if counts is None:
             return None
         return with_diverged(counts.value, index.statuses_of(contradicted)) if index and contradicted else counts.value
@@ -243,7 +247,7 @@ class Explorer:
     def _spent(self) -> tuple[Spending | None, str]:
         """What deliveries cost, as far as it is known by now, and why it is not if it is not."""
         try:
-            found = self.spending.look(_PATIENCE)
+            found = self.spending.look(self.settings.patience)
         except TransientError as error:
             _log.warning("a chain does not say what deliveries cost", error=str(error))
             return None, "a chain gives no usable answer"  # the error names endpoints
@@ -252,7 +256,7 @@ class Explorer:
     def lanes(self) -> Response:
         """How every lane does, and every chain."""
         index = self.sources.index()
-        sizes = self.sizes.look(_PATIENCE)
+        sizes = self.sizes.look(self.settings.patience)
         lanes = figures.lanes(self.sources, index, sizes.value if sizes else None) if index else []
         spending, unknown = self._spent()
         return self.page(
@@ -311,7 +315,7 @@ class Explorer:
     def live_faults(self) -> dict[str, str]:
         """The parts of that page that are live, as they are now."""
         index, as_of = self.sources.index(), self.as_of()
-        found = self.divergences.look(_PATIENCE) if index else None
+        found = self.divergences.look(self.settings.patience) if index else None
         faults = self.render(
             "_faults.html",
             has_index=index is not None,

@@ -19,10 +19,9 @@ from bridge.http import server as http_server
 from bridge.http.gate import Limits
 from bridge.http.listening import listening_at
 from bridge.http.server import serving
-from bridge.web import ExplorerSettings
 from bridge.web import create_app as create_explorer
 from tests.unit.operate.test_api import ID, TOKEN, Recorder, authorized
-from tests.unit.web.explorer import World
+from tests.unit.web.explorer import World, patient
 
 HOST = "Host: surface.example\r\n"
 SOON = 5.0  # seconds; an answer takes milliseconds, and this machine may be busy
@@ -60,7 +59,7 @@ def surface(request: pytest.FixtureRequest, tmp_path: Path) -> Surface:
     async def explorer() -> AsyncIterator[str]:
         world = World(tmp_path)
         try:
-            app = create_explorer(world.sources(), ExplorerSettings(requests_per_minute=10_000))
+            app = create_explorer(world.sources(), patient(requests_per_minute=10_000))
             async with serving(app, listening_at("127.0.0.1:0")) as url:
                 yield url
         finally:

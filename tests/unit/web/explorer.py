@@ -33,6 +33,11 @@ RPC = {ALPHA: "https://rpc.example/alpha", BETA: "https://rpc.example/beta"}
 _CONTRACT = "0x00000000000000000000000000000000000000A1"
 
 
+def patient(**given: Any) -> ExplorerSettings:
+    """Settings of an explorer that waits for every figure, so that no page depends on how fast the machine is."""
+    return ExplorerSettings(**{"patience": 60.0} | given)
+
+
 def deployment(network: str = "devnet") -> Deployment:
     """Two chains with all GMPs whose contracts are easily described."""
     chains = [
@@ -116,7 +121,7 @@ class World:
 
     def explorer(self, settings: ExplorerSettings | None = None, **sources: Any) -> Client:
         """A client of an explorer of this world; see `sources`."""
-        return Client(create_app(self.sources(**sources), settings))
+        return Client(create_app(self.sources(**sources), settings or patient()))
 
     def sources(
         self,

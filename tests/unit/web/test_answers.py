@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web import Sources, create_app
 from tests.unit.indexer.world import routed, sent_message
-from tests.unit.web.explorer import RPC, Client, World, deployment, page
+from tests.unit.web.explorer import RPC, Client, World, deployment, page, patient
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_whatever_goes_wrong_is_a_page_with_a_way_back(path: str, code: int, sai
     def broken() -> None:
         raise RuntimeError("<b>a bug</b>")
 
-    app = create_app(Sources(deployment=deployment(), index=broken, store=lambda: None))
+    app = create_app(Sources(deployment=deployment(), index=broken, store=lambda: None), patient())
     answer = Client(app).get(path, headers={"accept": "text/html"})
     assert answer.status_code == code
     assert said in html.unescape(answer.text)
@@ -45,7 +45,7 @@ def test_files_are_kept_by_browsers_until_they_change_and_pages_never(world: Wor
 
 
 def test_every_answer_carries_a_policy_that_lets_nothing_foreign_in(world: World) -> None:
-    explorer = world.explorer(ExplorerSettings(public_rpc=RPC))
+    explorer = world.explorer(patient(public_rpc=RPC))
     for path in ("/", "/lanes", "/static/style.css", "/message/0x12", "/nowhere", "/messages?status=x"):
         headers = explorer.get(path).headers
         policy = headers["content-security-policy"]
@@ -66,7 +66,7 @@ def test_only_public_rpc_urls_leave_the_explorer(world: World) -> None:
     world.alpha.mine(routed(sent))
     world.index()
     for public in ({}, RPC):
-        explorer = world.explorer(ExplorerSettings(public_rpc=public), network="testnet")
+        explorer = world.explorer(patient(public_rpc=public), network="testnet")
         for path in ("/network.json", "/", "/lanes", page(sent)):
             answer = explorer.get(path)
             assert "secret" not in answer.text + str(answer.headers), path
@@ -79,13 +79,13 @@ def test_a_read_only_explorer_offers_nothing_that_changes_state(world: World) ->
     sent = sent_message()
     world.alpha.mine(routed(sent))
     world.index()
-    body = world.explorer(ExplorerSettings(public_rpc=RPC, read_only=True)).get(page(sent)).text
+    body = world.explorer(patient(public_rpc=RPC, read_only=True)).get(page(sent)).text
     assert "data-act" not in body
     assert "This explorer is read-only" in body
 
 
 def test_a_client_that_asks_too_often_is_told_to_wait(world: World) -> None:
-    explorer = world.explorer(ExplorerSettings(requests_per_minute=20))
+    explorer = world.explorer(patient(requests_per_minute=20))
     codes = [explorer.get("/static/icon.svg").status_code for _ in range(25)]
     assert codes[:20] == [200] * 20
     assert codes[-1] == 429

@@ -24,12 +24,12 @@ from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import to_bytes32
 from bridge.settings import Settings
 from bridge.store import open_dead_letters, open_store
-from bridge.web import ExplorerSettings, Sources, create_app
+from bridge.web import Sources, create_app
 from tests.builders import ALPHA, BETA, message
 from tests.unit.dead_letters.test_review import ROUTER_ADDRESS, SENDER, Office
 from tests.unit.dead_letters.world import OPERATOR, SEALER, STRANGER, DeadLetterService, entered
 from tests.unit.evm.rpc_server import RpcServer
-from tests.unit.web.explorer import Client, deployment
+from tests.unit.web.explorer import Client, deployment, patient
 
 PLACE = "/dead-letters/decisions"
 
@@ -53,7 +53,7 @@ class Browser:
             dead_letters=lambda: self.log,
             clock=self.clock.now,
         )
-        self.client = Client(create_app(sources, ExplorerSettings(read_only=read_only), self._review))
+        self.client = Client(create_app(sources, patient(read_only=read_only), self._review))
 
     @asynccontextmanager
     async def _review(self) -> AsyncIterator[DeadLetterReview]:

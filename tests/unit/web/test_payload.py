@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bridge.protocol.message import Kind
-from bridge.web import ExplorerSettings
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
 from tests.unit.indexer.world import failed, routed, sent_message
-from tests.unit.web.explorer import RPC, World, page, text_of
+from tests.unit.web.explorer import RPC, World, page, patient, text_of
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"
 PRINTABLE, _, _ = HOSTILE.partition("\u202e")
@@ -28,7 +27,7 @@ def test_a_payload_full_of_markup_and_control_characters_stays_text(world: World
     world.alpha.mine(routed(sent), routed(printable))
     world.beta.mine(failed(sent, b"\x08\xc3\x79\xa0" + encode(["string"], [HOSTILE])))
     world.index()
-    explorer = world.explorer(ExplorerSettings(public_rpc=RPC))
+    explorer = world.explorer(patient(public_rpc=RPC))
     for message in (sent, printable):
         body = explorer.get(page(message)).text
         assert "<script>alert" not in body
