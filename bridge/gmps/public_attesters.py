@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bridge.domain.ports import Attester, Chain
+from bridge.gmps.axelar.attester import AxelarApprovals
+from bridge.gmps.ccip.attester import CcipExecutions
 from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
 from bridge.gmps.json_documents import Web
-from bridge.gmps.on_chain_attesters import AxelarApprovals, CcipExecutions, LayerZeroVerifications
+from bridge.gmps.layerzero.attester import LayerZeroVerifications
 from bridge.gmps.wormhole.attester import WormholeVaas
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp

@@ -15,8 +15,7 @@ from bridge.domain.ports import Call, CallRevertedError, Dispatch, TransientErro
 from bridge.evm.chain import EvmChain
 from bridge.gmps.ccip.adapter import OFF_RAMP, CcipMessage, ccip_contracts
 from bridge.gmps.layerzero.adapter import Packet, layerzero_contracts
-from bridge.gmps.signatures import contract, topic
-from bridge.protocol.contracts import ROUTER
+from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.gmps import Gmp
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
 from tests.builders import ALPHA, BETA

@@ -22,11 +22,10 @@ from bridge.gmps.hyperlane import devnet as hyperlane
 from bridge.gmps.hyperlane.adapter import hyperlane_contracts
 from bridge.gmps.layerzero import devnet as layerzero
 from bridge.gmps.layerzero.adapter import layerzero_contracts
-from bridge.gmps.signatures import contract, topic
 from bridge.gmps.wormhole import devnet as wormhole
 from bridge.gmps.wormhole.adapter import wormhole_contracts
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import INBOX, explain_revert
+from bridge.protocol.contracts import INBOX, contract, explain_revert, topic
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.events import ExecutionDeferred, MessageExecuted, decode_event
 from bridge.protocol.gmps import Gmp

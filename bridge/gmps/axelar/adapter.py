@@ -10,8 +10,8 @@ from eth_utils.address import is_address, to_checksum_address
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
-from bridge.gmps.signatures import contract, topic
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import AxelarContracts, ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 

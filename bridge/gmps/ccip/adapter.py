@@ -11,8 +11,8 @@ from eth_abi.exceptions import DecodingError
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
-from bridge.gmps.signatures import contract, topic
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import CcipContracts, ChainDeployment
 from bridge.protocol.gmps import Gmp
 

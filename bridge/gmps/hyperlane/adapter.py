@@ -9,8 +9,8 @@ from eth_utils import keccak
 
 from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
-from bridge.gmps.signatures import contract, topic
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import ChainDeployment, HyperlaneContracts
 from bridge.protocol.gmps import Gmp
 

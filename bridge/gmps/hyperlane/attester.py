@@ -28,8 +28,8 @@ from bridge.domain.ports import (
 from bridge.gmps.base_adapter import DeploymentReader
 from bridge.gmps.hyperlane.adapter import hyperlane_contracts, hyperlane_message
 from bridge.gmps.json_documents import Web
-from bridge.gmps.signatures import contract
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 

@@ -15,8 +15,8 @@ from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
 from bridge.domain.ports import Call, Chain, Dispatch, TerminalError, read_view
 from bridge.gmps.hyperlane.adapter import hyperlane_contracts, hyperlane_message
-from bridge.gmps.signatures import contract
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment, HyperlaneContracts
 
 VALIDATORS: Final = tuple(signer("hyperlane validator", index) for index in range(3))

@@ -10,8 +10,8 @@ from eth_utils import keccak
 
 from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
-from bridge.gmps.signatures import contract, topic
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import ChainDeployment, LayerZeroContracts
 from bridge.protocol.gmps import Gmp
 

@@ -15,7 +15,7 @@ from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
 from bridge.domain.ports import Chain, Dispatch, TransientError
 from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, Packet, layerzero_contracts
-from bridge.gmps.signatures import contract
+from bridge.protocol.contracts import contract
 from bridge.protocol.deployment import Deployment, LayerZeroContracts
 
 # The DVN wants signatures in ascending order of address.

@@ -7,8 +7,8 @@ from typing import Final
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
-from bridge.gmps.signatures import contract, topic
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import ChainDeployment, WormholeContracts
 from bridge.protocol.gmps import Gmp
 

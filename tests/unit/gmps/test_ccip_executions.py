@@ -12,7 +12,7 @@ from bridge.domain.outbox import OutboxEntry
 from bridge.domain.ports import Call, Dispatch, ProofPendingError, RecipientFailedError
 from bridge.domain.retry_policy import classify
 from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, ccip_contracts
-from bridge.gmps.on_chain_attesters import CcipExecutions
+from bridge.gmps.ccip.attester import CcipExecutions
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.queries.explain import explain
