@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -17,113 +17,22 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
-    MetaData,
     Table,
     create_engine,
     event,
-    false,
     func,
     insert,
     inspect,
-    literal,
     make_url,
     select,
-    text,
-    update,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
 from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
-from bridge.domain.executions import ExecutionState
-from bridge.domain.outbox import OutboxState
-from bridge.store.tables import METADATA, executions, outbox, retry_jobs, schema_version
+from bridge.store.tables import METADATA, schema_version
 
-Migration = Callable[[Connection], None]
-
-
-def _index_the_order(connection: Connection) -> None:
-    if inspect(connection).has_table("outbox"):  # a database of dead letters alone has none
-        connection.execute(text("CREATE INDEX ix_outbox_ordering_key_sequence ON outbox (ordering_key, sequence)"))
-
-
-def _let_purposes_share_slots(_connection: Connection) -> None:
-    """Nothing but a new table, made below. An older Waybill would not look into it, and send for a transaction_key twice."""
-
-
-def _keep_slips_of_failures(connection: Connection) -> None:
-    found = inspect(connection)
-    table = "outbox_failures"
-    if found.has_table(table) and "delivery_snapshot" not in {column["name"] for column in found.get_columns(table)}:
-        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN delivery_snapshot TEXT"))
-
-
-def _let_retries_die(connection: Connection) -> None:
-    """The table rebuilt, with all that was in it: SQLite can't change which states a column may have."""
-    if not inspect(connection).has_table(retry_jobs.name):
-        return
-    older = Table(retry_jobs.name, MetaData(), autoload_with=connection)
-    if retry_jobs.c.held_by.name in older.c:
-        return
-    kept = [dict(row) for row in connection.execute(select(older)).mappings()]
-    older.drop(connection)
-    retry_jobs.create(connection)
-    if kept:
-        connection.execute(insert(retry_jobs), kept)
-    if connection.dialect.name == "postgresql":  # its serial numbers begin again with the table
-        serial = func.pg_get_serial_sequence(retry_jobs.name, retry_jobs.c.job_id.name)
-        following = max((row["job_id"] for row in kept), default=0) + 1
-        connection.execute(select(func.setval(serial, following, False)))
-
-
-def _index_what_is_new(connection: Connection) -> None:
-    if inspect(connection).has_table("outbox"):
-        columns = "destination_chain, state, available_at"
-        connection.execute(text(f"CREATE INDEX ix_outbox_never_claimed ON outbox ({columns}) WHERE fence = 0"))
-
-
-def _await_executions(connection: Connection) -> None:
-    """Has a look taken at all that was delivered before; two tables that nothing ever used go."""
-    found = inspect(connection)
-    for unused in ("arrivals", "arrival_cursors"):
-        if found.has_table(unused):
-            connection.execute(text(f"DROP TABLE {unused}"))
-    if not found.has_table(outbox.name):
-        return
-    executions.create(connection, checkfirst=True)
-    delivered = select(
-        outbox.c.message_id,
-        outbox.c.source_chain,
-        outbox.c.destination_chain,
-        literal(ExecutionState.WAITING.value),
-        func.max(outbox.c.delivered_at),
-        func.max(outbox.c.delivered_at),
-        literal(0),
-        false(),
-        literal(0),
-        literal(""),
-    ).where(outbox.c.state == OutboxState.DELIVERED)
-    names = [column for column in executions.c if column not in (executions.c.seen_number, executions.c.seen_hash)]
-    grouped = delivered.group_by(outbox.c.message_id, outbox.c.source_chain, outbox.c.destination_chain)
-    connection.execute(insert(executions).from_select(names, grouped))
-
-
-def _note_letters(connection: Connection) -> None:
-    found = inspect(connection)
-    for table in ("outbox_failures", retry_jobs.name):
-        if found.has_table(table) and "letter" not in {column["name"] for column in found.get_columns(table)}:
-            connection.execute(text(f"ALTER TABLE {table} ADD COLUMN letter BOOLEAN"))
-
-
-MIGRATIONS: Final[Sequence[Migration]] = (
-    _index_the_order,
-    _let_purposes_share_slots,
-    _keep_slips_of_failures,
-    _let_retries_die,
-    _index_what_is_new,
-    _await_executions,
-    _note_letters,
-)
-"""What turns tables of version n into those of version n + 1, for n = 1, 2, …"""
+VERSION: Final = 1
+"""Of the tables. It grows when a released Waybill changes them; until then there is nothing to bring up to date."""
 
 _BUSY_SECONDS = 5
 _NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
@@ -142,14 +51,11 @@ _READING: Final[Mapping[str, Mapping[str, Any]]] = {
 class Database:
     """A database whose tables are of this version."""
 
-    def __init__(
-        self, url: str, *, migrations: Sequence[Migration] = MIGRATIONS, tables: Sequence[Table] | None = None
-    ) -> None:
-        """Connects, makes the tables of a new store, and brings those of an older one up to date.
+    def __init__(self, url: str, *, tables: Sequence[Table] | None = None) -> None:
+        """Connects, and makes the tables that are missing.
 
         Args:
             url: an SQLAlchemy URL.
-            migrations: what brings older tables up to date.
             tables: those to make; None makes all.
 
         Raises:
@@ -159,10 +65,9 @@ class Database:
         parsed = _parsed(url)
         self._url = parsed.render_as_string(hide_password=True)
         self._engine = _engine(parsed)
-        self._version = len(migrations) + 1
         try:
             with self.transaction(exclusive="schema") as connection:
-                self._prepare(connection, migrations, tables)
+                _prepare(connection, self._url, tables)
         except BaseException:
             self.close()
             raise
@@ -231,23 +136,18 @@ class Database:
                 ) from error
             raise
 
-    def _prepare(self, connection: Connection, migrations: Sequence[Migration], tables: Sequence[Table] | None) -> None:
-        wanted = None if tables is None else [schema_version, *tables]
-        if not inspect(connection).has_table(schema_version.name):
-            METADATA.create_all(connection, tables=wanted)
-            connection.execute(insert(schema_version).values(version=self._version))
-            return
-        found = connection.execute(select(schema_version.c.version)).scalar_one()
-        if found > self._version:
-            raise StoreVersionError(
-                f"store {self._url} is of version {found}, made by a newer Waybill; this one reads up to version"
-                f" {self._version}: upgrade Waybill, or use another store"
-            )
-        for migrate in migrations[found - 1 :]:
-            migrate(connection)
-        METADATA.create_all(connection, tables=wanted)  # tables that this version adds need no migration
-        if found < self._version:  # else a role that may only read can read
-            connection.execute(update(schema_version).values(version=self._version))
+
+def _prepare(connection: Connection, url: str, tables: Sequence[Table] | None) -> None:
+    if not inspect(connection).has_table(schema_version.name):
+        schema_version.create(connection)
+        connection.execute(insert(schema_version).values(version=VERSION))
+    found = connection.execute(select(schema_version.c.version)).scalar_one()
+    if found > VERSION:
+        raise StoreVersionError(
+            f"store {url} is of version {found}, made by a newer Waybill; this one reads up to version"
+            f" {VERSION}: upgrade Waybill, or use another store"
+        )
+    METADATA.create_all(connection, tables=tables)
 
 
 def _parsed(url: str) -> URL:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
 
 from bridge.domain.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState
 from bridge.domain.lanes import Lane
 from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
-from bridge.store.database import Database
-from bridge.store.sql_store import SqlStore
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
 
 LANE = Lane(ALPHA, BETA)
@@ -136,20 +132,3 @@ def test_what_has_ended_is_forgotten_with_its_deliveries_and_what_waits_is_not(s
     assert store.outbox.forget(1_000, 99) == 4
     assert store.executions.of_message(message(1).id) is None
     assert awaited(store, 2).state is ExecutionState.WAITING
-
-
-def test_messages_that_an_older_store_delivered_are_looked_at_once(url: str) -> None:
-    with closing(SqlStore(url)) as older:
-        first, _ = two_gmps(older, 1)
-        deliver(older, first, 110, executed=True)
-    database = Database(url)
-    with database.transaction() as connection:
-        connection.execute(text("DROP TABLE executions"))
-        connection.execute(text("CREATE TABLE arrivals (message_id BIGINT)"))
-        for later in ("outbox_failures", "retry_jobs"):
-            connection.execute(text(f"ALTER TABLE {later} DROP COLUMN letter"))
-        connection.execute(text("UPDATE schema_version SET version = 6"))
-    database.close()
-    with closing(SqlStore(url)) as store:
-        assert [one.message_id for one in store.executions.due(110, 9)] == [message(1).id]
-        deliver(store, store.outbox.listed(limit=1)[0], 120, executed=False)
