@@ -2,6 +2,9 @@
 
 As a stream, one reader in the driver follows all chains: an offset says what has really been read, so that a chain that
 reorganises, hangs or fails while it is read simply does not move on. As a batch, executors read ranges that are final.
+
+Spark starts several processes that import this module only to plan with it. So what reads chains is imported where it is
+used: that takes half a second in each of them.
 """
 
 from __future__ import annotations
@@ -9,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from indexer.model import schemas
 from indexer.model.errors import RangeGapError
-from indexer.model.spark_types import spark_schema
-from indexer.sources import options
-from indexer.sources.chain import ChainReader
-from indexer.sources.tail import ChainTail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from indexer.sources import options
+    from indexer.sources.tail import ChainTail
 
 FORMAT: Final = "evm"
 
@@ -37,6 +40,9 @@ class EvmDataSource(DataSource):
 
     def schema(self) -> StructType:
         """`schemas.SOURCE`: events, and the ranges of blocks that they are of."""
+        from indexer.model import schemas
+        from indexer.model.spark_types import spark_schema
+
         return spark_schema(schemas.SOURCE)
 
     def simpleStreamReader(self, schema: StructType) -> EvmTail:  # noqa: ARG002, N802  Spark's interface
@@ -57,11 +63,16 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _tail(self) -> ChainTail:
+        from indexer.sources import options
+        from indexer.sources.tail import ChainTail
+
         chains = options.decode_chains(self._told[options.CHAINS])
         return ChainTail(chains, options.decode_limits(self._told[options.LIMITS]))
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's interface
         """Where the store says that reading ended."""
+        from indexer.sources import options
+
         positions: dict[str, Any] = orjson.loads(self._told[options.POSITIONS])
         return positions
 
@@ -71,6 +82,8 @@ class EvmTail(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[Any], dict[str, Any]]:
         """What is new since `start`, and the offset after it; see `ChainTail.read`."""
+        from indexer.sources import options
+
         positions, batches = self._tail.read(options.decode_positions(start))
         return iter(batches), options.encode_positions(positions)
 
@@ -108,11 +121,17 @@ class EvmRanges(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One per range."""
+        from indexer.sources import options
+
         ranges: options.Ranges = orjson.loads(self._told[options.RANGES])
         return [BlockRange(*chosen) for chosen in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of one range."""
+        from indexer.model import schemas
+        from indexer.sources import options
+        from indexer.sources.chain import ChainReader
+
         assert isinstance(partition, BlockRange)
         chains = {chain.chain_id: chain for chain in options.decode_chains(self._told[options.CHAINS])}
         limits = options.decode_limits(self._told[options.LIMITS])
