@@ -17,7 +17,7 @@ from bench.indexing import indexing
 from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY, account
-from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.outbox import OutboxState
 from bridge.domain.transactions import Slot
 from bridge.evm.chain import open_chains

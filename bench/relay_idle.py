@@ -11,7 +11,7 @@ from typing import Final
 from bridge import devnet as devnets
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import RELAYER_KEY
-from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.gmps import devnet_attesters
 from bridge.service.relayer_service import open_relayer
 from bridge.settings import Settings
 from tests.anvil.fault_proxy import FaultProxy

@@ -3,14 +3,10 @@ pragma solidity ^0.8.28;
 
 import {Script} from "forge-std/Script.sol";
 import {stdJson} from "forge-std/StdJson.sol";
+import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 
 import {Router} from "../contracts/Router.sol";
 import {IRouter} from "../contracts/interfaces/IRouter.sol";
-import {AxelarAdapter} from "../contracts/adapters/AxelarAdapter.sol";
-import {CcipAdapter} from "../contracts/adapters/CcipAdapter.sol";
-import {HyperlaneAdapter} from "../contracts/adapters/HyperlaneAdapter.sol";
-import {LayerZeroAdapter} from "../contracts/adapters/LayerZeroAdapter.sol";
-import {WormholeAdapter} from "../contracts/adapters/WormholeAdapter.sol";
 import {Parameters} from "../contracts/governance/Parameters.sol";
 import {Inbox} from "../contracts/examples/Inbox.sol";
 import {BoundedMulticall} from "../contracts/relaying/BoundedMulticall.sol";
@@ -24,36 +20,30 @@ import {ALL_GMPS, Gmp} from "../contracts/types/Gmp.sol";
 ///      plan; WAYBILL_RESULT, the file to write; WAYBILL_DEPLOYER_KEY, the owner's key.
 contract Deploy is Script {
     using stdJson for string;
+    using Address for address;
     using Addresses for address;
 
-    /// @dev One chain of the plan; a GMP that is not there has zero addresses.
+    /// @dev One chain of the plan.
     struct ChainPlan {
         uint64 id;
         string name;
-        uint32 hyperlaneDomain;
-        address mailbox;
-        string axelarName;
-        address gateway;
-        address gasService;
-        uint16 wormholeId;
-        address core;
-        uint32 layerzeroEid;
-        address endpoint;
-        uint64 ccipSelector;
-        address ccipRouter;
+        AdapterPlan[] adapters;
+    }
+
+    /// @dev Waybill's adapter for one GMP on one chain. What is particular to the GMP is bytes here: its folder makes them.
+    struct AdapterPlan {
+        Gmp gmp;
+        string name;
+        string code; // the contract, as `vm.getCode` finds it
+        bytes arguments; // of the constructor, behind the router
+        bytes4 connect; // selector of connect(uint64,bytes32,bytes32,...)
+        bytes number; // its last argument: what the GMP calls this chain
+        bytes4 numberOf; // selector of the getter of that number
+        bytes answer; // what the getter returns once it is known
     }
 
     /// @dev Another salt makes a second set of contracts.
     bytes32 private constant SALT = keccak256("waybill 1");
-
-    Gmp private constant HYPERLANE = Gmp.wrap(1);
-    Gmp private constant AXELAR = Gmp.wrap(2);
-    Gmp private constant WORMHOLE = Gmp.wrap(3);
-    Gmp private constant LAYERZERO = Gmp.wrap(4);
-    Gmp private constant CCIP = Gmp.wrap(5);
-
-    /// @dev Wormhole's number for: the guardians wait until the block is final.
-    uint8 private constant FINALIZED = 1;
 
     /// @dev How many GMPs must agree on what the governor says.
     uint8 private constant GOVERNORS_QUORUM = 2;
@@ -110,20 +100,10 @@ contract Deploy is Script {
     }
 
     function _deployAdapters(ChainPlan memory here, IRouter router) private {
-        if (here.mailbox != address(0)) {
-            _register(router, HYPERLANE, "hyperlane", _create("hyperlane adapter", _hyperlaneCode(here)));
-        }
-        if (here.gateway != address(0)) {
-            _register(router, AXELAR, "axelar", _create("axelar adapter", _axelarCode(here)));
-        }
-        if (here.core != address(0)) {
-            _register(router, WORMHOLE, "wormhole", _create("wormhole adapter", _wormholeCode(here)));
-        }
-        if (here.endpoint != address(0)) {
-            _register(router, LAYERZERO, "layerzero", _create("layerzero adapter", _layerzeroCode(here)));
-        }
-        if (here.ccipRouter != address(0)) {
-            _register(router, CCIP, "ccip", _create("ccip adapter", _ccipCode(here)));
+        for (uint256 index; index < here.adapters.length; ++index) {
+            AdapterPlan memory planned = here.adapters[index];
+            address adapter = _create(string.concat(planned.name, " adapter"), _adapterCode(planned));
+            _register(router, planned.gmp, planned.name, adapter);
         }
     }
 
@@ -178,65 +158,26 @@ contract Deploy is Script {
             router.setFloor(there.id, _floor);
             _done.push(string.concat("floor to ", there.name));
         }
-        _connectHyperlane(here, there, peer);
-        _connectAxelar(here, there, peer);
-        _connectWormhole(here, there, peer);
-        _connectLayerZero(here, there, peer);
-        _connectCcip(here, there, peer);
+        for (uint256 index; index < here.adapters.length; ++index) {
+            for (uint256 other; other < there.adapters.length; ++other) {
+                if (here.adapters[index].gmp != there.adapters[other].gmp) continue;
+                _connectAdapter(here.adapters[index], there.adapters[other], there, peer);
+            }
+        }
     }
 
-    function _connectHyperlane(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
-        if (here.mailbox == address(0) || there.mailbox == address(0)) return;
-        HyperlaneAdapter adapter = HyperlaneAdapter(_addressOf(_hyperlaneCode(here)));
-        bytes32 remote = _addressOf(_hyperlaneCode(there)).toBytes32();
-        if (_isConnected(adapter, there, peer, remote) && adapter.domainOf(there.id) == there.hyperlaneDomain) return;
-        adapter.connect(there.id, peer, remote, there.hyperlaneDomain);
-        _done.push(string.concat("hyperlane to ", there.name));
-    }
-
-    function _connectAxelar(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
-        if (here.gateway == address(0) || there.gateway == address(0)) return;
-        AxelarAdapter adapter = AxelarAdapter(_addressOf(_axelarCode(here)));
-        bytes32 remote = _addressOf(_axelarCode(there)).toBytes32();
-        bool named = keccak256(bytes(adapter.nameOf(there.id))) == keccak256(bytes(there.axelarName));
-        if (_isConnected(adapter, there, peer, remote) && named) return;
-        adapter.connect(there.id, peer, remote, there.axelarName);
-        _done.push(string.concat("axelar to ", there.name));
-    }
-
-    function _connectWormhole(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
-        if (here.core == address(0) || there.core == address(0)) return;
-        WormholeAdapter adapter = WormholeAdapter(_addressOf(_wormholeCode(here)));
-        bytes32 remote = _addressOf(_wormholeCode(there)).toBytes32();
-        if (_isConnected(adapter, there, peer, remote) && adapter.wormholeIdOf(there.id) == there.wormholeId) return;
-        adapter.connect(there.id, peer, remote, there.wormholeId);
-        _done.push(string.concat("wormhole to ", there.name));
-    }
-
-    function _connectLayerZero(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
-        if (here.endpoint == address(0) || there.endpoint == address(0)) return;
-        LayerZeroAdapter adapter = LayerZeroAdapter(_addressOf(_layerzeroCode(here)));
-        bytes32 remote = _addressOf(_layerzeroCode(there)).toBytes32();
-        if (_isConnected(adapter, there, peer, remote) && adapter.eidOf(there.id) == there.layerzeroEid) return;
-        adapter.connect(there.id, peer, remote, there.layerzeroEid);
-        _done.push(string.concat("layerzero to ", there.name));
-    }
-
-    function _connectCcip(ChainPlan memory here, ChainPlan memory there, bytes32 peer) private {
-        if (here.ccipRouter == address(0) || there.ccipRouter == address(0)) return;
-        CcipAdapter adapter = CcipAdapter(_addressOf(_ccipCode(here)));
-        bytes32 remote = _addressOf(_ccipCode(there)).toBytes32();
-        if (_isConnected(adapter, there, peer, remote) && adapter.selectorOf(there.id) == there.ccipSelector) return;
-        adapter.connect(there.id, peer, remote, there.ccipSelector);
-        _done.push(string.concat("ccip to ", there.name));
-    }
-
-    function _isConnected(IAdapter adapter, ChainPlan memory there, bytes32 peer, bytes32 remote)
+    function _connectAdapter(AdapterPlan memory local, AdapterPlan memory remote, ChainPlan memory there, bytes32 peer)
         private
-        view
-        returns (bool)
     {
-        return adapter.remoteAdapterOf(there.id, peer) == remote;
+        address adapter = _addressOf(_adapterCode(local));
+        bytes32 remoteAdapter = _addressOf(_adapterCode(remote)).toBytes32();
+        if (IAdapter(adapter).remoteAdapterOf(there.id, peer) == remoteAdapter) {
+            bytes memory known = adapter.functionStaticCall(abi.encodeWithSelector(remote.numberOf, there.id));
+            if (keccak256(known) == keccak256(remote.answer)) return;
+        }
+        bytes memory arguments = abi.encode(there.id, peer, remoteAdapter);
+        adapter.functionCall(bytes.concat(remote.connect, arguments, remote.number));
+        _done.push(string.concat(local.name, " to ", there.name));
     }
 
     /// @dev Creates a contract at the address that its code and arguments determine, unless it is there.
@@ -257,30 +198,8 @@ contract Deploy is Script {
         return abi.encodePacked(type(Router).creationCode, abi.encode(_owner));
     }
 
-    function _hyperlaneCode(ChainPlan memory chain) private view returns (bytes memory) {
-        return
-            abi.encodePacked(type(HyperlaneAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.mailbox));
-    }
-
-    function _axelarCode(ChainPlan memory chain) private view returns (bytes memory) {
-        return abi.encodePacked(
-            type(AxelarAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.gateway, chain.gasService)
-        );
-    }
-
-    function _wormholeCode(ChainPlan memory chain) private view returns (bytes memory) {
-        return abi.encodePacked(
-            type(WormholeAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.core, FINALIZED)
-        );
-    }
-
-    function _layerzeroCode(ChainPlan memory chain) private view returns (bytes memory) {
-        return
-            abi.encodePacked(type(LayerZeroAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.endpoint));
-    }
-
-    function _ccipCode(ChainPlan memory chain) private view returns (bytes memory) {
-        return abi.encodePacked(type(CcipAdapter).creationCode, abi.encode(_addressOf(_routerCode()), chain.ccipRouter));
+    function _adapterCode(AdapterPlan memory planned) private view returns (bytes memory) {
+        return bytes.concat(vm.getCode(planned.code), abi.encode(_addressOf(_routerCode())), planned.arguments);
     }
 
     function _find(ChainPlan[] memory chains) private view returns (ChainPlan memory) {
@@ -291,36 +210,41 @@ contract Deploy is Script {
     }
 
     function _readChains(string memory plan) private view returns (ChainPlan[] memory chains) {
-        chains = new ChainPlan[](plan.readUint(".count"));
+        chains = new ChainPlan[](_count(plan, ".chains"));
         for (uint256 index; index < chains.length; ++index) {
-            string memory at = string.concat(".chains[", vm.toString(index), "]");
+            string memory at = _item(".chains", index);
             chains[index].id = uint64(plan.readUint(string.concat(at, ".chainId")));
             chains[index].name = plan.readString(string.concat(at, ".name"));
-            _readGmps(plan, string.concat(at, ".gmps"), chains[index]);
+            chains[index].adapters = _readAdapters(plan, string.concat(at, ".adapters"));
         }
     }
 
-    function _readGmps(string memory plan, string memory at, ChainPlan memory chain) private view {
-        if (plan.keyExists(string.concat(at, ".hyperlane"))) {
-            chain.hyperlaneDomain = uint32(plan.readUint(string.concat(at, ".hyperlane.domain")));
-            chain.mailbox = plan.readAddress(string.concat(at, ".hyperlane.mailbox"));
+    function _readAdapters(string memory plan, string memory list)
+        private
+        view
+        returns (AdapterPlan[] memory adapters)
+    {
+        adapters = new AdapterPlan[](_count(plan, list));
+        for (uint256 index; index < adapters.length; ++index) {
+            string memory at = _item(list, index);
+            adapters[index] = AdapterPlan({
+                gmp: Gmp.wrap(uint8(plan.readUint(string.concat(at, ".gmp")))),
+                name: plan.readString(string.concat(at, ".name")),
+                code: plan.readString(string.concat(at, ".contract")),
+                arguments: plan.readBytes(string.concat(at, ".arguments")),
+                connect: bytes4(plan.readBytes(string.concat(at, ".connect"))),
+                number: plan.readBytes(string.concat(at, ".number")),
+                numberOf: bytes4(plan.readBytes(string.concat(at, ".numberOf"))),
+                answer: plan.readBytes(string.concat(at, ".answer"))
+            });
         }
-        if (plan.keyExists(string.concat(at, ".axelar"))) {
-            chain.axelarName = plan.readString(string.concat(at, ".axelar.chainName"));
-            chain.gateway = plan.readAddress(string.concat(at, ".axelar.gateway"));
-            chain.gasService = plan.readAddress(string.concat(at, ".axelar.gasService"));
-        }
-        if (plan.keyExists(string.concat(at, ".wormhole"))) {
-            chain.wormholeId = uint16(plan.readUint(string.concat(at, ".wormhole.chainId")));
-            chain.core = plan.readAddress(string.concat(at, ".wormhole.core"));
-        }
-        if (plan.keyExists(string.concat(at, ".layerzero"))) {
-            chain.layerzeroEid = uint32(plan.readUint(string.concat(at, ".layerzero.eid")));
-            chain.endpoint = plan.readAddress(string.concat(at, ".layerzero.endpoint"));
-        }
-        if (plan.keyExists(string.concat(at, ".ccip"))) {
-            chain.ccipSelector = uint64(plan.readUint(string.concat(at, ".ccip.selector")));
-            chain.ccipRouter = plan.readAddress(string.concat(at, ".ccip.router"));
-        }
+    }
+
+    function _count(string memory plan, string memory list) private view returns (uint256 count) {
+        while (plan.keyExists(_item(list, count))) ++count;
+    }
+
+    function _item(string memory list, uint256 index) private pure returns (string memory) {
+        return string.concat(list, "[", vm.toString(index), "]");
     }
 }

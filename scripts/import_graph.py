@@ -2,12 +2,14 @@
 
 Imports count wherever they stand: in functions, and under TYPE_CHECKING too. A module also reaches those that it names in a string,
 as `python -m` and lazy commands do: by the whole name, or behind the fixed beginning of an f-string such as f"bridge.cli.{name}".
+An f-string with a fixed end too, such as f"bridge.gmps.{gmp}.adapter", names every module that fits.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -37,14 +39,20 @@ def _file_of(module: str, root: Path) -> Path:
 
 
 def _named(tree: ast.AST, known: frozenset[str]) -> Iterator[str]:
-    strings, beginnings = set[str](), set[str]()
+    strings, beginnings, patterns = set[str](), set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             strings.add(node.value)
         elif isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
             beginnings.add(str(node.values[0].value))
+            if isinstance(node.values[-1], ast.Constant):
+                patterns.add(
+                    "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values)
+                )
     for beginning in ("", *(one for one in beginnings if one.endswith("."))):
         yield from ({beginning + string.replace("-", "_") for string in strings} & known)
+    for pattern in patterns:
+        yield from (module for module in known if fnmatchcase(module, pattern))
 
 
 def unreached(imports: Graph, names: Graph, entries: Iterable[str]) -> list[str]:

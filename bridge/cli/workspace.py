@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
 from bridge.store import may_exist
@@ -115,7 +116,9 @@ class Workspace:
             raise CliError(
                 f"network {self.network!r} is not deployed: there is no {self.deployments_file}", next_step=how
             ) from None
-        return Deployment.from_json(text, str(self.deployments_file))
+        deployment = Deployment.from_json(text, str(self.deployments_file))
+        check_sections(deployment, str(self.deployments_file))
+        return deployment
 
     @property
     def settings_file(self) -> Path | None:
@@ -170,7 +173,7 @@ class Workspace:
     @asynccontextmanager
     async def open_relayer(self, settings: Settings) -> AsyncIterator[RelayerService]:
         """A relayer of the network; see `open_relayer`. A devnet brings the attesters of its GMPs itself."""
-        from bridge.devnet.attesters import devnet_attesters
+        from bridge.devnet.gmps import devnet_attesters
         from bridge.service.relayer_service import open_relayer
 
         attesters = devnet_attesters if self.network == DEVNET else None

@@ -10,16 +10,20 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from eth_abi.abi import encode
 from eth_account import Account
 from eth_utils import keccak
+from eth_utils.abi import function_signature_to_4byte_selector
 from eth_utils.address import to_checksum_address
 
 from bridge.deploy.forge import CHECKOUT, ROUTER, ForgeError, ScriptResult, compile_script, run_script
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.evm.chain import EvmChain
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.gmps.registry import adapter_class
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, GmpSection
+from bridge.protocol.gmps import Gmp
 
 Progress = Callable[[str], None]
 
@@ -117,8 +121,8 @@ def _require_owner(plan: NetworkPlan, key: str) -> None:
 async def _check(planned: PlannedChain, chain: EvmChain, owner: str) -> None:
     """Looks for everything that must be there before."""
     contracts = {"the CREATE2 factory": _CREATE2_FACTORY}
-    for gmp, values in planned.gmps.model_dump(exclude_none=True).items():
-        contracts |= {f"gmps.{gmp}.{name}": text for name, text in values.items() if _is_address(text)}
+    for gmp, section in planned.gmps.items():
+        contracts |= {f"gmps.{gmp}.{name}": text for name, value in section.items() if _is_address(text := str(value))}
     codes = await asyncio.gather(*(chain.code(address) for address in contracts.values()))
     missing = [
         f"{name} ({address})" for (name, address), code in zip(contracts.items(), codes, strict=True) if not code
@@ -129,8 +133,8 @@ async def _check(planned: PlannedChain, chain: EvmChain, owner: str) -> None:
         raise DeployError(f"{owner} has no funds on chain {planned.name!r}")
 
 
-def _is_address(value: object) -> bool:
-    return isinstance(value, str) and value.startswith("0x") and len(value) == 42
+def _is_address(text: str) -> bool:
+    return text.startswith("0x") and len(text) == 42
 
 
 async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Deployment | None) -> list[str]:
@@ -151,8 +155,8 @@ async def _run_scripts(
     # Inside the checkout, which is all that a Foundry script may read and write.
     folder = CHECKOUT / "build" / "deploy" / f"{plan.network}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
-    document = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
-    document |= {"count": len(plan.chains), "deployed": deployed}
+    document = plan.model_dump(mode="json", by_alias=True, exclude={"chains"})
+    document |= {"deployed": deployed, "chains": [_for_script(chain) for chain in plan.chains]}
     plan_file = folder / "plan.json"
     plan_file.write_text(json.dumps(document))
     progress("compiling the contracts")
@@ -173,6 +177,38 @@ async def _run_scripts(
     finally:
         shutil.rmtree(folder)
     return [result for result in results if isinstance(result, ScriptResult)]
+
+
+def _for_script(planned: PlannedChain) -> dict[str, Any]:
+    """A chain of the plan, with each GMP's adapter as bytes: the script knows no GMP."""
+    return {
+        "chainId": planned.chain_id,
+        "name": planned.name,
+        "adapters": [_adapter_for_script(gmp, planned.gmps[gmp.label]) for gmp in Gmp if gmp.label in planned.gmps],
+    }
+
+
+def _adapter_for_script(gmp: Gmp, section: GmpSection) -> dict[str, Any]:
+    contracts = adapter_class(gmp).CONTRACTS.read(section)
+    getter, number_type = contracts.NUMBER_OF
+    types, values = zip(*contracts.arguments, strict=True)
+    # The last argument of four as it stands behind the first three, each of which is one word.
+    connect_types = ("uint64", "bytes32", "bytes32", number_type)
+    last = encode(connect_types, (0, bytes(32), bytes(32), contracts.number))[3 * 32 :]
+    signature = f"connect({','.join(connect_types)})"
+    data = {
+        "arguments": encode(types, values),
+        "connect": function_signature_to_4byte_selector(signature),
+        "number": last,
+        "numberOf": function_signature_to_4byte_selector(f"{getter}(uint64)"),
+        "answer": encode((number_type,), (contracts.number,)),
+    }
+    return {
+        "gmp": int(gmp),
+        "name": gmp.label,
+        "contract": f"{contracts.ADAPTER}.sol:{contracts.ADAPTER}",
+        **{name: f"0x{value.hex()}" for name, value in data.items()},
+    }
 
 
 async def _run_script(name: str, url: str, plan_file: Path, key: str, progress: Progress) -> ScriptResult:

@@ -68,7 +68,7 @@ async def compile_script() -> None:
     Raises:
         ForgeError: the compiler refused.
     """
-    await _forge("compiling the contracts", ["build", SCRIPT], {})
+    await _forge("compiling the contracts", ["build", "contracts", SCRIPT], {})
 
 
 async def run_script(*, plan: Path, result: Path, rpc_url: str, key: str) -> ScriptResult:

@@ -7,21 +7,17 @@ import json
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, ValidationError, model_validator
 
-from bridge.protocol.deployment import Address, FinalityTag, GmpContracts, refuse_repeated_chains
+from bridge.gmps.registry import section_problems
+from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSection, refuse_repeated_chains
 
 
 class PlanError(ValueError):
     """A network file that can't be used; the text lists everything that is wrong with it."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
-
-
-class PlannedChain(_Section):
+class PlannedChain(FileSection):
     """A chain, how to reach it, and the GMPs that are on it."""
 
     chain_id: int = Field(gt=0, lt=2**64)
@@ -29,10 +25,17 @@ class PlannedChain(_Section):
     rpc_urls: tuple[str, ...] = Field(min_length=1)
     confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
     finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
-    gmps: GmpContracts
+    gmps: dict[str, GmpSection]  # by the GMP's name
+
+    @model_validator(mode="after")
+    def _gmps_are_known(self) -> Self:
+        problems = list(section_problems(self.gmps))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
 
 
-class NetworkPlan(_Section):
+class NetworkPlan(FileSection):
     """Chains whose routers shall know each other, and who owns the routers."""
 
     version: Literal[1]
@@ -52,14 +55,14 @@ class NetworkPlan(_Section):
     @model_validator(mode="after")
     def _each_chain_has_a_gmp(self) -> Self:
         for chain in self.chains:
-            if not chain.gmps.model_dump(exclude_none=True):
+            if not chain.gmps:
                 raise ValueError(f"chain {chain.name!r} has no GMP: nothing could reach or leave it")
         return self
 
     @model_validator(mode="after")
     def _each_floor_can_be_reached(self) -> Self:
         for here, there in itertools.combinations(self.chains, 2):
-            shared = here.gmps.model_dump(exclude_none=True).keys() & there.gmps.model_dump(exclude_none=True).keys()
+            shared = here.gmps.keys() & there.gmps.keys()
             if shared and len(shared) < self.floor:
                 raise ValueError(
                     f"chains {here.name!r} and {there.name!r} share {len(shared)} of the {self.floor} GMPs that the floor"

@@ -5,8 +5,8 @@ nothing of this is for a network that is worth anything.
 """
 
 from bridge.devnet.anvil import ChainState, ChainStatus, PortTakenError
-from bridge.devnet.attesters import devnet_attesters
 from bridge.devnet.errors import DevnetError
+from bridge.devnet.gmps import devnet_attesters
 from bridge.devnet.network import Devnet, down, status, up
 
 __all__ = [

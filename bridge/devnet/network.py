@@ -19,22 +19,17 @@ from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.anvil import AnvilProcess, ChainState, ChainStatus
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
+from bridge.devnet.gmps import DevnetChain, GmpDevnet, gmp_devnet
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.gmps.axelar import devnet as axelar
-from bridge.gmps.ccip import devnet as ccip
-from bridge.gmps.hyperlane import devnet as hyperlane
-from bridge.gmps.layerzero import devnet as layerzero
-from bridge.gmps.wormhole import devnet as wormhole
-from bridge.protocol.deployment import Deployment, GmpContracts
+from bridge.gmps.base_adapter import GmpContracts
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
 
 NETWORK: Final = "devnet"
 FIRST_PORT: Final = 8545
 FIRST_CHAIN_ID: Final = 31337
 CHAIN_NAMES: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
-_FIRST_WORMHOLE_ID: Final = 10_001
-_FIRST_EID: Final = 31_001
-_FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
 _CONFIRMATIONS: Final = 1
 _FLOOR: Final = 1  # for a devnet only: one GMP is believed alone, so that messages over a single one can be tried
 
@@ -205,7 +200,7 @@ async def _start(
             processes.append(anvil.start(name=name, chain_id=chain_id, port=port, log=log, keep_states=keep_states))
             # Written at once: a crash of this process leaves no chain that `down` does not know.
             _Record(block_time, tuple(processes)).write(folder)
-        progress(f"deploying Hyperlane, Axelar, Wormhole, LayerZero and CCIP to {len(processes)} chains")
+        progress(f"deploying {len(Gmp)} GMPs to {len(processes)} chains")
         plan = await _deploy_gmps(processes)
         deployed = await deploy(plan, DEPLOYER_KEY, folder.deployments_file, progress)
         await _appoint_relayer(deployed.deployment)
@@ -238,8 +233,15 @@ async def _deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
             await stack.enter_async_context(await EvmChain.connect(process.chain_id, [process.url]))
             for process in processes
         ]
-        contracts = await asyncio.gather(*(_deploy_gmps_on(chain, processes) for chain in chains))
-        await _connect_ccip(chains, contracts)
+        planned = [
+            DevnetChain(position=position, chain_id=process.chain_id, name=process.name)
+            for position, process in enumerate(processes)
+        ]
+        contracts = await asyncio.gather(
+            *(_deploy_gmps_on(chain, here, planned) for chain, here in zip(chains, planned, strict=True))
+        )
+        for gmp in Gmp:
+            await _connect(chains, [deployed[gmp] for deployed in contracts], gmp_devnet(gmp))
     return NetworkPlan(
         version=1,
         network=NETWORK,
@@ -251,38 +253,32 @@ async def _deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
                 name=process.name,
                 rpc_urls=(process.url,),
                 confirmations=_CONFIRMATIONS,
-                gmps=gmps,
+                gmps={gmp.label: one.model_dump(mode="json", by_alias=True) for gmp, one in gmps.items()},
             )
             for process, gmps in zip(processes, contracts, strict=True)
         ),
     )
 
 
-async def _deploy_gmps_on(chain: EvmChain, processes: list[AnvilProcess]) -> GmpContracts:
+async def _deploy_gmps_on(
+    chain: EvmChain, here: DevnetChain, planned: Sequence[DevnetChain]
+) -> dict[Gmp, GmpContracts]:
     deployer = await Deployer.on(chain, account(DEPLOYER_KEY))
-    here = next(process for process in processes if process.chain_id == chain.chain_id)
-    others = [process for process in processes if process is not here]
     # No two chains have a GMP contract at the same address, so that taking one chain for another can't go unnoticed.
-    position = processes.index(here)
-    deployer.skip_nonces(position)
-    positions = [index for index in range(len(processes)) if index != position]
-    return GmpContracts(
-        # Hyperlane's domains are chain ids, as on most networks; Axelar has names; the others have numbers of their own.
-        hyperlane=await hyperlane.deploy(deployer, here.chain_id, [other.chain_id for other in others]),
-        axelar=await axelar.deploy(deployer, here.name, [other.name for other in others]),
-        wormhole=await wormhole.deploy(deployer, _FIRST_WORMHOLE_ID + position),
-        layerzero=await layerzero.deploy(deployer, _FIRST_EID + position, [_FIRST_EID + other for other in positions]),
-        ccip=await ccip.deploy(deployer, _FIRST_SELECTOR + position, [_FIRST_SELECTOR + other for other in positions]),
-    )
+    deployer.skip_nonces(here.position)
+    others = [other for other in planned if other is not here]
+    return {gmp: await gmp_devnet(gmp).deploy(deployer, here, others) for gmp in Gmp}
 
 
-async def _connect_ccip(chains: Sequence[EvmChain], contracts: Sequence[GmpContracts]) -> None:
-    ccips = [deployed.ccip for deployed in contracts if deployed.ccip is not None]
+async def _connect(chains: Sequence[EvmChain], contracts: Sequence[GmpContracts], devnet: GmpDevnet) -> None:
+    connect = devnet.connect
+    if connect is None:
+        return
     deployers = await asyncio.gather(*(Deployer.on(chain, account(DEPLOYER_KEY)) for chain in chains))
     await asyncio.gather(
         *(
-            ccip.connect(deployer, here, [other for other in ccips if other is not here])
-            for deployer, here in zip(deployers, ccips, strict=True)
+            connect(deployer, here, [other for other in contracts if other is not here])
+            for deployer, here in zip(deployers, contracts, strict=True)
         )
     )
 

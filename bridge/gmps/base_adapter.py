@@ -6,7 +6,8 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from functools import cache
+from typing import Any, ClassVar, Final, Self
 
 import structlog
 from eth_abi.abi import decode
@@ -15,7 +16,7 @@ from eth_abi.exceptions import DecodingError
 from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 
@@ -24,6 +25,48 @@ _log = structlog.get_logger(__name__)
 # A delivery that needs more is sent with so much and records its receipt; the router then defers the execution, and anyone
 # may execute with more. Below EIP-7825's limit for a transaction, and below every block's limit.
 MAX_DELIVERY_GAS: Final = 15_000_000
+
+
+class GmpContracts(FileSection, ABC):
+    """A GMP's own contracts on one chain, and what `waybill deploy` needs for Waybill's adapter there."""
+
+    GMP: ClassVar[Gmp]
+
+    ADAPTER: ClassVar[str]
+    """The contract in `contracts/adapters`."""
+
+    NUMBER_OF: ClassVar[tuple[str, str]]
+    """Its function that gives the GMP's own number or name of a chain, and that number's ABI type."""
+
+    @classmethod
+    def of(cls, chain: ChainDeployment) -> Self:
+        """The GMP on a chain that has it."""
+        return cls.read(chain.gmps[cls.GMP.label])
+
+    @classmethod
+    def read(cls, section: GmpSection) -> Self:
+        """What a file says of the GMP.
+
+        Raises:
+            pydantic.ValidationError: values are missing, unknown or wrong.
+        """
+        contracts: Self = _read(cls, tuple(section.items()))
+        return contracts
+
+    @property
+    @abstractmethod
+    def number(self) -> int | str:
+        """What the GMP calls the chain; the adapter's `connect` takes it last."""
+
+    @property
+    @abstractmethod
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """What the adapter's constructor takes after the router: ABI types of fixed size, and values."""
+
+
+@cache
+def _read(kind: type[GmpContracts], section: tuple[tuple[str, int | str], ...]) -> Any:
+    return kind.model_validate(dict(section))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +100,7 @@ class DeploymentReader:
 class BaseAdapter(DeploymentReader, ABC):
     """One GMP on all chains of a network; see `bridge.domain.ports.Adapter`."""
 
-    GMP: ClassVar[Gmp]
+    CONTRACTS: ClassVar[type[GmpContracts]]
 
     # Gas that a delivery needs beyond the recipient's limit: the GMP's verification, the adapter, the router's
     # bookkeeping; and per byte of the envelope: calldata, copies between the contracts, hashes.
@@ -78,17 +121,17 @@ class BaseAdapter(DeploymentReader, ABC):
     @property
     def gmp(self) -> Gmp:
         """See `Adapter.gmp`."""
-        return self.GMP
+        return self.CONTRACTS.GMP
 
     def watch(self, chain_id: int) -> Watch:
         """See `Adapter.watch`. A chain without this GMP has nothing to watch."""
         source = self._deployment.chain(chain_id)
-        return self._watch(source) if self.GMP in source.gmp_numbers else Watch((), ())
+        return self._watch(source) if self.gmp in source.gmp_numbers else Watch((), ())
 
     def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
         """See `Adapter.dispatches`."""
         source = self._deployment.chain(chain_id)
-        found = self._dispatches(source, logs) if self.GMP in source.gmp_numbers else ()
+        found = self._dispatches(source, logs) if self.gmp in source.gmp_numbers else ()
         return [dispatch for dispatch in found if dispatch is not None]
 
     async def attest(self, dispatch: Dispatch) -> bytes:
@@ -123,14 +166,14 @@ class BaseAdapter(DeploymentReader, ABC):
         if await self._is_received(dispatch):  # delivered since the router was asked
             return None
         raise TransportUsedError(
-            f"{self.GMP.label} counts {dispatch.transport_id} as delivered, and the router has no receipt of it: a reorg gave"
+            f"{self.gmp.label} counts {dispatch.transport_id} as delivered, and the router has no receipt of it: a reorg gave"
             " its place to another message, or the receipt was revoked; retry the message over another GMP"
         )
 
     async def _is_received(self, dispatch: Dispatch) -> bool:
         """Whether the router has the receipt: nothing else makes a delivery done."""
         destination = self._deployment.chain(dispatch.destination_chain)
-        arguments = (dispatch.message_id, int(self.GMP))
+        arguments = (dispatch.message_id, int(self.gmp))
         return bool(await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments))
 
     async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
@@ -168,15 +211,15 @@ class BaseAdapter(DeploymentReader, ABC):
             self._leave_out(source, f"the content does not hash to the id stated, 0x{stated.stated_id.hex()}")
         elif (message.source_chain, message.source_router) != (source.chain_id, to_bytes32(source.router)):
             self._leave_out(source, f"it names chain {message.source_chain}, router 0x{message.source_router.hex()}")
-        elif self.GMP not in destination.gmp_numbers:
-            self._leave_out(source, f"chain {destination.name!r} has no adapter for {self.GMP.label}")
+        elif self.gmp not in destination.gmp_numbers:
+            self._leave_out(source, f"chain {destination.name!r} has no adapter for {self.gmp.label}")
         else:
             return GmpLane(source, destination, message)
         return None
 
     def _dispatch(self, lane: GmpLane, log: Log, envelope: bytes, transport_id: str, **evidence: str | int) -> Dispatch:
         return Dispatch(
-            gmp=self.GMP,
+            gmp=self.gmp,
             message_id=lane.message.id,
             source_chain=lane.source.chain_id,
             destination_chain=lane.destination.chain_id,
@@ -191,7 +234,7 @@ class BaseAdapter(DeploymentReader, ABC):
 
     def _leave_out(self, source: ChainDeployment, reason: str) -> None:
         # Waybill's own adapter takes envelopes from its router only: what does not fit should not exist.
-        _log.warning("dispatch left out", chain=source.name, gmp=self.GMP.label, reason=reason)
+        _log.warning("dispatch left out", chain=source.name, gmp=self.gmp.label, reason=reason)
 
     def _with_gas(self, call: Call, envelope: bytes) -> Call:
         """The call with enough gas for the recipient's limit, said explicitly.

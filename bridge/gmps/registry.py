@@ -1,27 +1,30 @@
-"""The GMPs that Waybill speaks, one class each. A new one adds its module and one line below."""
+"""The GMPs that Waybill speaks. Each number in `bridge.protocol.gmps.Gmp` has a folder here, with a module for each part.
+
+adapter.py   `ADAPTER`, a `BaseAdapter`, and the GMP's contracts that it reads
+attester.py  `create_attester`: where proofs come from on a public network, and `SETTING` if an operator says where
+devnet.py    `DEVNET`: the GMP on a network on this machine; see `bridge.devnet.gmps`
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from importlib import import_module
+from typing import Any
+
+from pydantic import ValidationError
 
 from bridge.domain.ports import Adapter, Attester, Chain
-from bridge.gmps.axelar.adapter import AxelarAdapter
+from bridge.gmps.attestation import AttestationSettings, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import BaseAdapter
-from bridge.gmps.ccip.adapter import CcipAdapter
-from bridge.gmps.hyperlane.adapter import HyperlaneAdapter
-from bridge.gmps.layerzero.adapter import LayerZeroAdapter
-from bridge.gmps.wormhole.adapter import WormholeAdapter
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import Deployment, DeploymentError, GmpSection
 from bridge.protocol.gmps import Gmp
 
-ADAPTERS: Final[Mapping[Gmp, type[BaseAdapter]]] = {
-    Gmp.HYPERLANE: HyperlaneAdapter,
-    Gmp.AXELAR: AxelarAdapter,
-    Gmp.WORMHOLE: WormholeAdapter,
-    Gmp.LAYERZERO: LayerZeroAdapter,
-    Gmp.CCIP: CcipAdapter,
-}
+
+def adapter_class(gmp: Gmp) -> type[BaseAdapter]:
+    """The adapter in a GMP's folder."""
+    found: type[BaseAdapter] = import_module(f"bridge.gmps.{gmp.label}.adapter").ADAPTER
+    return found
 
 
 def create_adapters(
@@ -34,7 +37,62 @@ def create_adapters(
         chains: the network's chains by id, connected.
         attesters: where each GMP's proofs come from.
     """
-    return {gmp: ADAPTERS[gmp](deployment, chains, attester) for gmp, attester in attesters.items()}
+    return {gmp: adapter_class(gmp)(deployment, chains, attester) for gmp, attester in attesters.items()}
 
 
-__all__ = ["ADAPTERS", "BaseAdapter", "create_adapters"]
+def create_attesters(
+    deployment: Deployment, chains: Mapping[int, Chain], settings: AttestationSettings, gmps: AbstractSet[Gmp]
+) -> dict[Gmp, Attester]:
+    """Where the proofs of those GMPs come from on a public network.
+
+    Args:
+        deployment: the network.
+        chains: its chains by id, connected.
+        settings: whom to ask.
+        gmps: those that are delivered over.
+
+    Raises:
+        AttestationError: the settings do not say enough.
+    """
+    web = JsonDocuments(timeout=settings.timeout)
+    deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
+    attesters: dict[Gmp, Attester] = {}
+    for gmp in sorted(deployed & gmps):
+        setting = attestation_setting(gmp)
+        given = settings.gmps.get(gmp, setting and setting[1].get_default(call_default_factory=True))
+        sources = AttestationSources(deployment=deployment, chains=chains, setting=given, web=web)
+        attesters[gmp] = _attester_module(gmp).create_attester(sources)
+    return attesters
+
+
+def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
+    """The type and the pydantic field of what an operator may say of a GMP in ``[attestations]``; None: nothing."""
+    found: tuple[Any, Any] | None = getattr(_attester_module(gmp), "SETTING", None)
+    return found
+
+
+def _attester_module(gmp: Gmp) -> Any:
+    return import_module(f"bridge.gmps.{gmp.label}.attester")
+
+
+def section_problems(sections: Mapping[str, GmpSection]) -> Iterator[str]:
+    """What is wrong with the sections of the GMPs on one chain, one line each."""
+    for name, section in sections.items():
+        try:
+            adapter_class(Gmp.parse(name)).CONTRACTS.read(section)
+        except ValidationError as error:
+            yield from (f"gmps.{name}.{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+
+
+def check_sections(deployment: Deployment, source: str) -> None:
+    """Checks what a deployments file says of the GMPs; `source` names it in the error.
+
+    Raises:
+        DeploymentError: a GMP's folder can't use what is said of it.
+    """
+    problems = [f"  {chain.name}: {problem}" for chain in deployment.chains for problem in section_problems(chain.gmps)]
+    if problems:
+        raise DeploymentError(
+            "\n".join([f"{source} is not a deployments file this version can use:", *problems])
+            + "\nwrite it again with `waybill deploy`"
+        )

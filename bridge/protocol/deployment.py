@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from eth_utils.address import is_address, to_checksum_address
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
-from bridge.protocol.gmps import Gmp
+from bridge.protocol.gmps import Gmp, UnknownGmpError
 
 
 class DeploymentError(ValueError):
@@ -43,61 +50,28 @@ def refuse_repeated_chains(chains: Sequence[BaseModel]) -> None:
             raise ValueError(f"{attribute} {', '.join(twice)} stands for more than one chain")
 
 
-class _Section(BaseModel):
+def known_gmps(names: Iterable[str]) -> None:
+    """Does nothing if each name is a GMP's, as files write it.
+
+    Raises:
+        UnknownGmpError: one is not.
+    """
+    for name in names:
+        if Gmp.parse(name).label != name:
+            raise UnknownGmpError(f"GMP {name!r} is written {Gmp.parse(name).label!r}")
+
+
+class FileSection(BaseModel):
+    """A part of a file: names in camel case, and none that is unknown."""
+
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
-class HyperlaneContracts(_Section):
-    """Hyperlane on one chain."""
-
-    domain: int
-    mailbox: Address
-    merkle_tree_hook: Address
+GmpSection = dict[str, int | str]
+"""What a file says of one GMP on one chain; the GMP's own folder knows what belongs there."""
 
 
-class AxelarContracts(_Section):
-    """Axelar on one chain."""
-
-    chain_name: str
-    gateway: Address
-    gas_service: Address
-    domain_separator: str
-
-
-class WormholeContracts(_Section):
-    """Wormhole's core on one chain; `chain_id` is Wormhole's own number for it."""
-
-    chain_id: int
-    core: Address
-
-
-class LayerZeroContracts(_Section):
-    """LayerZero V2 on one chain; `eid` is LayerZero's own number for it."""
-
-    eid: int = Field(gt=0, lt=2**32)
-    endpoint: Address
-
-
-class CcipContracts(_Section):
-    """CCIP 1.6 on one chain; `selector` is CCIP's own number for it."""
-
-    selector: int = Field(gt=0, lt=2**64)
-    router: Address
-    on_ramp: Address
-    off_ramp: Address
-
-
-class GmpContracts(_Section):
-    """The GMPs' own contracts on one chain; None where a GMP is not there."""
-
-    hyperlane: HyperlaneContracts | None = None
-    axelar: AxelarContracts | None = None
-    wormhole: WormholeContracts | None = None
-    layerzero: LayerZeroContracts | None = None
-    ccip: CcipContracts | None = None
-
-
-class ChainDeployment(_Section):
+class ChainDeployment(FileSection):
     """One chain: how to reach it, and Waybill's contracts on it."""
 
     chain_id: int = Field(gt=0)
@@ -108,16 +82,17 @@ class ChainDeployment(_Section):
     finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
     router: Address
     adapters: dict[str, Address]
-    gmps: GmpContracts
+    gmps: dict[str, GmpSection]  # by the GMP's name
     parameters: Address | None = None  # what governance sets: thresholds, operators
     multicall: Address | None = None  # through which relayers let deliveries share a transaction
     examples: dict[str, Address] = {}
 
     @model_validator(mode="after")
     def _adapters_are_known(self) -> Self:
+        known_gmps(self.gmps)
+        known_gmps(self.adapters)
         for name in self.adapters:
-            Gmp.parse(name)
-            if getattr(self.gmps, name, None) is None:
+            if name not in self.gmps:
                 raise ValueError(f"chain {self.name!r} has an adapter for {name} but no contracts under gmps.{name}")
         return self
 
@@ -138,7 +113,7 @@ class ChainDeployment(_Section):
             raise DeploymentError(f"chain {self.name!r} has no adapter for {gmp.label}") from None
 
 
-class Deployment(_Section):
+class Deployment(FileSection):
     """A network: chains whose routers know each other."""
 
     version: Literal[1]

@@ -26,8 +26,8 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
 from bridge.evm.signing import LocalSigner, Signer
-from bridge.gmps.public_attesters import AttestationError, public_attesters
-from bridge.gmps.registry import create_adapters
+from bridge.gmps.attestation import AttestationError
+from bridge.gmps.registry import create_adapters, create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.execution import Execution
@@ -321,7 +321,7 @@ def _by_address(signers: Iterable[Signer]) -> dict[str, Signer]:
 
 def _public_attesters(deployment: Deployment, chains: Mapping[int, Chain], settings: Settings) -> dict[Gmp, Attester]:
     try:
-        return public_attesters(deployment, chains, settings.attestations.settings(), settings.gmps)
+        return create_attesters(deployment, chains, settings.attestations.settings(), settings.gmps)
     except AttestationError as error:
         raise SettingsError(f"network {deployment.network!r}: {error}") from error
 

@@ -497,7 +497,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "deny_chains": settings.deny_chains,
         "signers": {name for signer in settings.signers for name in signer.chains},
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
-        "attestations.hyperlane": set(settings.attestations.hyperlane),
+        **settings.attestations.chains(),
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},
         "dlq": {
             contract.chain

@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     SecretStr,
     StringConstraints,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -28,7 +29,8 @@ from bridge.domain.invariants import Reliability
 from bridge.domain.lanes import Lane
 from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.spending import SpendBounds
-from bridge.gmps.public_attesters import AttestationSettings
+from bridge.gmps.attestation import AttestationSettings
+from bridge.gmps.registry import attestation_setting
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -354,18 +356,27 @@ class DeadLetterTable(Section):
         )
 
 
-class AttestationTable(Section):
+_ATTESTATIONS: Final = {gmp: setting for gmp in Gmp if (setting := attestation_setting(gmp))}
+_FIELDS: Final[dict[str, Any]] = {gmp.label: setting for gmp, setting in _ATTESTATIONS.items()}
+_GmpAttestations: Any = create_model("_GmpAttestations", __base__=Section, **_FIELDS)
+
+
+class AttestationTable(_GmpAttestations):  # type: ignore[misc]  # the GMPs' folders say what it holds
     """Whom to ask for what a GMP's own parties signed. A devnet asks nobody: it signs itself."""
 
-    wormhole: tuple[_Url, ...] = Field(
-        default=AttestationSettings().wormhole, description="URLs that serve `/v1/signed_vaa`, asked in order"
-    )
-    hyperlane: dict[str, Address] = Field(default={}, description="ValidatorAnnounce contracts, by name of the chain")
     timeout: float = Field(default=AttestationSettings().timeout, gt=0, description="until an answer is given up")
 
     def settings(self) -> AttestationSettings:
         """What the attesters need of these."""
-        return AttestationSettings(wormhole=self.wormhole, hyperlane=self.hyperlane, timeout=self.timeout)
+        return AttestationSettings(gmps={gmp: getattr(self, gmp.label) for gmp in _ATTESTATIONS}, timeout=self.timeout)
+
+    def chains(self) -> dict[str, set[str]]:
+        """The chains that are named, by table."""
+        return {
+            f"attestations.{gmp.label}": set(said)
+            for gmp, said in self.settings().gmps.items()
+            if isinstance(said, dict)
+        }
 
 
 class GuaranteeTable(Section):

@@ -13,13 +13,13 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.devnet.accounts import ANVIL_KEYS, account, sign_digest
 from bridge.devnet.artifacts import Artifact
-from bridge.devnet.attesters import devnet_attesters
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.ports import Call, Dispatch
-from bridge.gmps.axelar.adapter import axelar_contracts
-from bridge.gmps.hyperlane.adapter import hyperlane_contracts
+from bridge.gmps.attestation import AttestationSettings
+from bridge.gmps.axelar.adapter import AxelarContracts
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.devnet import VALIDATORS, HyperlaneValidators
-from bridge.gmps.public_attesters import AttestationSettings
 from bridge.protocol.gmps import Gmp
 from tests.anvil.traffic import World, transact
 
@@ -38,7 +38,7 @@ class PublicNetwork:
     @property
     def settings(self) -> AttestationSettings:
         """What a relayer has to be told."""
-        return AttestationSettings(wormhole=(self.url,), hyperlane=self.announce, timeout=2)
+        return AttestationSettings(gmps={Gmp.WORMHOLE: (self.url,), Gmp.HYPERLANE: self.announce}, timeout=2)
 
     async def attest(self, dispatch: Dispatch) -> None:
         """The GMP's own parties do their part."""
@@ -52,7 +52,7 @@ class PublicNetwork:
                 self.documents[path] = {"vaaBytes": base64.b64encode(await attester.attest(dispatch)).decode()}
             case Gmp.AXELAR:
                 destination = self.world.deployment.chain(dispatch.destination_chain)
-                approval = Call(to=axelar_contracts(destination).gateway, data=await attester.attest(dispatch))
+                approval = Call(to=AxelarContracts.of(destination).gateway, data=await attester.attest(dispatch))
                 assert (await transact(self.world.chains[destination.chain_id], PAYER, approval)).succeeded
             case Gmp.LAYERZERO:
                 await attester.attest(dispatch)
@@ -71,7 +71,7 @@ class PublicNetwork:
             "value": {
                 "checkpoint": {
                     "merkle_tree_hook_address": f"0x{metadata[:32].hex()}",
-                    "mailbox_domain": hyperlane_contracts(source).domain,
+                    "mailbox_domain": HyperlaneContracts.of(source).domain,
                     "root": f"0x{root.hex()}",
                     "index": leaf,
                 },
@@ -87,7 +87,7 @@ class PublicNetwork:
         for deployed in self.world.deployment.chains:
             chain = self.world.chains[deployed.chain_id]
             deployer = await Deployer.on(chain, PAYER)
-            contract = deployer.create(artifact, hyperlane_contracts(deployed).mailbox)
+            contract = deployer.create(artifact, HyperlaneContracts.of(deployed).mailbox)
             await deployer.send()
             for validator in VALIDATORS:
                 location = f"{self.url}/{validator.address}"

@@ -13,8 +13,8 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
 from bridge.domain.ports import Call, CallRevertedError, Dispatch, TransientError
 from bridge.evm.chain import EvmChain
-from bridge.gmps.ccip.adapter import OFF_RAMP, CcipMessage, ccip_contracts
-from bridge.gmps.layerzero.adapter import Packet, layerzero_contracts
+from bridge.gmps.ccip.adapter import OFF_RAMP, CcipContracts, CcipMessage
+from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
 from bridge.protocol.contracts import ROUTER, contract, topic
 from bridge.protocol.gmps import Gmp
 from tests.anvil.traffic import DAPP, RELAYER, World, transact
@@ -73,7 +73,7 @@ async def test_a_delivery_that_layerzeros_executor_gave_up_with_an_alert_is_made
     attestation = await adapter.attest(dispatch)
     await pause(world, Gmp.LAYERZERO)
     packet = Packet.of_dispatch(dispatch)
-    endpoint = layerzero_contracts(world.deployment.chain(BETA)).endpoint
+    endpoint = LayerZeroContracts.of(world.deployment.chain(BETA)).endpoint
     call = Call(to=await executor_on_beta(world), data=EXECUTOR.encode("execute302", execution_of(packet)))
 
     receipt = await transact(world.chains[BETA], OWNER, call)
@@ -98,9 +98,9 @@ def execution_of(packet: Packet) -> tuple[object, ...]:
 async def executor_on_beta(world: World) -> str:
     """LayerZero's executor, as the libraries on beta know it."""
     chain, alpha, beta = world.chains[BETA], world.deployment.chain(ALPHA), world.deployment.chain(BETA)
-    eid, adapter = layerzero_contracts(alpha).eid, beta.adapters["layerzero"]
+    eid, adapter = LayerZeroContracts.of(alpha).eid, beta.adapters["layerzero"]
     library = contract("getSendLibrary(address,uint32) returns (address)")
-    endpoint = layerzero_contracts(beta).endpoint
+    endpoint = LayerZeroContracts.of(beta).endpoint
     found = await chain.call(Call(to=endpoint, data=library.encode("getSendLibrary", adapter, eid)))
     config = contract("getExecutorConfig(address,uint32) returns ((uint32,address))")
     send_library = to_checksum_address(library.decode("getSendLibrary", found))
@@ -156,7 +156,7 @@ async def test_ccip_refuses_to_send_what_asks_for_more_gas_than_it_delivers_with
 
 async def ccip_state(world: World, dispatch: Dispatch) -> int:
     message = CcipMessage.of_dispatch(dispatch)
-    off_ramp = ccip_contracts(world.deployment.chain(BETA)).off_ramp
+    off_ramp = CcipContracts.of(world.deployment.chain(BETA)).off_ramp
     data = OFF_RAMP.encode("getExecutionState", message.source_selector, message.sequence)
     state: int = OFF_RAMP.decode("getExecutionState", await world.chains[BETA].call(Call(to=off_ramp, data=data)))
     return state

@@ -15,15 +15,15 @@ from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.domain.ports import Attester, Call, CallRevertedError, Log, TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.gmps.axelar import devnet as axelar
-from bridge.gmps.axelar.adapter import axelar_contracts
+from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.ccip import devnet as ccip
-from bridge.gmps.ccip.adapter import ccip_contracts
+from bridge.gmps.ccip.adapter import CcipContracts
 from bridge.gmps.hyperlane import devnet as hyperlane
-from bridge.gmps.hyperlane.adapter import hyperlane_contracts
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.layerzero import devnet as layerzero
-from bridge.gmps.layerzero.adapter import layerzero_contracts
+from bridge.gmps.layerzero.adapter import LayerZeroContracts
 from bridge.gmps.wormhole import devnet as wormhole
-from bridge.gmps.wormhole.adapter import wormhole_contracts
+from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import INBOX, contract, explain_revert, topic
 from bridge.protocol.deployment import Deployment
@@ -228,7 +228,7 @@ async def test_axelar_goes_on_to_execute_what_somebody_else_had_approved(world: 
     (dispatch,) = await world.dispatches(Gmp.AXELAR)
     adapter = world.adapter(Gmp.AXELAR)
     attestation = await adapter.attest(dispatch)
-    gateway = axelar_contracts(world.deployment.chain(BETA)).gateway
+    gateway = AxelarContracts.of(world.deployment.chain(BETA)).gateway
     assert (await transact(world.chains[BETA], DAPP, Call(to=gateway, data=attestation))).succeeded
     call = await adapter.next_call(dispatch, attestation)
     assert call is not None
@@ -272,7 +272,7 @@ async def test_nothing_is_signed_for_a_block_that_fell_to_a_reorg(world: World, 
 async def test_a_hyperlane_message_without_a_leaf_can_never_be_attested(world: World) -> None:
     await world.send(Gmp.HYPERLANE)
     logs = await world.logs(Gmp.HYPERLANE)
-    mailbox = hyperlane_contracts(world.deployment.chain(ALPHA)).mailbox
+    mailbox = HyperlaneContracts.of(world.deployment.chain(ALPHA)).mailbox
     (dispatch,) = world.adapter(Gmp.HYPERLANE).dispatches(ALPHA, [log for log in logs if log.address == mailbox])
     with pytest.raises(TerminalError, match="did not insert"):
         await world.adapter(Gmp.HYPERLANE).attest(dispatch)
@@ -288,21 +288,21 @@ async def test_a_strangers_message_over_the_same_gmp_is_left_out_even_with_a_tru
     core = contract("publishMessage(uint32,bytes,uint8)")
     calls = [
         Call(
-            to=hyperlane_contracts(alpha).mailbox,
+            to=HyperlaneContracts.of(alpha).mailbox,
             data=mailbox.encode("dispatch", beta.chain_id, to_bytes32(beta.adapters["hyperlane"]), envelope),
             value=10**17,
         ),
         Call(
-            to=axelar_contracts(alpha).gateway,
+            to=AxelarContracts.of(alpha).gateway,
             data=gateway.encode("callContract", "beta", beta.adapters["axelar"], envelope),
         ),
         Call(
-            to=wormhole_contracts(alpha).core,
+            to=WormholeContracts.of(alpha).core,
             data=core.encode("publishMessage", 0, envelope, 1),
             value=wormhole.MESSAGE_FEE,
         ),
         Call(
-            to=layerzero_contracts(alpha).endpoint,
+            to=LayerZeroContracts.of(alpha).endpoint,
             data=contract("send((uint32,bytes32,bytes,bytes,bool),address)").encode(
                 "send",
                 (31_002, to_bytes32(beta.adapters["layerzero"]), envelope, LAYERZERO_OPTIONS, False),
@@ -311,10 +311,10 @@ async def test_a_strangers_message_over_the_same_gmp_is_left_out_even_with_a_tru
             value=10**18,
         ),
         Call(
-            to=ccip_contracts(alpha).router,
+            to=CcipContracts.of(alpha).router,
             data=contract("ccipSend(uint64,(bytes,bytes,(address,uint256)[],address,bytes))").encode(
                 "ccipSend",
-                ccip_contracts(beta).selector,
+                CcipContracts.of(beta).selector,
                 (to_bytes32(beta.adapters["ccip"]), envelope, [], NO_TOKEN, CCIP_ARGUMENTS),
             ),
             value=10**18,

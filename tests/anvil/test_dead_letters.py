@@ -15,6 +15,7 @@ from bridge.client import Client
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.evm.chain import EvmChain
+from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
@@ -44,8 +45,7 @@ def waybill(devnet: Devnet, tmp_path: Path) -> Waybill:
 def broken_axelar(devnet: Devnet, chain: str = "beta") -> Iterator[None]:
     """While this holds, Axelar's gateway on a chain refuses everything."""
     deployed = devnet.deployment.chain(chain)
-    assert deployed.gmps.axelar is not None
-    url, gateway = deployed.rpc_urls[0], deployed.gmps.axelar.gateway
+    url, gateway = deployed.rpc_urls[0], AxelarContracts.of(deployed).gateway
     code = rpc(url, "eth_getCode", gateway, "latest")
     rpc(url, "anvil_setCode", gateway, REVERTS)
     yield

@@ -22,6 +22,7 @@ from bridge import devnet
 from bridge.devnet import ChainState, DevnetError, PortTakenError
 from bridge.devnet.accounts import DEPLOYER_KEY, account
 from bridge.devnet.anvil import block_number, mine_every, start, stop
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from tests.anvil.rpc import free_ports, mine, rpc
 
 DEPLOYER = account(DEPLOYER_KEY).address
@@ -258,5 +259,5 @@ def test_four_chains_are_all_connected_with_each_other(home: Path) -> None:
     first_port = free_ports(4)[0]
     started = up(home, first_port, chains=4)
     assert [chain.name for chain in started.deployment.chains] == ["alpha", "beta", "gamma", "delta"]
-    mailboxes = {chain.gmps.hyperlane.mailbox for chain in started.deployment.chains if chain.gmps.hyperlane}
+    mailboxes = {HyperlaneContracts.of(chain).mailbox for chain in started.deployment.chains}
     assert len(mailboxes) == 4, "an address that is valid on two chains would hide mistakes"

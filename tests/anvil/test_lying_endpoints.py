@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.devnet import Devnet
-from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp

@@ -18,10 +18,11 @@ from bridge.devnet.artifacts import Artifact
 from bridge.devnet.deployer import Deployer
 from bridge.domain.ports import Attester, Call, Dispatch, ProofPendingError, TransientError
 from bridge.evm.chain import EvmChain
-from bridge.gmps.hyperlane.adapter import hyperlane_contracts
+from bridge.gmps.attestation import AttestationError, AttestationSettings
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
 from bridge.gmps.hyperlane.attester import public_url
 from bridge.gmps.hyperlane.devnet import THRESHOLD, VALIDATORS
-from bridge.gmps.public_attesters import AttestationError, AttestationSettings, public_attesters
+from bridge.gmps.registry import create_attesters
 from bridge.protocol.gmps import Gmp
 from tests.anvil.public_network import PublicNetwork
 from tests.anvil.relayers import PATIENCE, process
@@ -47,7 +48,7 @@ async def public(world: World) -> AsyncIterator[PublicNetwork]:
 
 
 def attester_of(gmp: Gmp, public: PublicNetwork) -> Attester:
-    return public_attesters(public.world.deployment, public.world.chains, public.settings, set(Gmp))[gmp]
+    return create_attesters(public.world.deployment, public.world.chains, public.settings, set(Gmp))[gmp]
 
 
 async def dispatched(world: World, gmp: Gmp, payload: bytes = b"hello") -> Dispatch:
@@ -76,8 +77,8 @@ async def test_a_vaa_that_is_not_the_messages_own_is_refused_and_the_next_host_i
         await public.attest(one)
     path, of_other = (f"/v1/signed_vaa/{one.transport_id}" for one in (dispatch, other))
     honest = public.documents[path]
-    settings = replace(public.settings, wormhole=(f"{public.url}/liar", "http://127.0.0.1:1", public.url))
-    made = public_attesters(public.world.deployment, public.world.chains, settings, {Gmp.WORMHOLE})
+    settings = replace(public.settings, gmps={Gmp.WORMHOLE: (f"{public.url}/liar", "http://127.0.0.1:1", public.url)})
+    made = create_attesters(public.world.deployment, public.world.chains, settings, {Gmp.WORMHOLE})
     lies: list[object] = [
         public.documents[of_other],
         {"vaaBytes": "no base64"},
@@ -116,7 +117,7 @@ async def test_the_proof_fits_an_ism_that_routes_and_aggregates(public: PublicNe
     """As Hyperlane's default ISMs do. The second of three modules is one that no proof can be put together for."""
     world = public.world
     alpha, beta = world.deployment.chains
-    mailbox = hyperlane_contracts(beta).mailbox
+    mailbox = HyperlaneContracts.of(beta).mailbox
     artifacts = {name: Artifact.load("hyperlane", name) for name in ("Mailbox", "DomainRoutingIsm")}
     factory_artifact = Artifact.load("hyperlane", "StaticAggregationIsmFactory")
     chain = world.chains[beta.chain_id]
@@ -125,7 +126,7 @@ async def test_the_proof_fits_an_ism_that_routes_and_aggregates(public: PublicNe
     deployer = await Deployer.on(chain, account(DEPLOYER_KEY))
     factory, routing = deployer.create(factory_artifact), deployer.create(artifacts["DomainRoutingIsm"])
     another = deployer.create(artifacts["DomainRoutingIsm"])
-    domains = [hyperlane_contracts(alpha).domain]
+    domains = [HyperlaneContracts.of(alpha).domain]
     deployer.call(artifacts["DomainRoutingIsm"], another, "initialize(address,uint32[],address[])",
                   deployer.address, domains, [multisig])  # fmt: skip
     modules = sorted([mailbox, multisig, another], key=lambda one: int(one, 16))
@@ -172,8 +173,8 @@ async def test_a_relayer_on_a_public_network_delivers_with_what_it_fetches(
 
 def test_a_network_whose_validators_nobody_named_is_refused_naming_chains_and_setting(devnet: Devnet) -> None:
     with pytest.raises(AttestationError, match=r"alpha, beta can't be found.*\[attestations\.hyperlane\]"):
-        public_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp))
-    assert Gmp.HYPERLANE not in public_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE})
+        create_attesters(devnet.deployment, {}, AttestationSettings(), set(Gmp))
+    assert Gmp.HYPERLANE not in create_attesters(devnet.deployment, {}, AttestationSettings(), {Gmp.WORMHOLE})
 
 
 @pytest.mark.parametrize(

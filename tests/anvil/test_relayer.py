@@ -14,7 +14,7 @@ import pytest
 from bridge.client import Client, Sent
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY, RELAYER_KEY, account
-from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.errors import StoreMismatchError
 from bridge.domain.outbox import OutboxState
 from bridge.domain.store import Store

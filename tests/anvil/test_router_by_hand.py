@@ -12,6 +12,7 @@ from eth_utils.abi import abi_to_signature
 
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DAPP_KEY
+from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import MessageIdCreated, MessageRouted, MessageUnfunded, load_abi, topic_of
@@ -47,9 +48,8 @@ class Cast:
     def fee(self, gmp: Gmp, source: ChainDeployment) -> int:
         if gmp is not Gmp.WORMHOLE:
             return FEE
-        core = source.gmps.wormhole
-        assert core is not None
-        return int(rpc(self.url, "eth_call", {"to": core.core, "data": "0x1a90a219"}, "latest"), 16)
+        core = WormholeContracts.of(source).core
+        return int(rpc(self.url, "eth_call", {"to": core, "data": "0x1a90a219"}, "latest"), 16)
 
     def route(self, payload: bytes) -> Message:
         """Sends a message over Wormhole and returns it as the router created it."""

@@ -17,7 +17,7 @@ from bridge import devnet as devnets
 from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
-from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
 from bridge.domain.pending_sync import Heartbeat, PendingSync, SyncProgress, SyncState

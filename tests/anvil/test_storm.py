@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 
 from bridge.client import Client, NothingToRetryError, RefusedError
 from bridge.devnet import Devnet
-from bridge.devnet.attesters import devnet_attesters
 from bridge.devnet.demo.audit import Audit, audit
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.outbox import OutboxState
 from bridge.domain.store import Store
 from bridge.evm.chain import EvmChain

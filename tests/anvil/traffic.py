@@ -11,11 +11,11 @@ from eth_utils.address import to_canonical_address
 
 from bridge.client import Client, RouteRequest, Sent
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY, account
-from bridge.devnet.attesters import devnet_attesters
+from bridge.devnet.gmps import devnet_attesters
 from bridge.domain.ports import Attester, Call, Dispatch, Log, Receipt
 from bridge.evm.chain import EvmChain
 from bridge.gmps.base_adapter import BaseAdapter
-from bridge.gmps.registry import ADAPTERS
+from bridge.gmps.registry import adapter_class
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -57,7 +57,7 @@ class World:
     def adapter(self, gmp: Gmp, attester: Attester | None = None) -> BaseAdapter:
         """A GMP's adapter, with its own attester or another one."""
         attester = attester or devnet_attesters(self.deployment, self.chains)[gmp]
-        return ADAPTERS[gmp](self.deployment, self.chains, attester)
+        return adapter_class(gmp)(self.deployment, self.chains, attester)
 
     async def send(
         self,

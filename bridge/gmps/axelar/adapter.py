@@ -9,10 +9,10 @@ from eth_utils import keccak
 from eth_utils.address import is_address, to_checksum_address
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
-from bridge.protocol.deployment import AxelarContracts, ChainDeployment, Deployment
+from bridge.protocol.deployment import Address, ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 
 MESSAGE_TYPE: Final = "(string,string,string,address,bytes32)"
@@ -30,10 +30,33 @@ AxelarMessage = tuple[str, str, str, str, bytes]
 """Source chain, message id, source address, destination contract, hash of the payload: what signers approve."""
 
 
+class AxelarContracts(GmpContracts):
+    """Axelar on one chain."""
+
+    GMP = Gmp.AXELAR
+    ADAPTER = "AxelarAdapter"
+    NUMBER_OF = ("nameOf", "string")
+
+    chain_name: str
+    gateway: Address
+    gas_service: Address
+    domain_separator: str
+
+    @property
+    def number(self) -> str:
+        """See `GmpContracts.number`."""
+        return self.chain_name
+
+    @property
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """See `GmpContracts.arguments`."""
+        return (("address", self.gateway), ("address", self.gas_service))
+
+
 def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:
     """The message as the gateway on the destination has it."""
     return (
-        axelar_contracts(deployment.chain(dispatch.source_chain)).chain_name,
+        AxelarContracts.of(deployment.chain(dispatch.source_chain)).chain_name,
         dispatch.transport_id,
         str(dispatch.evidence["source_address"]),
         str(dispatch.evidence["destination_address"]),
@@ -44,11 +67,11 @@ def axelar_message(deployment: Deployment, dispatch: Dispatch) -> AxelarMessage:
 class AxelarAdapter(BaseAdapter):
     """The attestation is the whole call that makes the gateway approve; a refused execution leaves the approval standing."""
 
-    GMP = Gmp.AXELAR
+    CONTRACTS = AxelarContracts
     DELIVERY_GAS = 350_000
 
     def _watch(self, source: ChainDeployment) -> Watch:
-        return Watch((axelar_contracts(source).gateway,), (_CONTRACT_CALL,))
+        return Watch((AxelarContracts.of(source).gateway,), (_CONTRACT_CALL,))
 
     def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
         return (self._read_dispatch(source, log) for log in logs)
@@ -61,7 +84,7 @@ class AxelarAdapter(BaseAdapter):
         lane = self._lane(source, envelope)
         if lane is None:
             return None
-        if chain_name != axelar_contracts(lane.destination).chain_name:
+        if chain_name != AxelarContracts.of(lane.destination).chain_name:
             self._leave_out(source, f"{chain_name!r} is not Axelar's name for chain {lane.destination.name!r}")
             return None
         if not is_address(destination_address):
@@ -72,21 +95,21 @@ class AxelarAdapter(BaseAdapter):
             log,
             envelope,
             f"0x{log.transaction_hash.hex()}-{log.log_index}",
-            source_address=source.adapter(self.GMP),
+            source_address=source.adapter(self.gmp),
             destination_address=to_checksum_address(destination_address),
         )
 
     def _own_event(self, source: ChainDeployment, log: Log) -> tuple[Any, ...] | None:
         """Destination chain, destination address and payload, if Waybill's adapter called the gateway."""
-        if not is_event(log, axelar_contracts(source).gateway, _CONTRACT_CALL, indexed=2):
+        if not is_event(log, AxelarContracts.of(source).gateway, _CONTRACT_CALL, indexed=2):
             return None
-        if log.topics[1] != to_bytes32(source.adapter(self.GMP)):
+        if log.topics[1] != to_bytes32(source.adapter(self.gmp)):
             return None
         return event_data(["string", "string", "bytes"], log)
 
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)
-        gateway = axelar_contracts(destination).gateway
+        gateway = AxelarContracts.of(destination).gateway
         message = axelar_message(self._deployment, dispatch)
         source_chain, message_id, source_address, adapter, _ = message
         if await self._read(destination, gateway, GATEWAY, "isMessageExecuted", source_chain, message_id):
@@ -98,7 +121,4 @@ class AxelarAdapter(BaseAdapter):
         return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)
 
 
-def axelar_contracts(chain: ChainDeployment) -> AxelarContracts:
-    """Axelar on a chain that has it."""
-    assert chain.gmps.axelar is not None, f"chain {chain.name!r} has no Axelar"
-    return chain.gmps.axelar
+ADAPTER: Final = AxelarAdapter

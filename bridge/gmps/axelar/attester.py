@@ -6,7 +6,8 @@ Axelarscan says how far a message is; it gives out nothing that a relayer could 
 from __future__ import annotations
 
 from bridge.domain.ports import Dispatch, ProofPendingError
-from bridge.gmps.axelar.adapter import GATEWAY, axelar_contracts, axelar_message
+from bridge.gmps.attestation import AttestationSources
+from bridge.gmps.axelar.adapter import GATEWAY, AxelarContracts, axelar_message
 from bridge.gmps.base_adapter import DeploymentReader
 
 
@@ -16,9 +17,14 @@ class AxelarApprovals(DeploymentReader):
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`. There is nothing to hand in."""
         destination = self._deployment.chain(dispatch.destination_chain)
-        gateway = axelar_contracts(destination).gateway
+        gateway = AxelarContracts.of(destination).gateway
         message = axelar_message(self._deployment, dispatch)
         approved = await self._read(destination, gateway, GATEWAY, "isMessageApproved", *message)
         if not approved and not await self._read(destination, gateway, GATEWAY, "isMessageExecuted", *message[:2]):
             raise ProofPendingError(f"Axelar's network has not approved {dispatch.transport_id} yet")
         return b""
+
+
+def create_attester(sources: AttestationSources) -> AxelarApprovals:
+    """Asks gateways."""
+    return AxelarApprovals(sources.deployment, sources.chains)

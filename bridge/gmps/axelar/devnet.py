@@ -13,9 +13,10 @@ from bridge.devnet.accounts import sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Chain, Dispatch
-from bridge.gmps.axelar.adapter import GATEWAY, MESSAGE_TYPE, axelar_contracts, axelar_message
-from bridge.protocol.deployment import AxelarContracts, Deployment
+from bridge.gmps.axelar.adapter import GATEWAY, MESSAGE_TYPE, AxelarContracts, axelar_message
+from bridge.protocol.deployment import Deployment
 
 # The gateway wants signers and signatures in ascending order of address.
 SIGNERS: Final = tuple(
@@ -38,12 +39,13 @@ def _load(name: str) -> Artifact:
     return Artifact.load("axelar", name)
 
 
-async def deploy(deployer: Deployer, chain_name: str, remote_names: Sequence[str]) -> AxelarContracts:
+async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> AxelarContracts:
     """Puts an Amplifier gateway and a gas service on a chain.
 
     Raises:
         DevnetError: a transaction failed.
     """
+    chain_name, remote_names = here.name, [other.name for other in others]
     domain_separator = keccak(text=f"waybill devnet axelar {chain_name}")
     gateway_arguments = (_PREVIOUS_SIGNERS_RETENTION, domain_separator, _MINIMUM_ROTATION_DELAY)
     gateway_code = deployer.create(_load("AxelarAmplifierGateway"), *gateway_arguments)
@@ -78,7 +80,7 @@ class AxelarSigners:
     async def attest(self, dispatch: Dispatch) -> bytes:
         """The call of `approveMessages` with exactly as many signatures as the threshold asks for."""
         await confirm(self._chains[dispatch.source_chain], dispatch)
-        destination = axelar_contracts(self._deployment.chain(dispatch.destination_chain))
+        destination = AxelarContracts.of(self._deployment.chain(dispatch.destination_chain))
         messages = [axelar_message(self._deployment, dispatch)]
         data_hash = keccak(encode(["uint8", f"{MESSAGE_TYPE}[]"], [_APPROVE_MESSAGES, messages]))
         signers_hash = keccak(encode([_SIGNERS_TYPE], [_SIGNER_SET]))
@@ -86,3 +88,6 @@ class AxelarSigners:
         digest = keccak(b"\x19Ethereum Signed Message:\n96" + domain_separator + signers_hash + data_hash)
         proof: tuple[Any, ...] = (_SIGNER_SET, [sign_digest(account, digest) for account in self._signers])
         return GATEWAY.encode("approveMessages", messages, proof)
+
+
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=AxelarSigners)

@@ -8,12 +8,13 @@ from typing import Any, Final, Self
 
 from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
+from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
-from bridge.protocol.deployment import CcipContracts, ChainDeployment
+from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
 
 _HEADER: Final = "(bytes32,uint64,uint64,uint64,uint64)"
@@ -45,6 +46,29 @@ _EXTRA_ARGS_TAG: Final = bytes.fromhex("181dcf10")  # version 2: gas limit, and 
 _MOST_GAS: Final = 2**24
 # A failed execution is tried again with so many times its gas: a failure for want of gas would repeat itself otherwise.
 _GAS_RAISE: Final = 2
+
+
+class CcipContracts(GmpContracts):
+    """CCIP 1.6 on one chain; `selector` is CCIP's own number for it."""
+
+    GMP = Gmp.CCIP
+    ADAPTER = "CcipAdapter"
+    NUMBER_OF = ("selectorOf", "uint64")
+
+    selector: int = Field(gt=0, lt=2**64)
+    router: Address
+    on_ramp: Address
+    off_ramp: Address
+
+    @property
+    def number(self) -> int:
+        """See `GmpContracts.number`."""
+        return self.selector
+
+    @property
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """See `GmpContracts.arguments`."""
+        return (("address", self.router),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,23 +158,23 @@ class CcipAdapter(BaseAdapter):
     their transmitters may make the first execution.
     """
 
-    GMP = Gmp.CCIP
+    CONTRACTS = CcipContracts
     DELIVERY_GAS = 300_000
 
     def _watch(self, source: ChainDeployment) -> Watch:
-        return Watch((ccip_contracts(source).on_ramp,), (MESSAGE_SENT,))
+        return Watch((CcipContracts.of(source).on_ramp,), (MESSAGE_SENT,))
 
     def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
         return (self._read_dispatch(source, log) for log in logs)
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        message = CcipMessage.of_log(log, ccip_contracts(source).on_ramp)
-        if message is None or message.sender.lower() != source.adapter(self.GMP).lower():
+        message = CcipMessage.of_log(log, CcipContracts.of(source).on_ramp)
+        if message is None or message.sender.lower() != source.adapter(self.gmp).lower():
             return None
         lane = self._lane(source, message.data)
         if lane is None:
             return None
-        if message.destination_selector != ccip_contracts(lane.destination).selector:
+        if message.destination_selector != CcipContracts.of(lane.destination).selector:
             self._leave_out(
                 source, f"{message.destination_selector} is not CCIP's selector of chain {lane.destination.name!r}"
             )
@@ -159,7 +183,7 @@ class CcipAdapter(BaseAdapter):
 
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)
-        off_ramp = ccip_contracts(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp
         message = CcipMessage.of_dispatch(dispatch)
         identity = (message.source_selector, message.sequence)
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
@@ -186,7 +210,7 @@ class CcipAdapter(BaseAdapter):
 
     async def _execution_config(self, destination: ChainDeployment) -> tuple[bytes, Sequence[str]]:
         """The digest that executions name, and the accounts that may execute first."""
-        off_ramp = ccip_contracts(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp
         (info, _, transmitters) = await self._read(
             destination, off_ramp, OFF_RAMP, "latestConfigDetails", EXECUTION_PLUGIN
         )
@@ -218,7 +242,4 @@ def _gas_limit(arguments: bytes) -> int | None:
     return gas_limit
 
 
-def ccip_contracts(chain: ChainDeployment) -> CcipContracts:
-    """CCIP on a chain that has it."""
-    assert chain.gmps.ccip is not None, f"chain {chain.name!r} has no CCIP"
-    return chain.gmps.ccip
+ADAPTER: Final = CcipAdapter

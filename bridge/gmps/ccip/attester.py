@@ -6,8 +6,9 @@ The CCIP explorer says how far a message is; it gives out nothing that a relayer
 from __future__ import annotations
 
 from bridge.domain.ports import Dispatch, ProofPendingError, RecipientFailedError
+from bridge.gmps.attestation import AttestationSources
 from bridge.gmps.base_adapter import DeploymentReader
-from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipMessage, ccip_contracts
+from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts, CcipMessage
 
 
 class CcipExecutions(DeploymentReader):
@@ -17,7 +18,7 @@ class CcipExecutions(DeploymentReader):
         """See `Attester.attest`. When it returns there is nothing left to deliver."""
         destination, message = self._deployment.chain(dispatch.destination_chain), CcipMessage.of_dispatch(dispatch)
         identity = (message.source_selector, message.sequence)
-        off_ramp = ccip_contracts(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp
         state = await self._read(destination, off_ramp, OFF_RAMP, "getExecutionState", *identity)
         if state == FAILURE:
             raise RecipientFailedError(
@@ -27,3 +28,8 @@ class CcipExecutions(DeploymentReader):
         if state != SUCCESS:
             raise ProofPendingError(f"CCIP's nodes have not executed {dispatch.transport_id} yet")
         return b""
+
+
+def create_attester(sources: AttestationSources) -> CcipExecutions:
+    """Asks off-ramps."""
+    return CcipExecutions(sources.deployment, sources.chains)

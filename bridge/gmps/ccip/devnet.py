@@ -13,11 +13,13 @@ from bridge.devnet.accounts import RELAYER_KEY, account, sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Call, Chain, Dispatch
-from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipMessage, ccip_contracts, encode_proof
+from bridge.gmps.ccip.adapter import EXECUTION_PLUGIN, MESSAGE_SENT, OFF_RAMP, CcipContracts, CcipMessage, encode_proof
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.deployment import CcipContracts, ChainDeployment, Deployment
+from bridge.protocol.deployment import ChainDeployment, Deployment
 
+_FIRST_SELECTOR: Final = 10_000_000_000_000_031_001  # as large as CCIP's own
 ORACLES: Final = tuple(signer("ccip oracle", index) for index in range(4))
 SIGNATURES: Final = 2  # one oracle may be faulty
 _FAULTY: Final = 1
@@ -69,12 +71,13 @@ def _load(name: str) -> Artifact:
     return Artifact.load("ccip", name)
 
 
-async def deploy(deployer: Deployer, selector: int, remote_selectors: Sequence[int]) -> CcipContracts:
+async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> CcipContracts:
     """Puts CCIP on a chain, able to send to the other chains. `connect` lets it receive from them.
 
     Raises:
         DevnetError: a transaction failed.
     """
+    selector, remote_selectors = _FIRST_SELECTOR + here.position, [_FIRST_SELECTOR + other.position for other in others]
     # CCIP's fees are paid in tokens, or in the chain's coin, which its router wraps.
     token = Artifact.load("wormhole", "MockWETH9")
     wrapped, link = deployer.create(token), deployer.create(token)
@@ -168,13 +171,13 @@ class CcipOracles(Committee):
         """The sequence number that the off-ramp wants to see committed next."""
         destination = self._deployment.chain(dispatch.destination_chain)
         selector = CcipMessage.of_dispatch(dispatch).source_selector
-        off_ramp = ccip_contracts(destination).off_ramp
+        off_ramp = CcipContracts.of(destination).off_ramp
         sequence: int = (await self._read(destination, off_ramp, OFF_RAMP, "getSourceChainConfig", selector))[2]
         return sequence
 
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
         source = self._deployment.chain(dispatch.source_chain)
-        off_ramp = ccip_contracts(self._deployment.chain(dispatch.destination_chain)).off_ramp
+        off_ramp = CcipContracts.of(self._deployment.chain(dispatch.destination_chain)).off_ramp
         artifact = _load("OffRamp")
         waiting = await self._uncommitted(dispatch, newest)
         for start in range(0, len(waiting), _ROOTS_PER_REPORT):
@@ -190,7 +193,7 @@ class CcipOracles(Committee):
         following = await self._next_sequence(dispatch)
         source = self._deployment.chain(dispatch.source_chain)
         first = dispatch.block_number if asked.sequence == following else source.start_block
-        on_ramp = ccip_contracts(source).on_ramp
+        on_ramp = CcipContracts.of(source).on_ramp
         logs = await self._logs(source, on_ramp, MESSAGE_SENT, first, newest)
         found = (CcipMessage.of_log(log, on_ramp) for log in logs)
         return [
@@ -203,7 +206,7 @@ class CcipOracles(Committee):
 
     def _commit(self, source: ChainDeployment, messages: Sequence[CcipMessage]) -> tuple[Any, ...]:
         """The arguments of `commit`: context, report and signatures."""
-        on_ramp = to_bytes32(ccip_contracts(source).on_ramp)
+        on_ramp = to_bytes32(CcipContracts.of(source).on_ramp)
         roots = [
             (message.source_selector, on_ramp, message.sequence, message.sequence, _leaf(message, on_ramp))
             for message in messages
@@ -230,3 +233,6 @@ def _leaf(message: CcipMessage, on_ramp: bytes) -> bytes:
     )
     parts = [metadata, fixed, sender, data, encode([_TOKENS], [tokens])]
     return keccak(bytes(32) + b"".join(keccak(part) for part in parts))
+
+
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=CcipOracles, connect=connect)

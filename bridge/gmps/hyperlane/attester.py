@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
+from pydantic import Field
 
 from bridge.domain.ports import (
     CallRevertedError,
@@ -25,12 +26,12 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
+from bridge.gmps.attestation import AttestationError, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import DeploymentReader
-from bridge.gmps.hyperlane.adapter import hyperlane_contracts, hyperlane_message
-from bridge.gmps.json_documents import Web
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
-from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.deployment import Address, ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 
 _MAILBOX: Final = contract("recipientIsm(address) returns (address)")
@@ -42,6 +43,11 @@ _ISM: Final = contract(
 )
 _ANNOUNCE: Final = contract("getAnnouncedStorageLocations(address[]) returns (string[][])")
 _DEEPEST: Final = 4  # ISMs within ISMs
+
+SETTING: Final[tuple[Any, Any]] = (
+    dict[str, Address],
+    Field(default={}, description="ValidatorAnnounce contracts, by name of the chain"),
+)
 
 
 class _Ism(IntEnum):
@@ -57,7 +63,7 @@ class HyperlaneCheckpoints(DeploymentReader):
     """Puts metadata together from what validators published."""
 
     def __init__(
-        self, deployment: Deployment, chains: Mapping[int, Chain], announcements: Mapping[int, str], web: Web
+        self, deployment: Deployment, chains: Mapping[int, Chain], announcements: Mapping[int, str], web: JsonDocuments
     ) -> None:
         """Knows where validators announce themselves: addresses of ValidatorAnnounce, by chain id."""
         super().__init__(deployment, chains)
@@ -74,7 +80,7 @@ class HyperlaneCheckpoints(DeploymentReader):
         if "leaf" not in dispatch.evidence:
             raise TerminalError(f"no merkle tree hook has inserted Hyperlane message {dispatch.transport_id}")
         destination = self._deployment.chain(dispatch.destination_chain)
-        mailbox, recipient = hyperlane_contracts(destination).mailbox, destination.adapter(Gmp.HYPERLANE)
+        mailbox, recipient = HyperlaneContracts.of(destination).mailbox, destination.adapter(Gmp.HYPERLANE)
         ism = await self._read(destination, mailbox, _MAILBOX, "recipientIsm", recipient)
         return await self._metadata(dispatch, destination, ism, depth=0)
 
@@ -140,7 +146,7 @@ class HyperlaneCheckpoints(DeploymentReader):
                 by_root.setdefault(root, []).append(signature)
         for root, signatures in by_root.items():
             if len(signatures) >= threshold:
-                hook, leaf = to_bytes32(hyperlane_contracts(source).merkle_tree_hook), int(dispatch.evidence["leaf"])
+                hook, leaf = to_bytes32(HyperlaneContracts.of(source).merkle_tree_hook), int(dispatch.evidence["leaf"])
                 return hook + root + leaf.to_bytes(4, "big") + b"".join(signatures[:threshold])
         signed = max((len(signatures) for signatures in by_root.values()), default=0)
         text = f"{signed} of {threshold} validators of {source.name} have signed {dispatch.transport_id}: {'; '.join(problems)}"
@@ -194,7 +200,24 @@ def public_url(location: str) -> str:
 
 def _checkpoint_hash(dispatch: Dispatch, source: ChainDeployment, root: bytes) -> bytes:
     """What validators sign of a message in the tree, but for Ethereum's prefix."""
-    contracts = hyperlane_contracts(source)
+    contracts = HyperlaneContracts.of(source)
     domain = keccak(contracts.domain.to_bytes(4, "big") + to_bytes32(contracts.merkle_tree_hook) + b"HYPERLANE")
     leaf = int(dispatch.evidence["leaf"]).to_bytes(4, "big")
     return keccak(domain + root + leaf + keccak(hyperlane_message(dispatch)))
+
+
+def create_attester(sources: AttestationSources) -> HyperlaneCheckpoints:
+    """Validators of every chain that has Hyperlane.
+
+    Raises:
+        AttestationError: nothing says where those of a chain announce themselves.
+    """
+    with_hyperlane = [chain for chain in sources.deployment.chains if Gmp.HYPERLANE in chain.gmp_numbers]
+    missing = [chain.name for chain in with_hyperlane if chain.name not in sources.setting]
+    if missing:
+        raise AttestationError(
+            f"Hyperlane's validators of {', '.join(missing)} can't be found: name the ValidatorAnnounce contracts in"
+            " [attestations.hyperlane], or leave hyperlane out of `gmps`"
+        )
+    announcements = {chain.chain_id: sources.setting[chain.name] for chain in with_hyperlane}
+    return HyperlaneCheckpoints(sources.deployment, sources.chains, announcements, sources.web)

@@ -13,11 +13,12 @@ from bridge.devnet.accounts import sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Call, Chain, Dispatch, TerminalError, read_view
-from bridge.gmps.hyperlane.adapter import hyperlane_contracts, hyperlane_message
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts, hyperlane_message
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract
-from bridge.protocol.deployment import Deployment, HyperlaneContracts
+from bridge.protocol.deployment import Deployment
 
 VALIDATORS: Final = tuple(signer("hyperlane validator", index) for index in range(3))
 THRESHOLD: Final = 2
@@ -34,12 +35,14 @@ def _load(name: str) -> Artifact:
     return Artifact.load("hyperlane", name)
 
 
-async def deploy(deployer: Deployer, domain: int, remote_domains: Sequence[int]) -> HyperlaneContracts:
+async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> HyperlaneContracts:
     """Puts a Mailbox on a chain, with a multisig ISM, the tree that validators sign, and a gas paymaster for fees.
 
     Raises:
         DevnetError: a transaction failed.
     """
+    # Domains are chain ids, as on most networks.
+    domain, remote_domains = here.chain_id, [other.chain_id for other in others]
     mailbox_artifact, factory_artifact = _load("Mailbox"), _load("StaticMessageIdMultisigIsmFactory")
     paymaster_artifact, oracle_artifact = _load("InterchainGasPaymaster"), _load("StorageGasOracle")
     mailbox = deployer.create(mailbox_artifact, domain)
@@ -82,7 +85,7 @@ class HyperlaneValidators:
     async def attest(self, dispatch: Dispatch) -> bytes:
         """The metadata that a message-id multisig ISM asks for: hook, root, leaf, signatures in the validators' order."""
         source = self._deployment.chain(dispatch.source_chain)
-        contracts = hyperlane_contracts(source)
+        contracts = HyperlaneContracts.of(source)
         leaf = dispatch.evidence.get("leaf")
         if leaf is None:
             raise TerminalError(
@@ -101,3 +104,6 @@ class HyperlaneValidators:
         )
         signatures = (sign_digest(validator, digest) for validator in self._validators)
         return hook + checkpoint + b"".join(signatures)
+
+
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=HyperlaneValidators)

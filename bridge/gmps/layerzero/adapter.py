@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from eth_utils import keccak
+from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
-from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
-from bridge.protocol.deployment import ChainDeployment, LayerZeroContracts
+from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
 
 PACKET_SENT: Final = topic("PacketSent(bytes,bytes,address)")
@@ -27,6 +28,27 @@ ENDPOINT: Final = contract(
 _HEADER_LENGTH: Final = 81
 _PREFIX_LENGTH: Final = 113  # header and guid; the message follows
 _VERSION: Final = 1
+
+
+class LayerZeroContracts(GmpContracts):
+    """LayerZero V2 on one chain; `eid` is LayerZero's own number for it."""
+
+    GMP = Gmp.LAYERZERO
+    ADAPTER = "LayerZeroAdapter"
+    NUMBER_OF = ("eidOf", "uint32")
+
+    eid: int = Field(gt=0, lt=2**32)
+    endpoint: Address
+
+    @property
+    def number(self) -> int:
+        """See `GmpContracts.number`."""
+        return self.eid
+
+    @property
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """See `GmpContracts.arguments`."""
+        return (("address", self.endpoint),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +139,24 @@ class LayerZeroAdapter(BaseAdapter):
     The proof is no part of it: verifiers write to the destination, and `attest` waits until they have.
     """
 
-    GMP = Gmp.LAYERZERO
+    CONTRACTS = LayerZeroContracts
     DELIVERY_GAS = 350_000
 
     def _watch(self, source: ChainDeployment) -> Watch:
-        return Watch((layerzero_contracts(source).endpoint,), (PACKET_SENT,))
+        return Watch((LayerZeroContracts.of(source).endpoint,), (PACKET_SENT,))
 
     def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
         return (self._read_dispatch(source, log) for log in logs)
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        packet = Packet.of_log(log, layerzero_contracts(source).endpoint)
-        if packet is None or packet.sender != to_bytes32(source.adapter(self.GMP)):
+        packet = Packet.of_log(log, LayerZeroContracts.of(source).endpoint)
+        if packet is None or packet.sender != to_bytes32(source.adapter(self.gmp)):
             return None
         lane = self._lane(source, packet.message)
         if lane is None:
             return None
         eid = packet.destination_eid
-        if eid != layerzero_contracts(lane.destination).eid:
+        if eid != LayerZeroContracts.of(lane.destination).eid:
             self._leave_out(source, f"{eid} is not LayerZero's number of chain {lane.destination.name!r}")
             return None
         try:
@@ -146,7 +168,7 @@ class LayerZeroAdapter(BaseAdapter):
 
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # it is on chain
         destination = self._deployment.chain(dispatch.destination_chain)
-        endpoint = layerzero_contracts(destination).endpoint
+        endpoint = LayerZeroContracts.of(destination).endpoint
         packet = Packet.of_dispatch(dispatch)
         verified = await self._read(destination, endpoint, ENDPOINT, "inboundPayloadHash", *packet.path, packet.nonce)
         if verified == bytes(32):
@@ -159,7 +181,4 @@ class LayerZeroAdapter(BaseAdapter):
         return self._with_gas(Call(to=endpoint, data=data, by_anyone=True), dispatch.envelope)
 
 
-def layerzero_contracts(chain: ChainDeployment) -> LayerZeroContracts:
-    """LayerZero on a chain that has it."""
-    assert chain.gmps.layerzero is not None, f"chain {chain.name!r} has no LayerZero"
-    return chain.gmps.layerzero
+ADAPTER: Final = LayerZeroAdapter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bridge.domain.ports import Dispatch
+from bridge.gmps.attestation import AttestationSources
 
 
 class LayerZeroVerifications:
@@ -11,3 +12,8 @@ class LayerZeroVerifications:
     async def attest(self, dispatch: Dispatch) -> bytes:  # noqa: ARG002  # the proof is the destination's state
         """See `Attester.attest`."""
         return b""
+
+
+def create_attester(sources: AttestationSources) -> LayerZeroVerifications:  # noqa: ARG001  # it asks nobody
+    """Needs nothing."""
+    return LayerZeroVerifications()

@@ -13,12 +13,14 @@ from bridge.devnet.accounts import sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.committee import Committee
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Chain, Dispatch, TransientError
-from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, Packet, layerzero_contracts
+from bridge.gmps.layerzero.adapter import ENDPOINT, PACKET_SENT, LayerZeroContracts, Packet
 from bridge.protocol.contracts import contract
-from bridge.protocol.deployment import Deployment, LayerZeroContracts
+from bridge.protocol.deployment import Deployment
 
 # The DVN wants signatures in ascending order of address.
+_FIRST_EID: Final = 31_001
 SIGNERS: Final = tuple(
     sorted((signer("layerzero signer", index) for index in range(3)), key=lambda account: int(account.address, 16))
 )
@@ -55,12 +57,13 @@ def _load(name: str) -> Artifact:
     return Artifact.load("layerzero", name)
 
 
-async def deploy(deployer: Deployer, eid: int, remote_eids: Sequence[int]) -> LayerZeroContracts:
+async def deploy(deployer: Deployer, here: DevnetChain, others: Sequence[DevnetChain]) -> LayerZeroContracts:
     """Puts an endpoint on a chain, with its libraries, one DVN and an executor, and opens its lanes to the other chains.
 
     Raises:
         DevnetError: a transaction failed.
     """
+    eid, remote_eids = _FIRST_EID + here.position, [_FIRST_EID + other.position for other in others]
     endpoint = deployer.create(_load("EndpointV2"), eid, deployer.address)
     contracts = LayerZeroContracts(eid=eid, endpoint=endpoint)
     # The two numbers bound what a library pays to its treasury; this one asks for nothing.
@@ -135,14 +138,14 @@ class LayerZeroVerifiers(Committee):
     async def _committed_to(self, dispatch: Dispatch) -> int:
         """The highest nonce of the path up to which every packet is committed."""
         destination = self._deployment.chain(dispatch.destination_chain)
-        endpoint, packet = layerzero_contracts(destination).endpoint, Packet.of_dispatch(dispatch)
+        endpoint, packet = LayerZeroContracts.of(destination).endpoint, Packet.of_dispatch(dispatch)
         nonce: int = await self._read(destination, endpoint, ENDPOINT, "inboundNonce", *packet.path)
         return nonce
 
     async def _write(self, deployer: Deployer, dispatch: Dispatch, newest: int) -> None:
         destination = self._deployment.chain(dispatch.destination_chain)
         receiver, source_eid, _ = Packet.of_dispatch(dispatch).path
-        endpoint = layerzero_contracts(destination).endpoint
+        endpoint = LayerZeroContracts.of(destination).endpoint
         answer = await self._read(destination, endpoint, _RECEIVE_LIBRARIES, "getReceiveLibrary", receiver, source_eid)
         library = to_checksum_address(answer[0])
         config = await self._read(destination, library, _RECEIVE_LIBRARY, "getUlnConfig", receiver, source_eid)
@@ -167,7 +170,7 @@ class LayerZeroVerifiers(Committee):
         committed = await self._committed_to(dispatch)
         source = self._deployment.chain(dispatch.source_chain)
         first = dispatch.block_number if asked.nonce == committed + 1 else source.start_block
-        endpoint = layerzero_contracts(source).endpoint
+        endpoint = LayerZeroContracts.of(source).endpoint
         logs = await self._logs(source, endpoint, PACKET_SENT, first, newest)
         found = (Packet.of_log(log, endpoint) for log in logs)
         return [
@@ -185,3 +188,6 @@ def _is_on_path_of(packet: Packet, other: Packet) -> bool:
 def _instruction_hash(vid: int, target: str, expiration: int, call_data: bytes) -> bytes:
     packed = vid.to_bytes(4, "big") + to_canonical_address(target) + expiration.to_bytes(32, "big") + call_data
     return keccak(packed)
+
+
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=LayerZeroVerifiers)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
-from bridge.protocol.deployment import ChainDeployment, WormholeContracts
+from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
 
 _RECEIVER: Final = contract("deliver(bytes)")
@@ -17,23 +17,47 @@ _RECEIVER: Final = contract("deliver(bytes)")
 _PUBLISHED: Final = topic("LogMessagePublished(address,uint64,uint32,bytes,uint8)")
 
 
+_FINALIZED: Final = 1  # Wormhole's number for: the guardians wait until the block is final
+
+
+class WormholeContracts(GmpContracts):
+    """Wormhole's core on one chain; `chain_id` is Wormhole's own number for it."""
+
+    GMP = Gmp.WORMHOLE
+    ADAPTER = "WormholeAdapter"
+    NUMBER_OF = ("wormholeIdOf", "uint16")
+
+    chain_id: int
+    core: Address
+
+    @property
+    def number(self) -> int:
+        """See `GmpContracts.number`."""
+        return self.chain_id
+
+    @property
+    def arguments(self) -> tuple[tuple[str, Any], ...]:
+        """See `GmpContracts.arguments`."""
+        return (("address", self.core), ("uint8", _FINALIZED))
+
+
 class WormholeAdapter(BaseAdapter):
     """The core keeps no replay state and a VAA names no destination: the router's receipt says whether it is delivered."""
 
-    GMP = Gmp.WORMHOLE
+    CONTRACTS = WormholeContracts
     DELIVERY_GAS = 350_000
 
     def _watch(self, source: ChainDeployment) -> Watch:
-        return Watch((wormhole_contracts(source).core,), (_PUBLISHED,))
+        return Watch((WormholeContracts.of(source).core,), (_PUBLISHED,))
 
     def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
         return (self._read_dispatch(source, log) for log in logs)
 
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        contracts = wormhole_contracts(source)
+        contracts = WormholeContracts.of(source)
         if not is_event(log, contracts.core, _PUBLISHED, indexed=1):
             return None
-        emitter = to_bytes32(source.adapter(self.GMP))
+        emitter = to_bytes32(source.adapter(self.gmp))
         if log.topics[1] != emitter:
             return None
         values = event_data(["uint64", "uint32", "bytes", "uint8"], log)
@@ -55,12 +79,9 @@ class WormholeAdapter(BaseAdapter):
         )
 
     async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
-        adapter = self._deployment.chain(dispatch.destination_chain).adapter(self.GMP)
+        adapter = self._deployment.chain(dispatch.destination_chain).adapter(self.gmp)
         data = _RECEIVER.encode("deliver", attestation)
         return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)
 
 
-def wormhole_contracts(chain: ChainDeployment) -> WormholeContracts:
-    """Wormhole on a chain that has it."""
-    assert chain.gmps.wormhole is not None, f"chain {chain.name!r} has no Wormhole"
-    return chain.gmps.wormhole
+ADAPTER: Final = WormholeAdapter

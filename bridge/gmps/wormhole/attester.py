@@ -5,22 +5,29 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Final
+
+from pydantic import Field, StringConstraints
 
 from bridge.domain.ports import Dispatch, ProofPendingError, TransientError, UnansweredError
-from bridge.gmps.json_documents import Web
-from bridge.gmps.wormhole.adapter import wormhole_contracts
+from bridge.gmps.attestation import AttestationSources, JsonDocuments
+from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.deployment import Deployment
 
 _HEADER = 6  # version, guardian set, number of signatures
 _SIGNATURE = 66  # guardian's index, r, s, recovery id
 _BODY = 51  # timestamp, nonce, emitter chain, emitter, sequence, consistency level; then the payload
 
+SETTING: Final[tuple[Any, Any]] = (
+    tuple[Annotated[str, StringConstraints(pattern=r"^https?://")], ...],
+    Field(default=("https://api.wormholescan.io",), description="URLs that serve `/v1/signed_vaa`, asked in order"),
+)
+
 
 class WormholeVaas:
     """Fetches VAAs. The core checks their signatures; that one belongs to the message is checked here."""
 
-    def __init__(self, deployment: Deployment, hosts: Sequence[str], web: Web) -> None:
+    def __init__(self, deployment: Deployment, hosts: Sequence[str], web: JsonDocuments) -> None:
         """Asks the hosts in their order; the first that has the VAA is believed."""
         self._deployment = deployment
         self._hosts = hosts
@@ -28,7 +35,7 @@ class WormholeVaas:
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`."""
-        chain = wormhole_contracts(self._deployment.chain(dispatch.source_chain)).chain_id
+        chain = WormholeContracts.of(self._deployment.chain(dispatch.source_chain)).chain_id
         emitter, sequence = str(dispatch.evidence["emitter"]), int(dispatch.evidence["sequence"])
         problems, is_silent = [], True
         for host in self._hosts:
@@ -63,3 +70,8 @@ def _is_of(vaa: bytes, chain: int, emitter: bytes, sequence: int, payload: bytes
     body = vaa[_HEADER + _SIGNATURE * vaa[5] :]
     stated = chain.to_bytes(2, "big") + emitter + sequence.to_bytes(8, "big")
     return body[8 : _BODY - 1] == stated and body[_BODY:] == payload
+
+
+def create_attester(sources: AttestationSources) -> WormholeVaas:
+    """Guardians, as an operator named them."""
+    return WormholeVaas(sources.deployment, sources.setting, sources.web)

@@ -12,10 +12,12 @@ from bridge.devnet.accounts import sign_digest, signer
 from bridge.devnet.artifacts import Artifact
 from bridge.devnet.confirmation import confirm
 from bridge.devnet.deployer import Deployer
+from bridge.devnet.gmps import DevnetChain, GmpDevnet
 from bridge.domain.ports import Chain, Dispatch
-from bridge.gmps.wormhole.adapter import wormhole_contracts
-from bridge.protocol.deployment import Deployment, WormholeContracts
+from bridge.gmps.wormhole.adapter import WormholeContracts
+from bridge.protocol.deployment import Deployment
 
+_FIRST_ID: Final = 10_001
 GUARDIANS: Final = tuple(signer("wormhole guardian", index) for index in range(4))
 QUORUM: Final = 3  # the core asks for more than two thirds
 
@@ -27,12 +29,13 @@ _GOVERNANCE_EMITTER: Final = (4).to_bytes(32, "big")
 _SET_MESSAGE_FEE: Final = 3  # governance action of the module "Core"
 
 
-async def deploy(deployer: Deployer, wormhole_id: int) -> WormholeContracts:
+async def deploy(deployer: Deployer, here: DevnetChain, _others: Sequence[DevnetChain]) -> WormholeContracts:
     """Puts a core on a chain, and sets its message fee as its governance would.
 
     Raises:
         DevnetError: a transaction failed.
     """
+    wormhole_id = _FIRST_ID + here.position
     setup_artifact, core_artifact = Artifact.load("wormhole", "Setup"), Artifact.load("wormhole", "Implementation")
     setup, implementation = deployer.create(setup_artifact), deployer.create(core_artifact)
     initialisation = setup_artifact.contract.encode(
@@ -72,7 +75,7 @@ class WormholeGuardians:
             vaa_body(
                 timestamp=block.timestamp,
                 nonce=int(dispatch.evidence["nonce"]),
-                emitter_chain=wormhole_contracts(source).chain_id,
+                emitter_chain=WormholeContracts.of(source).chain_id,
                 emitter=bytes.fromhex(str(dispatch.evidence["emitter"])),
                 sequence=int(dispatch.evidence["sequence"]),
                 consistency_level=int(dispatch.evidence["consistency_level"]),
@@ -131,3 +134,6 @@ def _fee_decision(wormhole_id: int) -> bytes:
         consistency_level=0,
         payload=decision,
     )
+
+
+DEVNET: Final = GmpDevnet(deploy=deploy, attester=WormholeGuardians)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.evm.signing import LocalSigner
-from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
@@ -220,6 +220,6 @@ def _deployed(chain_id: int) -> ChainDeployment:
         confirmations=_CONFIRMATIONS,
         router=ROUTER_ADDRESS,
         adapters={},
-        gmps=GmpContracts(),
+        gmps={},
         multicall=MULTICALL_ADDRESS,
     )

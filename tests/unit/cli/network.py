@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
+from bridge.protocol.deployment import ChainDeployment, Deployment
 
 
 def write_network(home: Path, *urls: str) -> Deployment:
@@ -22,7 +22,7 @@ def write_network(home: Path, *urls: str) -> Deployment:
                 confirmations=2,
                 router="0x" + "0a" * 20,
                 adapters={},
-                gmps=GmpContracts(),
+                gmps={},
             )
             for chain_id, name, url in ((31337, "alpha", first), (31338, "beta", second))
         ),

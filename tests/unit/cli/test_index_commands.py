@@ -24,7 +24,7 @@ from bridge.cli.workspace import Workspace
 from bridge.domain.outbox import event_id_of
 from bridge.domain.ports import Call
 from bridge.domain.transactions import SlotRequest
-from bridge.protocol.deployment import ChainDeployment, Deployment, GmpContracts
+from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.store import open_store
 from indexer.lake.lake import Lake
@@ -70,7 +70,7 @@ class Network:
                 confirmations=1,
                 router="0x" + ROUTERS[chain.chain_id].hex(),
                 adapters={},
-                gmps=GmpContracts(),
+                gmps={},
             )
 
     def index(self, *left_out: SimulatedChain) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from bridge.deploy.plan import NetworkPlan, PlanError
+from bridge.gmps.ccip.adapter import CcipContracts
+from bridge.gmps.layerzero.adapter import LayerZeroContracts
 
 ADDRESS = "0x" + "ab" * 20
 CCIP = {"selector": 2**64 - 1, "router": ADDRESS, "onRamp": ADDRESS, "offRamp": ADDRESS}
@@ -48,9 +50,8 @@ def test_numbers_of_all_the_bits_that_a_gmp_gives_them_are_taken_and_kept(tmp_pa
     changed: Any = document()
     changed["chains"][1]["gmps"] = {"layerzero": {"eid": 2**32 - 1, "endpoint": ADDRESS}, "ccip": CCIP}
     gmps = read(tmp_path, read(tmp_path, json.dumps(changed)).to_json()).chains[1].gmps
-    assert gmps.layerzero is not None
-    assert gmps.ccip is not None
-    assert (gmps.layerzero.eid, gmps.ccip.selector) == (2**32 - 1, 2**64 - 1)
+    assert LayerZeroContracts.read(gmps["layerzero"]).eid == 2**32 - 1
+    assert CcipContracts.read(gmps["ccip"]).selector == 2**64 - 1
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.domain.ports import Dispatch, Log
+from bridge.gmps.axelar.adapter import AxelarContracts
 from bridge.gmps.base_adapter import BaseAdapter
-from bridge.gmps.ccip.adapter import CcipMessage
-from bridge.gmps.layerzero.adapter import Packet
-from bridge.gmps.registry import ADAPTERS
+from bridge.gmps.ccip.adapter import CcipContracts, CcipMessage
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
+from bridge.gmps.layerzero.adapter import LayerZeroContracts, Packet
+from bridge.gmps.registry import adapter_class
+from bridge.gmps.wormhole.adapter import WormholeContracts
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
@@ -78,7 +81,7 @@ class NoAttester:
 
 
 def adapter(gmp: Gmp, deployment: Deployment = DEPLOYMENT) -> BaseAdapter:
-    return ADAPTERS[gmp](deployment, {}, NoAttester())
+    return adapter_class(gmp)(deployment, {}, NoAttester())
 
 
 def own_message(**changes: object) -> Message:
@@ -110,49 +113,47 @@ def log(emitter: str, topics: tuple[bytes, ...], data: bytes, index: int) -> Log
 
 
 def hyperlane_logs(sent: Sent) -> list[Log]:
-    assert SOURCE.gmps.hyperlane is not None
-    assert sent.destination.gmps.hyperlane is not None
     sender = to_bytes32(sent.sender or SOURCE.adapters["hyperlane"])
     recipient = to_bytes32(DESTINATION.adapters["hyperlane"])
-    domain = sent.destination.gmps.hyperlane.domain
-    header = b"\x03" + (7).to_bytes(4, "big") + SOURCE.gmps.hyperlane.domain.to_bytes(4, "big") + sender
+    domain = HyperlaneContracts.of(sent.destination).domain
+    header = b"\x03" + (7).to_bytes(4, "big") + HyperlaneContracts.of(SOURCE).domain.to_bytes(4, "big") + sender
     body = header + domain.to_bytes(4, "big") + recipient + sent.envelope
     topics = (keccak(text="Dispatch(address,uint32,bytes32,bytes)"), sender, domain.to_bytes(32, "big"), recipient)
-    emitter = sent.emitter or SOURCE.gmps.hyperlane.mailbox
+    emitter = sent.emitter or HyperlaneContracts.of(SOURCE).mailbox
     inserted = encode(["bytes32", "uint32"], [keccak(body), 7])
     return [
         log(emitter, topics, encode(["bytes"], [body]), 3),
-        log(SOURCE.gmps.hyperlane.merkle_tree_hook, (keccak(text="InsertedIntoTree(bytes32,uint32)"),), inserted, 4),
+        log(
+            HyperlaneContracts.of(SOURCE).merkle_tree_hook,
+            (keccak(text="InsertedIntoTree(bytes32,uint32)"),),
+            inserted,
+            4,
+        ),
     ]
 
 
 def axelar_logs(sent: Sent) -> list[Log]:
-    assert SOURCE.gmps.axelar is not None
-    assert sent.destination.gmps.axelar is not None
     sender = to_bytes32(sent.sender or SOURCE.adapters["axelar"])
     topics = (keccak(text="ContractCall(address,string,string,bytes32,bytes)"), sender, keccak(sent.envelope))
-    values = [sent.destination.gmps.axelar.chain_name, DESTINATION.adapters["axelar"], sent.envelope]
-    emitter = sent.emitter or SOURCE.gmps.axelar.gateway
+    values = [AxelarContracts.of(sent.destination).chain_name, DESTINATION.adapters["axelar"], sent.envelope]
+    emitter = sent.emitter or AxelarContracts.of(SOURCE).gateway
     return [log(emitter, topics, encode(["string", "string", "bytes"], values), 3)]
 
 
 def wormhole_logs(sent: Sent) -> list[Log]:
-    assert SOURCE.gmps.wormhole is not None
     sender = to_bytes32(sent.sender or SOURCE.adapters["wormhole"])
     topics = (keccak(text="LogMessagePublished(address,uint64,uint32,bytes,uint8)"), sender)
     data = encode(["uint64", "uint32", "bytes", "uint8"], [7, 0, sent.envelope, 1])
-    return [log(sent.emitter or SOURCE.gmps.wormhole.core, topics, data, 3)]
+    return [log(sent.emitter or WormholeContracts.of(SOURCE).core, topics, data, 3)]
 
 
 def layerzero_logs(sent: Sent, receiver: bytes | None = None, version: int = 1) -> list[Log]:
-    assert SOURCE.gmps.layerzero is not None
-    assert sent.destination.gmps.layerzero is not None
     sender = to_bytes32(sent.sender or SOURCE.adapters["layerzero"])
-    header = bytes([version]) + (7).to_bytes(8, "big") + SOURCE.gmps.layerzero.eid.to_bytes(4, "big") + sender
-    header += sent.destination.gmps.layerzero.eid.to_bytes(4, "big")
+    header = bytes([version]) + (7).to_bytes(8, "big") + LayerZeroContracts.of(SOURCE).eid.to_bytes(4, "big") + sender
+    header += LayerZeroContracts.of(sent.destination).eid.to_bytes(4, "big")
     header += receiver or to_bytes32(DESTINATION.adapters["layerzero"])
     data = encode(["bytes", "bytes", "address"], [header + word("guid") + sent.envelope, b"", address("library")])
-    emitter = sent.emitter or SOURCE.gmps.layerzero.endpoint
+    emitter = sent.emitter or LayerZeroContracts.of(SOURCE).endpoint
     return [log(emitter, (keccak(text="PacketSent(bytes,bytes,address)"),), data, 3)]
 
 
@@ -169,11 +170,9 @@ def ccip_logs(
     arguments: bytes = CCIP_ARGUMENTS,
     tokens: tuple[tuple[str, bytes, bytes, int, bytes], ...] = (),
 ) -> list[Log]:
-    assert SOURCE.gmps.ccip is not None
-    assert sent.destination.gmps.ccip is not None
-    destination = sent.destination.gmps.ccip.selector
+    destination = CcipContracts.of(sent.destination).selector
     content = (
-        (word("ccip id"), SOURCE.gmps.ccip.selector, destination, 7, 0),
+        (word("ccip id"), CcipContracts.of(SOURCE).selector, destination, 7, 0),
         sent.sender or SOURCE.adapters["ccip"],
         sent.envelope,
         receiver or to_bytes32(DESTINATION.adapters["ccip"]),
@@ -184,7 +183,7 @@ def ccip_logs(
         tokens,
     )
     topics = (keccak(text=f"CCIPMessageSent(uint64,uint64,{CCIP_SENT})"), encode(["uint64"], [destination]), word("7"))
-    return [log(sent.emitter or SOURCE.gmps.ccip.on_ramp, topics, encode([CCIP_SENT], [content]), 3)]
+    return [log(sent.emitter or CcipContracts.of(SOURCE).on_ramp, topics, encode([CCIP_SENT], [content]), 3)]
 
 
 LOGS: dict[Gmp, Callable[[Sent], list[Log]]] = {

@@ -11,7 +11,7 @@ from bridge.domain.failures import Failure
 from bridge.domain.outbox import OutboxEntry
 from bridge.domain.ports import Call, Dispatch, ProofPendingError, RecipientFailedError
 from bridge.domain.retry_policy import classify
-from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, ccip_contracts
+from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts
 from bridge.gmps.ccip.attester import CcipExecutions
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -49,8 +49,8 @@ async def test_the_off_ramp_is_asked_for_the_messages_source_and_place() -> None
     chains: Any = {BETA: off_ramp}
     assert await CcipExecutions(DEPLOYMENT, chains).attest(sent()) == b"", "there is nothing to hand in"
     (call,) = off_ramp.calls
-    assert call.to == ccip_contracts(DESTINATION).off_ramp
-    assert call.data == OFF_RAMP.encode("getExecutionState", ccip_contracts(SOURCE).selector, 7)
+    assert call.to == CcipContracts.of(DESTINATION).off_ramp
+    assert call.data == OFF_RAMP.encode("getExecutionState", CcipContracts.of(SOURCE).selector, 7)
 
 
 @pytest.mark.parametrize("state", [UNTOUCHED, IN_PROGRESS])

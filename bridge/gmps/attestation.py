@@ -1,18 +1,46 @@
-"""Asks public services over HTTP."""
+"""What attesters on public networks are made of: the network, what an operator said, and documents over HTTP."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
 
-from bridge.domain.ports import UnansweredError
+from bridge.domain.ports import Chain, UnansweredError
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
 
 _LONGEST: Final = 1 << 20  # bytes of an answer
 
 
-class Web:
-    """Reads JSON documents."""
+class AttestationError(Exception):
+    """Nobody knows where a GMP's proofs are; the text says what to set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttestationSettings:
+    """Where the GMPs' proofs are on a public network."""
+
+    gmps: Mapping[Gmp, Any] = field(
+        default_factory=dict
+    )  # what an operator said, where the GMP's `SETTING` does not do
+    timeout: float = 10.0  # seconds until a service that does not answer is given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttestationSources:
+    """What a GMP's `create_attester` is given."""
+
+    deployment: Deployment
+    chains: Mapping[int, Chain]  # by id, connected
+    setting: Any  # what an operator said in ``[attestations]``, of the type in `SETTING`; None without one
+    web: JsonDocuments
+
+
+class JsonDocuments:
+    """Asks public services."""
 
     def __init__(self, *, timeout: float) -> None:
         """`timeout` is in seconds."""
