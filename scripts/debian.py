@@ -33,7 +33,7 @@ def find_program(program: str, package: str, *, with_dependencies: bool) -> Path
     launcher = home / program
     TOOLS.mkdir(parents=True, exist_ok=True)
     with home.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one fetches, whoever else asks meanwhile waits for it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one fetches, and other callers wait for it
         if not launcher.exists():
             print(f"fetching {program} from the Debian mirror (once)", file=sys.stderr, flush=True)
             try:

@@ -38,7 +38,7 @@ def find_chromium(path: str | None = None) -> Path:
             return Path(found)
     HOME.parent.mkdir(parents=True, exist_ok=True)
     with HOME.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one fetches, whoever else asks meanwhile waits for it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one fetches, and other callers wait for it
         if not LAUNCHER.exists():
             fetch()
     return LAUNCHER

@@ -39,7 +39,7 @@ def find_postgresql(path: str | None = None) -> Path:
             return folder
     HOME.parent.mkdir(parents=True, exist_ok=True)
     with HOME.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one unpacks, whoever else asks meanwhile waits for it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one unpacks, and other callers wait for it
         if not (HOME / "bin" / "postgres").exists():
             unpack()
     return HOME / "bin"

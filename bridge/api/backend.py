@@ -1,4 +1,4 @@
-"""What the API needs of whoever knows the answers."""
+"""The port through which the API gets its answers."""
 
 from __future__ import annotations
 

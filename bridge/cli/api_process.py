@@ -1,7 +1,7 @@
-"""The HTTP API in a process of its own beside a relayer, so that whoever asks can't slow what relays.
+"""The HTTP API as a process of its own, so that its clients can't slow the relayer.
 
-The relayer opens the port and starts the process, again if it ends. The process reads stores and chains by itself; of the relayer
-it asks two things: figures that only that process knows, and another attempt of a message. It has no key.
+The relayer opens the port and starts the process, again if it ends. The process reads stores and chains itself. It asks
+the relayer for two things: figures that only that process knows, and another attempt of a message. It has no key.
 
 python -m bridge.cli.api_process LISTENER LINK     file descriptors; started by `served_apart`
 """

@@ -221,10 +221,10 @@ def maintain(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Let go of messages that ended long ago, compact the lake, and delete its files that nobody can read any more.
+    """Prune messages that ended long ago, compact the lake, and delete its files that no version needs any more.
 
-    The lake keeps every event, and its tables are rebuilt first if they lack what would go, so that no figure of the report
-    falls. The running index does the same every hour.
+    The lake keeps every event. Its tables are rebuilt first if they lack messages that would be pruned, so that no figure of
+    the report falls. The running index does the same every hour.
 
     Example: waybill index maintain
     """

@@ -26,7 +26,7 @@ By = Annotated[str | None, typer.Option("--by", help="Who decided it; your login
 @app.command("list")
 def list_lanes(
     *,
-    history: Annotated[bool, typer.Option("--history", help="Every change ever made, the first first.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Every change ever made, oldest first.")] = False,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:

@@ -29,7 +29,7 @@ def configure_logging(*, as_json: bool = False, level: int = logging.INFO) -> No
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Looked up at each line, not once: whoever runs this in a process of theirs may redirect stderr later.
+        # Looked up at each line, not once: a process that embeds this may redirect stderr later.
         logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")

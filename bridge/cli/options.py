@@ -33,7 +33,7 @@ Commit = Annotated[
     typer.Option(
         "--commit",
         help="When deliveries are committed, by default batch. "
-        + " ".join(f"{strategy}: {promise}." for strategy, promise in GUARANTEES.items()),
+        + " ".join(f"`{strategy}`: {promise}." for strategy, promise in GUARANTEES.items()),
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""A decision about a dead letter: signed by whoever takes it, and kept for ever."""
+"""A decision about a dead letter: signed by the operator who takes it, and kept for ever."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def require_rationale(rationale: str) -> None:
         DecisionError: there is none.
     """
     if not rationale.strip():
-        raise DecisionError("a decision needs a rationale: say why, for whoever audits it in years")
+        raise DecisionError("a decision needs a rationale: say why, for a later audit")
 
 
 def signed(document: dict[str, Any], account: LocalAccount) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""GMPs whose nodes write to the destination what they vouch for: there the proof is, for whoever delivers."""
+"""GMPs whose nodes write their attestations to the destination, where the deliverer finds the proof."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def gmp_devnet(gmp: Gmp) -> GmpDevnet:
 
 
 def devnet_attesters(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[Gmp, Attester]:
-    """Whoever vouches for each GMP's messages on a devnet.
+    """The attester of each GMP's messages on a devnet.
 
     Args:
         deployment: the devnet's.

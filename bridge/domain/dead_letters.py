@@ -119,7 +119,7 @@ class LogRecord:
 
 
 class Sealer(Protocol):
-    """Whoever vouches for the records that this process writes."""
+    """Signs the records that this process writes."""
 
     @property
     def address(self) -> str:
@@ -273,4 +273,4 @@ class DeadLetterLog(Protocol):
         """Notes that a reader has been told up to there."""
 
     def close(self) -> None:
-        """Lets go of files and connections."""
+        """Releases files and connections."""

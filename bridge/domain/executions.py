@@ -52,7 +52,7 @@ class AwaitedExecution:
     was_sent: bool = (
         False  # whether a transaction was tried in this round; its transaction_key in the nonce ledger tells more
     )
-    fence: int = 0  # grows with each transaction and each delivery: whoever looked before that writes nothing
+    fence: int = 0  # grows with each transaction and each delivery: a check from before that writes nothing
     outcome: str = ""  # for people: what was found, or done
     seen: BlockRef | None = None  # the block at whose end it was seen executed or ended; final or not
 

@@ -43,9 +43,9 @@ class FinalityRule:
 class Finality(Protocol):
     """What counts as final on one chain.
 
-    Whoever calls something final because of a block that it saw takes the final block before it asks the chain, and calls final
-    what is at most as high, and only if that block `holds` when it writes: else a reorg that somebody has dealt with meanwhile would be
-    noticed by nobody again.
+    A caller that judges by a block that it saw reads the final block before it asks the chain. It calls final only blocks of at
+    most that height, and only if that block `holds` when it writes. Otherwise a reorg that another worker has already handled
+    would go unnoticed.
     """
 
     def height(self) -> int:

@@ -53,7 +53,7 @@ class Lanes(Protocol):
         """The lanes that are not running, with how they came to that."""
 
     def history(self, lane: Lane | None = None) -> list[LaneChange]:
-        """Every change ever made, of one lane or of all, the first first."""
+        """Every change ever made, of one lane or of all, oldest first."""
 
 
 def takes_effect(before: LaneState, after: LaneState) -> bool:

@@ -466,7 +466,7 @@ class Outbox(Protocol):
         """Entries by state and time of creation (Unix seconds), newest first."""
 
     def failures(self, event_id: str) -> list[RecordedFailure]:
-        """Every try of an entry that failed, the first first."""
+        """Every failed try of an entry, oldest first."""
 
     def dead_letters(self) -> dict[str, bool]:
         """By event id: whether a delivery that is dead has a letter, as its death noted; what noted nothing is left out."""

@@ -227,7 +227,7 @@ class PendingSyncs(Protocol):
         """Moves records into a segment of the archive, in that order."""
 
     def segments(self) -> list[Segment]:
-        """All segments, the first first."""
+        """All segments, oldest first."""
 
     def archived(self, message_id: bytes) -> ArchivedRecord | None:
         """A record in the archive."""

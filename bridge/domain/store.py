@@ -64,4 +64,4 @@ class Store(Protocol):
         """How far the log of dead letters had come, which may be in another database."""
 
     def close(self) -> None:
-        """Lets go of files and connections."""
+        """Releases files and connections."""

@@ -82,7 +82,7 @@ class Inclusion:
     transaction_hash: bytes
     block: BlockRef
     succeeded: bool
-    gas_used: int | None = field(default=None, compare=False)  # known to whoever notes it, and not read back
+    gas_used: int | None = field(default=None, compare=False)  # known when it is recorded, and not read back
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Account:
         return set(self._waiting)
 
     def settle(self, slot: Slot, outcome: Receipt | Exception) -> None:
-        """Tells whoever waits for a slot how it ended."""
+        """Gives the waiter for a slot its outcome."""
         self._problems.pop(slot.slot_id, None)
         self.last_sent.pop(slot.slot_id, None)
         future = self._waiting.pop(slot.slot_id, None)

@@ -81,7 +81,7 @@ class Sender:
         chosen = self._account.settings
         self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
         self._upkeep = TransactionMonitor(self._account, finality)
-        self.wakeup = Wakeup()  # for whoever ticks: something was handed over, and may be in a block already
+        self.wakeup = Wakeup()  # for the ticking loop: a transaction was handed over, and may be in a block already
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None
 
@@ -133,8 +133,8 @@ class Sender:
     async def outcome(self, transaction_key: str) -> Receipt | None:
         """Waits for what an earlier owner of a transaction_key has under way.
 
-        Whoever takes a transaction_key over asks this before it asks the chain what is left to do: what the chain says would else be out
-        of date once the transaction is in a block, and it would be sent again.
+        A worker that takes over a transaction_key asks this first, and then the chain for what is left to do. In the other order
+        the chain's answer would be out of date once the transaction is in a block, and it would be sent again.
 
         Returns:
             The receipt of the transaction_key's transaction, see `send`; None if none is under way.
@@ -207,7 +207,7 @@ class Sender:
             batch = [self._wanted.popleft() for _ in range(min(len(self._wanted), self._account.settings.batch))]
             try:
                 await self._send_batch(batch)
-            except Exception as error:  # noqa: BLE001  # whoever asked decides what it means
+            except Exception as error:  # noqa: BLE001  # the caller decides what it means
                 for wanted in batch:
                     if not wanted.slot.done():
                         wanted.slot.set_exception(error)
@@ -233,7 +233,7 @@ class Sender:
         fresh = [unsigned[slot_id].signed(by_id[slot_id]) for slot_id in sorted(stored)]
         for wanted, slot in zip(batch, slots, strict=True):
             if wanted.slot.done():
-                continue  # whoever asked has given up meanwhile: that is no matter of the others
+                continue  # its caller has given up meanwhile, which does not concern the others
             if slot is not None:
                 account.settlement(slot)
                 wanted.slot.set_result(slot)

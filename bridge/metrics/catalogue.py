@@ -177,8 +177,8 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "chain"),
         "What does a lane cost today?",
-        "Wei of its transactions since midnight UTC, on the chain that they are paid on: gas limit times highest fee signed for, "
-        "and value; once included, the gas used times that fee. An upper bound.",
+        "Wei of its transactions since midnight UTC, on the chain that they are paid on: value, and gas limit times the highest "
+        "fee signed for. Once included, the gas used times that fee. An upper bound.",
     ),
     Metric(
         "waybill_spend_limit_wei",
@@ -286,8 +286,8 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "state"),
         "Which messages were delivered and are not executed?",
-        "Messages of which no delivery of ours showed that it executed them: WAITING for receipts or the end of a pause, "
-        "REFUSED by their recipient, BLOCKED (a lane, list or limit, or no funds), SENT, EXECUTED by the relayer, ENDED otherwise.",
+        "Messages that we delivered without a proof of execution. WAITING: for receipts or the end of a pause. REFUSED: by the "
+        "recipient. BLOCKED: by a lane, list or limit, or no funds. SENT: under way. EXECUTED: by the relayer. ENDED: otherwise.",
     ),
     # the index
     Metric(
@@ -309,8 +309,8 @@ METRICS: Final = (
         _GAUGE,
         (*_LANE, "budget"),
         "Which retries wait for money?",
-        "Retry requests OPEN that a budget puts off: `lane` until midnight UTC (`retry_limits`); `message` while a delivery "
-        "goes on, or for a critical action, which is never dead; `spending` by the bounds and filters of all spending.",
+        "Retry requests OPEN that a budget puts off. `lane`: until midnight UTC (`retry_limits`). `message`: while a delivery "
+        "goes on, or for a critical action, which is never dead. `spending`: by the bounds and filters of all spending.",
     ),
     Metric("waybill_index_block", _GAUGE, ("chain",), "How far is the index?", "Height of the last block indexed."),
     Metric(

@@ -37,16 +37,16 @@ class CommitStrategy(StrEnum):
 GUARANTEES: Final[Mapping[CommitStrategy, str]] = MappingProxyType(
     {
         CommitStrategy.BATCH: (
-            "at least once: committed 100 at a time, after 5 s, or when nothing else is under way;"
-            " a crash repeats what was not committed"
+            "at least once: committed 100 at a time, after 5 s, or when nothing else is under way."
+            " A crash repeats uncommitted deliveries"
         ),
-        CommitStrategy.MESSAGE: "at least once: each delivery is committed by itself; a crash repeats one per delivery under way",
-        CommitStrategy.TIME: "at least once: committed every 30 s; a crash repeats up to 30 s of deliveries",
+        CommitStrategy.MESSAGE: "at least once: each delivery is committed alone. A crash repeats one per delivery under way",
+        CommitStrategy.TIME: "at least once: committed every 30 s. A crash repeats up to 30 s of deliveries",
         CommitStrategy.AT_MOST_ONCE: (
-            "at most once: committed before the transaction is sent; what fails or crashes after that is lost"
+            "at most once: committed before the transaction is sent. Deliveries that fail or crash after that are lost"
         ),
         CommitStrategy.AUTO: (
-            "none: a timer commits every 5 s whatever is under way, delivered or not; a crash may lose or repeat."
+            "none: a timer commits every 5 s, delivered or not. A crash may lose or repeat deliveries."
             " Needs unsafe = true"
         ),
     }

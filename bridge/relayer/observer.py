@@ -89,7 +89,7 @@ class Observer:
         self._completeness = completeness
         self.ttl_violations = ttl_violations
         self._found = found
-        self.wakeup = Wakeup()  # for whoever knows of a new block before the next poll
+        self.wakeup = Wakeup()  # set by a source that learns of a new block before the next poll
         self._head: Block | None = None
         self._head_seen: bytes | None = None
         self._block_time = BlockTime()

@@ -40,7 +40,7 @@ class AbandonedError(Exception):
 
 
 class HeartbeatSigner(Protocol):
-    """Whoever vouches for heartbeats and archives."""
+    """Signs heartbeats and archives."""
 
     @property
     def address(self) -> str:

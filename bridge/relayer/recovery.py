@@ -274,7 +274,7 @@ class Recovery:
             self._retries.withdraw(plan.message.id, plan.attempt)
 
     def _have_executed(self, message_id: bytes, error: Exception) -> None:
-        """What lacks nothing but its execution is left to whoever looks after that (`Execution`)."""
+        """Leaves a message that lacks only its execution to `Execution`."""
         if isinstance(error, ExecutableError):
             self._executions.note(message_id, self._clock.now())
 

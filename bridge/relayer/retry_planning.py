@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def transaction_key(self) -> str:
-        """Names the attempt: whoever asks for the same one joins the transaction that is under way."""
+        """Names the attempt: a second caller for the same one joins the transaction that is under way."""
         return retry_purpose(self.message.id, self.attempt)
 
 
@@ -155,7 +155,7 @@ class Planner:
             message: which one.
             attempt: the attempt asked for; None is whichever is next.
             gmps: over which; None chooses.
-            tried: GMPs that took it before, as far as whoever asks knows; the store may know of others.
+            tried: GMPs that took it before, as far as the caller knows; the store may know of others.
             ranking: GMPs, the best first, for the choice among those that are as good otherwise.
 
         Raises:

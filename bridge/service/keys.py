@@ -33,7 +33,7 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
 
 
 def open_sealer(settings: Settings) -> KeySealer:
-    """Whoever vouches for dead letters: a key of its own, else the relayer's, else that of the first signer that is held here.
+    """The signer of dead letters: a key of its own, else the relayer's, else that of the first signer whose key is here.
 
     Raises:
         SettingsError: there is none.

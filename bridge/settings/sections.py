@@ -249,7 +249,9 @@ class IndexTable(Section):
     finality_depth: int = Field(default=64, gt=0, description="blocks, where a node does not know the tag finalized")
     rollback_patience: float = Field(default=2.0, ge=0, description="until a lower head counts as a rollback")
     failover_patience: float = Field(
-        default=60.0, ge=0, description="until an endpoint is gone over to that has another last block than the index"
+        default=60.0,
+        ge=0,
+        description="until the index fails over to an endpoint that has another last block than the index",
     )
     backfill_blocks: int = Field(
         default=10_000, gt=0, description="final blocks behind from which Spark reads them in parallel"

@@ -74,7 +74,7 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The connections, for whoever copies the whole store."""
+        """The connections, for a copy of the whole store."""
         return self._engine
 
     @contextmanager

@@ -96,7 +96,7 @@ def end_executions(connection: Connection, message_ids: Collection[bytes]) -> No
 
 
 def forget_executions(connection: Connection, message_ids: Collection[bytes]) -> None:
-    """Lets go of those that have ended."""
+    """Deletes those that have ended."""
     ended = _THESE & executions.c.state.not_in(_UNENDED)
     connection.execute(delete(executions).where(ended), {"message_ids": sorted(message_ids)})
 
@@ -118,7 +118,7 @@ def take_back_executions(connection: Connection, chain_id: int, last_good: int, 
 
 
 def _await(connection: Connection, source: Select[Any]) -> Executable:
-    """Adds what is found. What is there already is looked at soon; whoever looks at it now writes nothing any more."""
+    """Adds the found messages. Those that are there already are checked soon; a check that is under way now writes nothing."""
     now = bindparam("now", type_=Double)
     values = {
         "state": literal(ExecutionState.WAITING.value),

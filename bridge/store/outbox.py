@@ -316,7 +316,7 @@ def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
-    """Entries by id, after whoever is changing them, and kept from others until this transaction ends.
+    """Entries by id, after other transactions have changed them, and locked until this one ends.
 
     They are locked in one order, so that two transactions never wait for each other.
     """

@@ -153,7 +153,7 @@ class Explorer:
         return HTMLResponse(self.render("problem.html", as_of="", title=title, text=text), status_code)
 
     def refusal(self, request: Request, status_code: int, text: str) -> Response:
-        """What went wrong, as a page for whoever reads pages and as a line for programs."""
+        """The error, as a page for browsers and as a line for programs."""
         if "text/html" in request.headers.get("accept", ""):
             return self.problem(status_code, text)
         return PlainTextResponse(f"{text}\n", status_code)

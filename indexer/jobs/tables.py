@@ -1,4 +1,4 @@
-"""Writes what follows from the lake's events as tables beside them, for whoever queries them with an engine of their own."""
+"""Writes tables derived from the lake's events next to them, for users who query them with an engine of their own."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class _ChainCheck:
             yield found
 
     def _check_read(self, lane: Lane, found: WrongRange, router: LaneTotal) -> None:
-        """The index is not corrected by logs that do not add up to what the router counts: whoever gave them hides some."""
+        """Rejects logs that do not add up to the router's count: the endpoint that gave them hides some."""
         read = lanes_of(found.events).get(lane, NOTHING).total(found.first, found.last)
         if read != router:
             raise TransientRpcError(
@@ -266,7 +266,7 @@ def correct(store: Store, lake: Lake, wrong: WrongRange) -> None:
 
 
 def keep(engine: Engine, checks: Sequence[LaneCheck], now: float) -> None:
-    """Notes comparisons in the store, for whoever asks and for the next check to begin at; `now` in Unix seconds."""
+    """Records comparisons in the store, for readers and for the next check to begin at; `now` in Unix seconds."""
     row = tables.lane_checks.c
     with engine.begin() as connection:
         for check in checks:

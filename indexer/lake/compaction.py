@@ -1,4 +1,4 @@
-"""Few large files instead of many small ones, each with the messages of one bucket: whoever works by message reads only those."""
+"""Few large files instead of many small ones, each with the messages of one bucket, so that a reader of one message reads only that bucket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUCKETS: Final = 16
 """By the upper four bits of the message id; events about no message are in bucket 0."""
 
 _ROWS_IN_A_GROUP: Final = 32_768
-"""Of a bucket's files, which are in the order of message ids: whoever wants a slice of a bucket skips all other groups."""
+"""Of a bucket's files, which are in the order of message ids: a reader of a slice skips all other groups."""
 
 _PREFIX_LENGTH: Final = 3  # bytes of an id by which slices are told apart
 _PREFIXES: Final = 1 << (8 * _PREFIX_LENGTH)

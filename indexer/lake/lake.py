@@ -1,4 +1,4 @@
-"""The Delta lake: events of final blocks, append-only. Parquet by whoever has the rows, one commit by the driver."""
+"""The Delta lake: events of final blocks, append-only. Each task writes its rows as Parquet, and the driver makes one commit."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Reach:
 class Lake:
     """The table `events`. Delta's own transaction versions say up to which block each chain is in it.
 
-    A commit names the blocks that it is of, and counts only if they follow those that are there: whoever repeats one, or
-    comes with a range that leaves something out, changes nothing.
+    A commit names its blocks, and counts only if they follow those that are there. A repeated commit, or one whose range
+    leaves blocks out, changes nothing.
     """
 
     def __init__(self, place: StorageLocation | Path, version: int | None = None) -> None:
@@ -234,8 +234,8 @@ class Lake:
             least: how many such files there must be.
 
         Returns:
-            How many files were replaced; none if somebody else has done it meanwhile. No row changes: whoever reads a
-            pinned version reads the same.
+            How many files were replaced; none if another process has done it meanwhile. No row changes, and a reader of
+            a pinned version reads the same.
         """
         table = self._table()
         files = pa.table(table.get_add_actions())
@@ -312,7 +312,7 @@ class Lake:
         return Reach.of(self._table(), chains)
 
     def _read(self, read: Callable[[DeltaTable], pa.Table]) -> pa.Table:
-        """Whoever replaces and deletes files meanwhile leaves a newer version, which has the same rows."""
+        """If files are replaced and deleted meanwhile, there is a newer version with the same rows."""
         while True:
             table = self._table()
             try:

@@ -21,7 +21,7 @@ ENDED: Final = (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
 
 
 def prune(engine: Engine, before: int, kept: Mapping[int, int]) -> int:
-    """Lets go of messages that ended, and to which nothing has happened since.
+    """Prunes messages that ended, and to which nothing has happened since.
 
     A late delivery brings a message back: the store then takes its events from the lake again.
 

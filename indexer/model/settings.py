@@ -77,7 +77,7 @@ class SourceLimits:
     finality_depth: int = 64  # blocks; for nodes that do not know the tag `finalized`
     rollback_patience: float = 2.0  # seconds that a lower head must stay before it is taken for a rollback
     failover_patience: float = 60.0
-    """Seconds for which no endpoint may know our last block before one is gone over to that has another in its place."""
+    """Seconds for which no endpoint may know our last block before we fail over to one that has another in its place."""
 
     def __post_init__(self) -> None:
         if self.hash_window < 2:

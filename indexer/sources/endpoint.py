@@ -64,7 +64,7 @@ class _BatchRefusedError(Exception):
 
 
 class Endpoint:
-    """One URL, and what is known of whoever answers behind it."""
+    """One URL, and what is known of the nodes behind it."""
 
     def __init__(self, url: str, chain_id: int, limits: EndpointLimits, http: httpx.Client) -> None:
         """Asks nothing yet.
@@ -292,7 +292,7 @@ class Pace:
 
 @cache
 def pace_of(url: str, requests_per_second: float | None) -> Pace:  # noqa: ARG001  what the cache goes by
-    """The one pace at which this process asks that URL, whoever asks."""
+    """The one pace at which this process asks that URL, over all callers."""
     return Pace(requests_per_second)
 
 

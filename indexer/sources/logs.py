@@ -166,7 +166,7 @@ class EventReader:
         if not np.array_equal(np.sort(raw.log_index[there]), np.sort(last.log_index)):
             raise TransientRpcError(
                 f"{self._where(blocks.first, blocks.last)}: the result has {int(there.sum())} logs of block {blocks.last}, "
-                f"which has {len(last)}: whoever answers for ranges lags behind"
+                f"which has {len(last)}: the node that answers for ranges lags behind"
             )
         return raw
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 HASH_PREFIX: Final = 16
-"""Bytes kept of each block's hash: 128 bits are out of reach for whoever would want two blocks to look alike."""
+"""Bytes kept of each block's hash: 128 bits are out of reach for an attacker who wants two blocks to look alike."""
 
 
 @dataclass(frozen=True, slots=True)

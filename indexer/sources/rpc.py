@@ -64,8 +64,7 @@ class ChainRpc:
             timeout: seconds for one request.
             transport: what stands in for the network.
             limits: what each endpoint may be asked.
-            patience: seconds for which nobody may know our last block before an endpoint is gone over to that has another
-                one in its place.
+            patience: seconds for which no endpoint may know our last block before we fail over to one that has another in its place.
             clock: measures that, in seconds.
         """
         if transport is None and not getproxies():  # through a proxy, httpx's own connections know the way
@@ -247,7 +246,7 @@ class ChainRpc:
             if self._clock() - endpoint.differs_since >= self._patience:
                 return
         raise TransientRpcError(
-            f"{endpoint.name} is not gone over to: it has another block {number} than the one that was read"
+            f"not failing over to {endpoint.name}: it has another block {number} than the one that was read"
         )
 
 

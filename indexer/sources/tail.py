@@ -21,10 +21,10 @@ from indexer.sources.position import ChainPosition
 log = structlog.get_logger(__name__)
 
 _LONGEST_ROUND: Final = 1.0
-"""Seconds after which `read` returns though nothing is new, so that whoever waits for it can stop."""
+"""Seconds after which `read` returns though nothing is new, so that its caller can stop."""
 
 _RETRY_AFTER: Final = 1.0  # seconds before a chain that failed is looked at again
-_MOST_FAILURES: Final = 3  # in a row, after which whoever waits for the heads is told
+_MOST_FAILURES: Final = 3  # in a row, after which the caller that waits for the heads gets the error
 
 Positions = dict[int, ChainPosition]
 

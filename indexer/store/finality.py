@@ -63,7 +63,7 @@ def noted_of(connection: Connection, ids: Iterable[bytes]) -> list[tuple[int, in
 
 
 def forget_final(connection: Connection, blocks: Iterable[tuple[int, int]]) -> None:
-    """Lets go of what was noted of those chains and blocks, unless an execution in them is left."""
+    """Deletes the records of those chains and blocks, unless an execution in them is left."""
     for chain, number in blocks:
         left = exists().where(_event.chain_id == chain, _event.block_number == number, _IS_EXECUTION)
         noted = (_noted.chain_id == chain) & (_noted.block_number == number)

@@ -88,7 +88,7 @@ class Store:
         self.engine.dispose()
 
     def save_policy(self, policy: StallPolicy) -> None:
-        """Notes what the running index takes for stalled, so that whoever reads the store takes the same."""
+        """Records the running index's policy for stalled messages, so that readers of the store use the same."""
         values = {
             "stall_after": policy.stall_after,
             "max_lag": policy.max_lag,

@@ -12,7 +12,7 @@ from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts, 
 
 
 class CcipExecutions(DeploymentReader):
-    """Waits until CCIP's own nodes have executed: only they may, and after a failure whoever has the message's proof."""
+    """Waits until CCIP's own nodes have executed: only they may, and after a failure an account with the message's proof."""
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`. When it returns there is nothing left to deliver."""

@@ -1,4 +1,4 @@
-"""Several endpoints of one chain: a liar is outvoted, a slow one is overtaken, one that is behind is not gone over to."""
+"""Several endpoints of one chain: a liar is outvoted, a slow one is overtaken, the relayer does not fail over to one that is behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several endpoints of one chain: the next is gone over to only if it has what was read, and none is asked more than it takes."""
+"""Several endpoints of one chain: the index fails over only to one that has what was read, and asks none more than it takes."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_an_endpoint_of_another_fork_halts_no_chain() -> None:
         position = caught_up(reader)
         first.misbehave = down
         for _ in range(3):
-            with pytest.raises(TransientRpcError, match="http://second is not gone over to: it has another block 10"):
+            with pytest.raises(TransientRpcError, match="not failing over to http://second: it has another block 10"):
                 reader.advance(position)
             clock.now += 1_000
         first.misbehave = sound
