@@ -1,15 +1,12 @@
 """Lints prose: docs/**.md and the READMEs, the help of the commands, comments, docstrings and texts in code.
 
-python -m scripts.prose           fails if a rule is broken more often than docs/style/allowed.toml allows
-python -m scripts.prose --lower   writes down how often each rule is broken now, if that is less
-
-textlint reads the Markdown and the commands' help. Its rule scripts/textlint/sentence-words.js finds long sentences, its rule
-`terminology` the words of docs/style/terms.toml. This module searches code for the same words.
+`make lint` runs it as `python -m scripts.prose`. textlint reads the Markdown and the commands' help. Its rule
+scripts/textlint/sentence-words.js finds long sentences, its rule `terminology` the words of docs/style/terms.toml. This module
+searches code for the same words.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -24,7 +21,6 @@ from scripts.names import ROOT, TERMS, Occurrence, tracked_files
 from scripts.reference_pages import cli
 from scripts.source_text import read_source
 
-ALLOWED: Final = ROOT / "docs" / "style" / "allowed.toml"
 WORK: Final = ROOT / "build" / "prose"
 COMMANDS: Final = WORK / "commands.md"
 LONGEST: Final = 25  # words of a sentence
@@ -137,36 +133,15 @@ def _code(files: Sequence[str]) -> list[str]:
     return [file for file in files if file.startswith(_CODE) and file.endswith(_SUFFIXES)]
 
 
-def judge(broken: dict[str, list[Occurrence]], allowed: dict[str, int]) -> list[str]:
-    """Each place and the sum of the rules that are broken more often than is allowed, to be printed."""
-    lines = []
-    for rule, found in broken.items():
-        if len(found) > allowed[rule]:
-            lines += [str(one) for one in found]
-            lines.append(f"{rule}: {len(found)}, and docs/style/allowed.toml allows {allowed[rule]}")
-    return lines
-
-
-def lowered(text: str, broken: dict[str, list[Occurrence]]) -> str:
-    """The text of allowed.toml with each number that is too high made lower; none becomes higher."""
-
-    def least(number: re.Match[str]) -> str:
-        return f"{number[1]} = {min(int(number[2]), len(broken[number[1]]))}"
-
-    return re.sub(r"^(\w+) = (\d+)$", least, text, flags=re.MULTILINE)
+def judge(broken: dict[str, list[Occurrence]]) -> list[str]:
+    """Each place that breaks a rule, and how many there are, to be printed."""
+    return [line for rule, found in broken.items() if found for line in (*map(str, found), f"{rule}: {len(found)}")]
 
 
 def main() -> int:
-    """Lint, or lower what is allowed; 0 if no rule is broken more often than that."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lower", action="store_true", help="write down that there is less to mend now")
-    lower = parser.parse_args().lower
-    broken = find_broken(tracked_files())
-    if lower:
-        ALLOWED.write_text(lowered(ALLOWED.read_text(), broken))
-    allowed = tomllib.loads(ALLOWED.read_text())
-    problems = judge(broken, allowed)
-    print("\n".join(problems or [f"{rule}: {len(found)} of {allowed[rule]}" for rule, found in broken.items()]))
+    """Print what breaks a rule; 1 if there is any."""
+    problems = judge(find_broken(tracked_files()))
+    print("".join(f"{problem}\n" for problem in problems), end="")
     return 1 if problems else 0
 
 
