@@ -27,7 +27,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many.")]
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("control characters can't be kept: they hide what stands beside them")
+        raise ValueError("control characters can't be kept: they hide the text next to them")
     return text
 
 

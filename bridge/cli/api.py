@@ -1,4 +1,4 @@
-"""`waybill api`: the HTTP API without a relayer beside it."""
+"""`waybill api`: the HTTP API without a relayer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def api(
 ) -> None:
     """Serve health, metrics and the HTTP API, until Ctrl-C, for a relayer that runs elsewhere or not at all.
 
-    Reading is open to everybody who reaches the address. What changes something takes the token in WAYBILL_API_TOKEN, and a
-    retry also a key.
+    Anyone who reaches the address may read. Changes need the token in WAYBILL_API_TOKEN, and a retry also needs a key.
 
     Example: waybill api --http 127.0.0.1:8787
     """

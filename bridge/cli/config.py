@@ -23,7 +23,7 @@ from bridge.settings.sources import unknown_variables
 
 app = typer.Typer(help="See and check the relayer's settings.", no_args_is_help=True)
 
-# Variables that commands read beside the settings.
+# Variables that commands read in addition to the settings.
 _OTHER_VARIABLES: Final = frozenset(
     f"WAYBILL_{name}"
     for name in (

@@ -14,7 +14,7 @@ from bridge.protocol.contracts import Revert, decode_revert
 
 
 def decode_error(
-    data: Annotated[str, typer.Argument(help="What a call or transaction reverted with: 0x and hex digits.")],
+    data: Annotated[str, typer.Argument(help="Revert data of a call or transaction: 0x and hex digits.")],
     *,
     as_json: options.Json = False,
 ) -> None:

@@ -61,7 +61,7 @@ def up(
         )
     )
     if found.started:
-        # What relayer and indexer remember is of chains that are gone.
+        # The stores of relayer and indexer describe chains that are gone.
         shutil.rmtree(workspace.state, ignore_errors=True)
     else:
         progress("the devnet is up already")

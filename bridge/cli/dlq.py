@@ -1,4 +1,4 @@
-"""`waybill dlq`: look at dead letters, decide about them, and verify that nobody changed them."""
+"""`waybill dlq`: look at dead letters, decide about them, and verify that they are unchanged."""
 
 from __future__ import annotations
 

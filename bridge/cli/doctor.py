@@ -34,7 +34,7 @@ _LITTLE: Final = 5 * 10**16  # wei: an account with less is about to be empty
 
 
 class Verdict(StrEnum):
-    """What a check found."""
+    """The outcome of a check."""
 
     OK = "ok"
     WARNING = "warning"  # it works, and may not do so for long
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found, and what to do about it."""
+    """The finding of one check, and what to do about it."""
 
     check: str
     verdict: Verdict
@@ -153,7 +153,7 @@ async def _chains(deployment: Deployment, settings: Settings) -> list[Finding]:
 
 
 async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float) -> list[Finding]:
-    """One endpoint by itself: is it there, is it that chain, how old is its newest block?"""
+    """One endpoint alone: is it there, is it that chain, how old is its newest block?"""
     name = f"endpoint of {deployed.name}"
     try:
         async with await EvmChain.connect(

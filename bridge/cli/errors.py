@@ -54,7 +54,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
 
 
 def as_cli_error(error: Exception) -> CliError | None:
-    """The error as the command ends with it, or None if nobody foresaw it: then its traceback is what helps."""
+    """The error as the command ends with it, or None for an unexpected one, whose traceback is more useful."""
     if isinstance(error, CliError):
         return error
     if isinstance(error, TyperException):

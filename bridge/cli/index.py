@@ -98,7 +98,7 @@ def divergence(
 
     workspace, damage = Workspace.of(network), ""
     with open_index(workspace) as index:
-        # What the running index noted of store and lake is of its last look; here they are compared whole, and now.
+        # The running index recorded differences at its last check; here store and lake are compared whole, and now.
         found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
         try:
             with open_for_reading(workspace) as (engine, lake):
@@ -253,7 +253,7 @@ def tables(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Write messages, receipts, attempts, duplicates, lanes and divergences as Delta tables beside the lake's events.
+    """Write messages, receipts, attempts, duplicates, lanes and divergences as Delta tables next to the lake's events.
 
     They are of final blocks alone, and as they are now: run it again for newer ones. Each is replaced by one commit; the store
     is only read. Ends with 5 if the index is behind.

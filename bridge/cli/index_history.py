@@ -140,5 +140,5 @@ def _seconds(told: str) -> int:
     try:
         moment = datetime.fromisoformat(told)
     except ValueError as error:
-        raise UsageError(f"--time {told!r} is no moment such as 2026-03-01T12:00, nor Unix seconds") from error
+        raise UsageError(f"--time {told!r} is neither a time such as 2026-03-01T12:00 nor Unix seconds") from error
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())

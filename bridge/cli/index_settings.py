@@ -1,4 +1,4 @@
-"""What the index is told: its part of the settings, and the endpoints of each chain."""
+"""The index's settings: its section, and the endpoints of each chain."""
 
 from __future__ import annotations
 

@@ -67,12 +67,14 @@ def resume(
     source: Source,
     destination: Destination,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="What was put right; kept for ever.")] = "resumed by hand",
+    reason: Annotated[
+        str, typer.Option("--reason", help="The repair that was made; kept for ever.")
+    ] = "resumed by hand",
     by: By = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Let a lane that was paused, or that halted by itself, go on.
+    """Resume a lane that was paused or has halted.
 
     Example: waybill lane resume alpha beta
     """

@@ -127,7 +127,7 @@ async def look_up_any(
         chains: the network's, by id; None connects to them for this answer.
 
     Raises:
-        UnknownMessageError: nobody has anything to say of it.
+        UnknownMessageError: neither a chain nor the index knows it.
     """
     try:
         return await look_up(workspace, message_id, chains)

@@ -372,7 +372,7 @@ def _promised(guarantee: DeliveryGuarantee) -> str:
 
 
 def _undercut(found: Found) -> dict[str, str]:
-    """That it was routed to live shorter than its class of assets demands, if so: nobody can change that any more."""
+    """That it was routed to live shorter than its class of assets demands, if so: that can't be changed any more."""
     if found.undercut is None:
         return {}
     demanded = f"{found.undercut.min_ttl} s of asset class {found.undercut.name}"
@@ -382,10 +382,10 @@ def _undercut(found: Found) -> dict[str, str]:
 
 
 def _index_facts(found: Found) -> dict[str, str]:
-    """That the index may know less than the chains, if so: nobody should believe it blindly then."""
+    """That the index may know less than the chains, if so: then its answer may be incomplete."""
     names = {chain.chain_id: chain.name for chain in found.deployment.chains}
     told = [f"{lag.text} on {names.get(lag.chain_id, lag.chain_id)}" for lag in found.explanation.lags]
-    return {"index": f"BEHIND: {'; '.join(told)}; what it knows may be old"} if told else {}
+    return {"index": f"BEHIND: {'; '.join(told)}; its data may be old"} if told else {}
 
 
 def _row(progress: GmpProgress) -> list[str]:

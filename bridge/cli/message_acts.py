@@ -142,7 +142,7 @@ def _printer(line: str) -> Callable[[Console], None]:
 def _those_that_took(found: Found) -> tuple[Gmp, ...]:
     took = sorted({progress.gmp for progress in found.explanation.gmps})
     if not took:
-        raise CliError("nobody knows which GMPs took it", next_step="name some with --gmps")
+        raise CliError("neither relayer nor index knows which GMPs took it", next_step="name some with --gmps")
     return tuple(took)
 
 

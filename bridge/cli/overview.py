@@ -1,4 +1,4 @@
-"""What `waybill status` and the HTTP API say about a network: chains, queues, lanes, GMPs and messages at one glance."""
+"""The answer of `waybill status` and the HTTP API about a network: chains, queues, lanes, GMPs and messages at one glance."""
 
 from __future__ import annotations
 

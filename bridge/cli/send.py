@@ -24,7 +24,7 @@ def send(
     *,
     source: Annotated[str, typer.Option("--from", help="Source chain: its name or id.")] = "alpha",
     destination: Annotated[str, typer.Option("--to", help="Destination chain: its name or id.")] = "beta",
-    payload: Annotated[str, typer.Option(help="What the recipient gets: text, or 0x and hex digits.")],
+    payload: Annotated[str, typer.Option(help="The recipient's data: text, or 0x and hex digits.")],
     gmps: Annotated[str, typer.Option(help="GMPs to send over, separated by commas.")] = "hyperlane",
     quorum: Annotated[int | None, typer.Option(help="How many of them must deliver. All, if not given.")] = None,
     recipient: Annotated[
@@ -32,7 +32,7 @@ def send(
     ] = None,
     gas_limit: Annotated[int, typer.Option(help="Least gas for the recipient's call.", min=1)] = 200_000,
     ttl: Annotated[int, typer.Option(help="Seconds until it expires; 0 = never.", min=0)] = 0,
-    kind: Annotated[str, typer.Option(help="What it is about, such as plain, state_sync or query.")] = "plain",
+    kind: Annotated[str, typer.Option(help="Kind of the message, such as plain, state_sync or query.")] = "plain",
     max_gas: Annotated[
         int, typer.Option(help="Gas that your relayer gives a transaction at most; what needs more is not sent.", min=1)
     ] = MOST_GAS,

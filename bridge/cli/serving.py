@@ -1,4 +1,4 @@
-"""What stands behind the HTTP API: the same answers that the commands give."""
+"""The backend of the HTTP API: the same answers that the commands give."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def api_of(backend: WorkspaceBackend, settings: Settings) -> FastAPI:
 
 
 class WorkspaceBackend:
-    """See `bridge.api.Backend`. Reads the stores in threads, so that a long query holds nobody up."""
+    """See `bridge.api.Backend`. Reads the stores in threads, so that a long query does not delay others."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class WorkspaceBackend:
         return {**self._delivery(entry), "failures": history}
 
     async def replay(self, event_id: str, reason: str) -> dict[str, Any]:
-        """See `Backend.replay`. What has a dead letter is not reopened here: that is an operator's signed decision."""
+        """See `Backend.replay`. A delivery with a dead letter is not reopened here: that is an operator's signed decision."""
         if await asyncio.to_thread(self._letters.letter, event_id) is not None:
             raise BackendError(
                 ErrorCode.REFUSED,

@@ -91,7 +91,7 @@ def serve(
 
 
 def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:
-    """What visitors may use. The deployments file's own URLs may carry keys, so only a devnet's are given out."""
+    """The RPC URLs that visitors may use. The deployments file's own URLs may carry keys, so only a devnet's are given out."""
     urls = {chain.chain_id: chain.rpc_urls[0] for chain in deployment.chains} if deployment.network == DEVNET else {}
     return urls | _by_chain(deployment, "--public-rpc", given)
 

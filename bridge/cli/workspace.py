@@ -72,7 +72,7 @@ class Workspace:
 
     @property
     def state(self) -> Path:
-        """What relayer and indexer keep; losing it costs time, not messages."""
+        """The files of relayer and indexer; losing them costs time, not messages."""
         return self.root / ".waybill" / self.network
 
     @property
@@ -122,7 +122,7 @@ class Workspace:
 
     @property
     def settings_file(self) -> Path | None:
-        """The file that a flag or ``WAYBILL_CONFIG`` names, else ``waybill.toml`` beside the deployments folder, if it is there."""
+        """The file that a flag or ``WAYBILL_CONFIG`` names, else ``waybill.toml`` next to the deployments folder, if it is there."""
         usual, variable = self.root / FILE_NAME, os.environ.get("WAYBILL_CONFIG")
         return self.config or (Path(variable) if variable else usual if usual.exists() else None)
 

@@ -53,7 +53,7 @@ class Alerts:
             except TransientError as error:
                 problems.append(f"{channel.name}: {error}")
         if problems:
-            raise TransientError(f"alerts not told, will be repeated: {'; '.join(problems)}")
+            raise TransientError(f"alerts not sent, will be repeated: {'; '.join(problems)}")
         return has_more
 
     async def announce_tampering(self, verified: Verified) -> None:
@@ -73,7 +73,7 @@ class Alerts:
             try:
                 await channel.tell(notice)
             except TransientError as error:
-                _log.critical("tampering not told", channel=channel.name, error=str(error))
+                _log.critical("tampering alert not sent", channel=channel.name, error=str(error))
 
     async def _tell(self, channel: Channel) -> bool:
         records = self._letters.records(after=self._letters.cursor(channel.name), limit=_BATCH)

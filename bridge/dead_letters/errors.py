@@ -161,7 +161,7 @@ def page() -> str:
     """The table as a page."""
     rows = "\n".join(f"| `{row.theirs}` | {row.ours} | {row.disposition} | {row.why} |" for row in ERRORS)
     return (
-        "# What becomes of an error\n\n"
+        "# Errors and their handling\n\n"
         "Generated from `bridge/dead_letters/errors.py` by `python -m bridge.dead_letters.errors`. The names on the left are those of the\n"
         "StreamForge document. What is retried becomes a dead letter once its kind's tries are spent.\n\n"
         "| there | here | what is done | why |\n|---|---|---|---|\n"

@@ -301,7 +301,7 @@ class DeadLetterReview:
     def _proposal(self, first: LogRecord, rationale: str) -> Notice:
         """The message that puts a letter before governance."""
         if self._governance is None:
-            raise DecisionError("nobody to escalate to: name governance's chain and address in [dlq.governance]")
+            raise DecisionError("no governance to escalate to: name governance's chain and address in [dlq.governance]")
         message = _message_of(_document(first))
         there = self._deployment.chain(self._governance.chain)
         source = next((chain for chain in self._deployment.chains if chain.chain_id != there.chain_id), there)

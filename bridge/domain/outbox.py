@@ -149,7 +149,7 @@ class OutboxEntry:
     def claim_held(self) -> Claim:
         """The claim under which a worker holds the entry."""
         if self.claimed_by is None:
-            raise ValueError(f"outbox entry {self.event_id} is {self.state}: nobody holds it")
+            raise ValueError(f"outbox entry {self.event_id} is {self.state}: no worker holds it")
         return Claim(self.event_id, self.claimed_by, self.fence)
 
     def is_fresh(self, since: float) -> bool:

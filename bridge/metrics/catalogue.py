@@ -77,7 +77,7 @@ METRICS: Final = (
         "waybill_outbox_oldest_seconds",
         _GAUGE,
         _QUEUE,
-        "How long has somebody waited?",
+        "How long has the oldest delivery waited?",
         "Age in seconds of the oldest entry that is PENDING or CLAIMED; absent if there is none.",
     ),
     Metric(
@@ -115,7 +115,7 @@ METRICS: Final = (
         "waybill_dead_letters",
         _GAUGE,
         _QUEUE,
-        "What waits for somebody's decision?",
+        "Which dead letters wait for a decision?",
         "Dead letters PENDING_REVIEW; 0 once all are decided. Deliveries DEAD are in `waybill_outbox_entries`.",
     ),
     Metric(
@@ -171,7 +171,7 @@ METRICS: Final = (
         "For how long is a nonce stuck?",
         "Age in seconds of the oldest slot whose nonce no block has used; absent if there is none.",
     ),
-    Metric("waybill_account_balance_wei", _GAUGE, _ACCOUNT, "Can the account pay?", "What it holds, in wei."),
+    Metric("waybill_account_balance_wei", _GAUGE, _ACCOUNT, "Can the account pay?", "Its balance, in wei."),
     Metric(
         "waybill_spend_committed_wei",
         _GAUGE,
@@ -249,7 +249,7 @@ METRICS: Final = (
         "Failures in a row that speak against the GMP.",
     ),
     Metric(
-        "waybill_gmp_paused", _GAUGE, ("gmp",), "Which GMP does somebody hold back?", "1 if paused by the settings."
+        "waybill_gmp_paused", _GAUGE, ("gmp",), "Which GMP is paused by the settings?", "1 if paused by the settings."
     ),
     Metric(
         "waybill_lane_held",
@@ -302,7 +302,7 @@ METRICS: Final = (
         _GAUGE,
         _LANE,
         "Which messages have spent their own retry budget?",
-        "Retry requests DEAD: `max_message_retries` or `max_message_retry_fee` has no room, and nobody let them through.",
+        "Retry requests DEAD: `max_message_retries` or `max_message_retry_fee` has no room, and no operator let them through.",
     ),
     Metric(
         "waybill_retries_held",

@@ -260,7 +260,7 @@ def _expired(standing: Standing, acts: set[Act], name: str) -> str:
         return "send it again as a new message"
     if Act.EXPIRE in acts:
         return f"mark it as expired: `waybill message expire {name}`; then send it again as a new message"
-    return "send it again as a new message; while the lane is paused nobody can mark this one as expired"
+    return "send it again as a new message; while the lane is paused this one can't be marked as expired"
 
 
 def _once_open(until: int | None, what: str) -> str:

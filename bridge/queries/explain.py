@@ -265,7 +265,7 @@ _REASONS = {
     Status.CANCELLED: "its sender cancelled it",
     Status.ORPHANED: "a reorg took its transaction back, so its source has no such message any more",
     Status.DIVERGED: "its two chains contradict each other",
-    Status.UNFUNDED: "it was created without its fee, and nobody has funded it yet",
+    Status.UNFUNDED: "it was created without its fee, and it is not funded yet",
 }
 
 

@@ -55,7 +55,7 @@ def require_keys(settings: Settings, deployment: Deployment) -> None:
         SettingsError: somebody is missing; the text lists all that is.
     """
     problems = [
-        f"nobody pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name a signer under [[signers]]"
+        f"no key pays for deliveries to {deployed.name}: set WAYBILL_RELAYER_KEY, or name a signer under [[signers]]"
         for deployed in deployment.chains
         if settings.relayer_key is None
         and not any(not source.chains or deployed.name in source.chains for source in settings.signers)

@@ -147,7 +147,9 @@ class Settings(BaseSettings):
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
-    dlq: DeadLetterTable = Field(default=DeadLetterTable(), description="where dead letters are kept, and who is told")
+    dlq: DeadLetterTable = Field(
+        default=DeadLetterTable(), description="where dead letters are kept, and who is notified"
+    )
     commit: CommitStrategy = Field(
         default=CommitStrategy.BATCH,
         description="when deliveries are committed: batch, message, time, at-most-once, auto",

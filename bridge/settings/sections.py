@@ -197,7 +197,7 @@ class ChainSettings(Section):
 
     rpc_urls: tuple[str, ...] = Field(default=(), description="in place of the deployments file's")
     ws_url: str | None = Field(
-        default=None, pattern=r"^wss?://", description="announces new blocks; polling goes on beside it"
+        default=None, pattern=r"^wss?://", description="announces new blocks; polling continues as well"
     )
     agreement: int = Field(default=1, ge=1, description="endpoints that must say the same before anything counts")
     requests_per_second: float | None = Field(default=None, gt=0, description="to each endpoint; none is no limit")
@@ -300,9 +300,9 @@ class EmailSettings(Section):
 
 
 class AlertSettings(Section):
-    """Who is told of dead letters. Each channel that is named is told of each one."""
+    """Who is notified of dead letters. Each channel that is named is notified of each one."""
 
-    enabled: bool = Field(default=True, description="whether anybody is told")
+    enabled: bool = Field(default=True, description="whether alerts are sent")
     webhook: str | None = Field(
         default=None, pattern=r"^https?://", description="URL that gets the whole notice as JSON"
     )
@@ -313,7 +313,7 @@ class AlertSettings(Section):
         description="where PagerDuty takes events",
     )
     pagerduty_key: SecretStr | None = Field(
-        default=None, description="the integration's routing key; none: PagerDuty is not told"
+        default=None, description="the integration's routing key; none: PagerDuty is not notified"
     )
     email: EmailSettings | None = Field(default=None, description="see below; none: no mails")
     timeout: float = Field(default=10.0, gt=0, description="until a channel counts as silent")
@@ -334,7 +334,7 @@ class DeadLetterTable(Section):
     )
     key: SecretStr | None = Field(default=None, description="seals the records; none: the relayer's, or a signer's")
     trusted_signers: Addresses = Field(
-        default=frozenset(), description="accounts whose seals count, beside the present one's"
+        default=frozenset(), description="accounts whose seals count, in addition to the present one's"
     )
     retention_days: float = Field(
         default=30, gt=0, description="days for which a letter's document is kept at least; its record stays"
@@ -349,7 +349,7 @@ class DeadLetterTable(Section):
     governance: OnChain | None = Field(
         default=None, description="chain and address of who gets escalations, as a recipient of messages"
     )
-    alerts: AlertSettings = Field(default=AlertSettings(), description="who is told")
+    alerts: AlertSettings = Field(default=AlertSettings(), description="who is notified")
 
     def dead_letter_queue(self) -> DeadLetterSettings:
         """What the dead_letter_queue needs of these."""
@@ -455,7 +455,7 @@ class ReliabilityTable(Section):
     """Times are in seconds. The dedup window is the setting `retention`: what is forgotten is not known any more."""
 
     max_clock_skew: float = Field(default=5.0, ge=0, description="by which clocks may differ")
-    lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change ends by itself")
+    lock_ttl: float = Field(default=1_020.0, gt=0, description="until a lock on a state change expires")
     source_finality: float = Field(default=12.0, ge=0, description="until a source's block is final")
     gmp_time: float = Field(default=10.0, ge=0, description="that a GMP usually takes after that")
     dedup_capacity: int = Field(default=5_000_000, gt=0, description="messages that the store knows at once")

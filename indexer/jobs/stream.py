@@ -205,7 +205,7 @@ class Stream:
                     violation = find_violation(reader, History(self._store.engine, self._lake))
             except RpcError as error:  # one chain that does not answer ends no other
                 log.warning(
-                    "which messages are concerned can't be told now; the next run marks them, or `waybill index repair --yes`",
+                    "the affected messages are not known yet; the next run marks them, or `waybill index repair --yes`",
                     chain=chain.chain_id,
                     reason=str(error),
                 )

@@ -75,7 +75,7 @@ class DerivedTable:
                     actions, mode="overwrite", schema=self._schema, commit_properties=properties
                 )
             except CommitFailedError as error:
-                raise IndexerError(f"somebody else writes {self.folder} too; try again when they have ended") from error
+                raise IndexerError(f"another process writes {self.folder} too; try again when it has ended") from error
             table.vacuum(_KEEP_HOURS, dry_run=False, full=True)
 
     def files(self) -> list[str]:

@@ -212,7 +212,7 @@ class Lake:
                 yield
         except CommitFailedError as error:
             raise IndexerError(
-                f"somebody else compacts or repairs the lake at {self.folder} too; try again when they have ended"
+                f"another process compacts or repairs the lake at {self.folder}; try again when it has ended"
             ) from error
 
     def events_of(self, ids: Sequence[bytes]) -> pa.Table:
@@ -261,7 +261,7 @@ class Lake:
                     actions, mode="append", schema=schemas.EVENTS, commit_properties=properties
                 )
         except CommitFailedError:
-            log.info("not compacted: somebody else compacts or repairs the lake", lake=str(self.folder))
+            log.info("not compacted: another process compacts or repairs the lake", lake=str(self.folder))
             return 0
         return len(loose)
 

@@ -346,6 +346,6 @@ def _folder() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise SettingsError(
-            f"{folder} belongs to somebody else; set TMPDIR to a folder of yours, or leave concurrency out"
+            f"{folder} belongs to another user; set TMPDIR to a folder of yours, or leave concurrency out"
         )
     return folder

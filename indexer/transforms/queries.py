@@ -32,7 +32,7 @@ CONFLICTS: Final = {
     4: ("EVENT_ELSEWHERE", "an event of it stands on a chain, or names a source, that is not in its envelope"),
     8: ("ROUTED_TWICE", "it was created, dispatched for the first time, or retried with one number, more than once"),
     16: ("CREATION_DIFFERS", "MessageIdCreated names another sender or nonce than its envelope"),
-    32: ("RECEIPTS_MISCOUNTED", "the router counts more receipts than it has told of"),
+    32: ("RECEIPTS_MISCOUNTED", "the router counts more receipts than it has emitted"),
     128: (
         "REPORTED_TWICE",
         "its outcome was reported more than once, and the router did not say that the reports differ",

@@ -145,7 +145,7 @@ def test_a_message_sent_without_its_fee_is_found_and_paid_for_over_the_gmps_its_
         f"fund it: `waybill message fund {message_id}`",
     )
     explained = waybill("message", "explain", message_id)
-    assert (explained.code, "nobody has funded it yet" in " ".join(explained.out.split())) == (
+    assert (explained.code, "it is not funded yet" in " ".join(explained.out.split())) == (
         PENDING,
         True,
     )

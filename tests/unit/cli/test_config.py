@@ -87,5 +87,5 @@ def test_check_says_which_keys_a_relayer_would_miss(waybill: Command, tmp_path: 
     )
     ended = waybill("config", "check", "--network", "public", "--json")
     assert ended.code == 2
-    assert "nobody pays for deliveries to beta" in ended.error["message"]
+    assert "no key pays for deliveries to beta" in ended.error["message"]
     assert "no key to seal dead letters with" in ended.error["message"]

@@ -126,7 +126,7 @@ def test_while_tables_can_not_be_made_or_are_not_made_yet_the_store_keeps_what_t
 
     def make() -> None:
         if fails:
-            raise IndexerError("somebody else writes them too")
+            raise IndexerError("another process writes them too")
 
     assert let_go_of_ended(world.store, world.lake, LATE, make) == 0
     assert world.report() == before

@@ -144,7 +144,7 @@ def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_de
 
     assert (stated().status, stated().reason) == (
         Status.UNFUNDED,
-        "it was created without its fee, and nobody has funded it yet",
+        "it was created without its fee, and it is not funded yet",
     )
     assert stated().next_action.endswith(f"`waybill message fund 0x{MESSAGE.id.hex()}`")
     assert stated(frozenset({Gmp.AXELAR})).status is Status.RECEIVED
