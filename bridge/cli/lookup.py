@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
-from bridge.domain.executions import AwaitedExecution
 from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, undercut
+from bridge.domain.jobs import ExecutionJob, RetryJob
 from bridge.domain.outbox import OutboxEntry
 from bridge.domain.ports import Block
-from bridge.domain.retries import RetryJob
 from bridge.domain.spending import Held
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
@@ -231,7 +230,7 @@ class _Relayed:
     message: Message | None = None
     entries: Sequence[OutboxEntry] = ()
     retries: Sequence[RetryJob] = ()
-    execution: AwaitedExecution | None = None
+    execution: ExecutionJob | None = None
     held: Sequence[Held] = ()
     has_letter: bool = False
     retriable: bool | None = None
@@ -251,8 +250,8 @@ def _from_relayer(workspace: Workspace, message_id: bytes) -> _Relayed:
         return _Relayed(
             observed.message if observed else None,
             store.outbox.entries(message_id),
-            store.retries.jobs(message_id),
-            store.executions.of_message(message_id),
+            store.jobs.of_message(RetryJob, message_id),
+            store.jobs.newest(ExecutionJob, message_id),
             store.spending.held(message_id),
             has_letter,
             next((one.retriable for one in attempts if one.retriable is not None), None),

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.workspace import Workspace
+from bridge.domain.jobs import RetryJob, totals
 from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment, Deployment
@@ -125,7 +126,7 @@ def _breakers(workspace: Workspace, deployment: Deployment) -> list[dict[str, An
 
 def _retries(workspace: Workspace) -> dict[str, int]:
     with open_relayer_store(workspace) as store:
-        return {state.value: count for state, count in store.retries.counts().items()} if store else {}
+        return dict(totals(store.jobs.counts(RetryJob))) if store else {}
 
 
 def _messages(workspace: Workspace) -> dict[str, int]:

@@ -14,10 +14,13 @@ from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, ExitCode, escaped, result, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.domain.jobs import UNRESOLVED, SyncJob
 from bridge.domain.merkle import verifies
-from bridge.domain.pending_sync import PendingSyncs
+from bridge.domain.store import Store
 
 app = typer.Typer(help="Follow state changes from primary finality to their application.", no_args_is_help=True)
+
+_SHOWN = 100  # messages
 
 
 @app.command()
@@ -26,9 +29,9 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
 
     Example: waybill sync status
     """
-    with _queue(network) as queue:
-        beats = queue.heartbeats()
-        waiting = queue.unresolved()
+    with _store(network) as store:
+        beats = store.finality_records.heartbeats()
+        waiting = store.jobs.listed(SyncJob, UNRESOLVED, _SHOWN)
     value = {
         "lanes": [
             {
@@ -42,7 +45,7 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
             for one in beats
         ],
         "pending": [
-            {**one.record.document, "state": one.state.value, "propagations": one.propagations, "problem": one.problem}
+            {**one.record.document, "state": one.state.value, "propagations": one.tries, "problem": one.outcome}
             for one in waiting
         ],
     }
@@ -72,7 +75,7 @@ def reconcile(message: options.MessageId, *, network: options.Network = DEVNET, 
     async def work() -> dict[str, Any]:
         async with workspace.open_relayer(workspace.working_settings()) as bridge:
             one = await bridge.propagation.reconcile(message_id)
-            return {**one.record.document, "state": one.state.value, "problem": one.problem}
+            return {**one.record.document, "state": one.state.value, "problem": one.outcome}
 
     try:
         value = asyncio.run(work())
@@ -89,8 +92,8 @@ def prove(message: options.MessageId, *, network: options.Network = DEVNET, as_j
     Example: waybill sync prove 0x…
     """
     message_id = options.message_id(message)
-    with _queue(network) as queue:
-        one, archived = queue.of_message(message_id), queue.archived(message_id)
+    with _store(network) as store:
+        one, archived = store.jobs.newest(SyncJob, message_id), store.finality_records.archived(message_id)
     if one is not None:
         value: dict[str, Any] = {"record": one.record.document, "state": one.state.value}
     elif archived is not None:
@@ -111,11 +114,11 @@ def prove(message: options.MessageId, *, network: options.Network = DEVNET, as_j
 
 
 @contextmanager
-def _queue(network: str) -> Iterator[PendingSyncs]:
+def _store(network: str) -> Iterator[Store]:
     with open_relayer_store(Workspace.of(network)) as store:
         if store is None:
             raise CliError("no relayer has run here yet, so nothing is followed", next_step="waybill relayer run")
-        yield store.pending_sync
+        yield store
 
 
 def _unknown(message: str) -> CliError:

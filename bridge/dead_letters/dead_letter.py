@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
 from bridge.domain.failures import Failure, RecordedFailure
+from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import OutboxEntry, snapshot_of
-from bridge.domain.retries import RETRY_ROUTE, RetryJob, spent_id
+from bridge.domain.retries import RETRY_ROUTE, spent_id
 from bridge.domain.retry_policy import Spent
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope

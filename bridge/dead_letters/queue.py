@@ -10,10 +10,11 @@ import structlog
 from bridge.dead_letters.dead_letter import budget_exhausted_record, entered_record, recovered_record, returned_record
 from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Draft, LetterStatus, LogHead, Sealer
 from bridge.domain.failures import Failure
+from bridge.domain.jobs import RetryJob
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import Claim, Dead, OutboxEntry, OutboxState, Outcome, Retry
 from bridge.domain.ports import Clock, TransientError
-from bridge.domain.retries import RetryJob, retry_of
+from bridge.domain.retries import retry_of
 from bridge.domain.store import Store
 from bridge.protocol.message import Message, decode_envelope
 

@@ -24,6 +24,7 @@ from bridge.dead_letters.decisions import (
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
+from bridge.domain.jobs import reopen
 from bridge.domain.outbox import ForbiddenTransitionError
 from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.retries import retry_of
@@ -277,7 +278,7 @@ class DeadLetterReview:
             if retry is None:
                 self._store.outbox.replay(event_id, why, now)
             else:
-                self._store.retries.reopen(*retry, why, now)
+                reopen(self._store.jobs, *retry, why, now)
         except ForbiddenTransitionError:
             pass  # it is on its way already
         except KeyError as error:

@@ -417,7 +417,7 @@ class Outbox(Protocol):
     def finish(self, outcomes: Sequence[Outcome], now: float) -> set[Claim]:
         """Ends claims, all in one transaction; returns those that were lost before and change nothing.
 
-        A delivery that is not known to have executed its message has that execution waited for (`bridge.domain.executions`).
+        A delivery that is not known to have executed its message has that execution waited for (`bridge.domain.jobs`).
         """
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:

@@ -1,9 +1,9 @@
-"""Retry requests of the indexer, copied here, and what became of each."""
+"""What retries may cost, and where the index asks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -16,90 +16,12 @@ RETRY_ROUTE: Final = "retryRoute"
 """Stands where other dead letters name a GMP."""
 
 
-class RetryState(StrEnum):
-    """Where a retry is."""
-
-    OPEN = "OPEN"  # to be done, or done again later
-    SENDING = "SENDING"  # its transaction is under way
-    SENT = "SENT"  # the router dispatched another attempt
-    NOT_NEEDED = "NOT_NEEDED"  # the message was executed or retried meanwhile
-    IMPOSSIBLE = "IMPOSSIBLE"  # the router will never take it
-    DEAD = "DEAD"  # its message's own budget is spent; an operator may open it again
-
-
 class RetryBudget(StrEnum):
     """What may have no room for a retry."""
 
     MESSAGE = "message"  # all retries of its message: spent for good, unless somebody decides otherwise
     LANE = "lane"  # all retries of its lane today: there is room again tomorrow
     SPENDING = "spending"  # the gate that all spending passes: its filters, consent or bounds
-
-
-_TRANSITIONS: Final = frozenset(
-    {
-        (RetryState.OPEN, RetryState.OPEN),
-        (RetryState.OPEN, RetryState.SENDING),
-        (RetryState.OPEN, RetryState.NOT_NEEDED),
-        (RetryState.OPEN, RetryState.IMPOSSIBLE),
-        (RetryState.OPEN, RetryState.DEAD),
-        (RetryState.DEAD, RetryState.OPEN),
-        (RetryState.SENDING, RetryState.OPEN),
-        (RetryState.SENDING, RetryState.SENT),
-        (RetryState.SENDING, RetryState.NOT_NEEDED),
-        (RetryState.SENDING, RetryState.IMPOSSIBLE),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryJob:
-    """A request and how far it is."""
-
-    request: RetryRequest
-    state: RetryState = RetryState.OPEN
-    available_at: float  # Unix seconds
-    tries: int = 0  # that were put off
-    outcome: str | None = None  # for people: why it was put off, or how it ended
-    held_by: RetryBudget | None = None  # what it was put off for, if that was a budget
-    letter: bool | None = (
-        None  # of one that is DEAD: whether it has a letter; None: an earlier version did not note that
-    )
-    gmps: frozenset[Gmp] = frozenset()  # chosen for it
-    transaction_hash: bytes | None = None
-    finished_at: float | None = None
-
-    @property
-    def key(self) -> tuple[bytes, int, int]:
-        """Message, attempt and generation: unique."""
-        return (self.request.message_id, self.request.attempt, self.request.generation)
-
-    def start(self, gmps: frozenset[Gmp]) -> RetryJob:
-        """OPEN → SENDING."""
-        return replace(self._became(RetryState.SENDING), gmps=gmps)
-
-    def reschedule(self, why: str, until: float, held_by: RetryBudget | None = None) -> RetryJob:
-        """Back to OPEN: it can't be done now."""
-        opened = self._became(RetryState.OPEN)
-        return replace(opened, outcome=why, available_at=until, tries=self.tries + 1, held_by=held_by)
-
-    def reopened(self, why: str, now: float) -> RetryJob:
-        """DEAD → OPEN: somebody decided so."""
-        if self.state is not RetryState.DEAD:
-            raise ValueError(f"a retry that is {self.state} is not opened again")
-        return replace(self._became(RetryState.OPEN), outcome=why, available_at=now, tries=0, finished_at=None)
-
-    def died(self, outcome: str, now: float, *, letter: bool) -> RetryJob:
-        """DEAD, with a letter about that or without one."""
-        return replace(self.ended(RetryState.DEAD, outcome, now), letter=letter)
-
-    def ended(self, state: RetryState, outcome: str, now: float, transaction_hash: bytes | None = None) -> RetryJob:
-        """SENT, NOT_NEEDED or IMPOSSIBLE, for good, or DEAD."""
-        return replace(self._became(state), outcome=outcome, finished_at=now, transaction_hash=transaction_hash)
-
-    def _became(self, state: RetryState) -> RetryJob:
-        if (self.state, state) not in _TRANSITIONS:
-            raise ValueError(f"a retry that is {self.state} can't become {state}")
-        return replace(self, state=state, held_by=None, letter=None)
 
 
 def spent_id(message_id: bytes, attempt: int) -> str:
@@ -201,36 +123,14 @@ class RetryRequestSource(Protocol):
         """The GMPs that the index would retry over for a request, the best first; empty if it does not say."""
 
 
-class RetryJobs(Protocol):
-    """Where copies are kept. Every method is one transaction."""
+class Retries(Protocol):
+    """Where requests are copied to, as jobs, and what retries pay. Every method is one transaction."""
 
     def cursor(self) -> int:
         """The sequence of the last request copied, 0 before the first."""
 
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
         """Keeps requests that are new, and moves the cursor to that sequence; returns how many were new."""
-
-    def due(self, now: float, limit: int) -> list[RetryJob]:
-        """Jobs that are OPEN and available, or SENDING (a crash left them), oldest first; one per message."""
-
-    def save(self, job: RetryJob, *, expected: RetryState) -> bool:
-        """Writes a job unless it left the expected state meanwhile, or its message has another one SENDING."""
-
-    def jobs(self, message_id: bytes) -> list[RetryJob]:
-        """The jobs of a message, oldest first."""
-
-    def counts(self) -> dict[RetryState, int]:
-        """How many jobs are in each state."""
-
-    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
-        """Opens the newest retry of that attempt again if it is DEAD; one that is not is left as it is.
-
-        Raises:
-            KeyError: there is none.
-        """
-
-    def dead(self, limit: int) -> list[RetryJob]:
-        """Retries that are DEAD, the newest first."""
 
     def held(self) -> list[HeldRetries]:
         """What budgets keep from being made, for each lane that ever had a retry."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from bridge.domain.dead_letters import HeadMemory
-from bridge.domain.executions import Executions
 from bridge.domain.figures import Figures
+from bridge.domain.finality_records import FinalityRecords
+from bridge.domain.jobs import Jobs
 from bridge.domain.lanes import Lanes
 from bridge.domain.observations import Observations
 from bridge.domain.outbox import Outbox
-from bridge.domain.pending_sync import PendingSyncs
-from bridge.domain.retries import RetryJobs
+from bridge.domain.retries import Retries
 from bridge.domain.spending import Spending
 from bridge.domain.transactions import TransactionLedger
 
@@ -36,12 +36,12 @@ class Store(Protocol):
         """The nonces of our accounts."""
 
     @property
-    def retries(self) -> RetryJobs:
-        """The retry requests of the indexer."""
+    def jobs(self) -> Jobs:
+        """What is to be retried, executed and propagated."""
 
     @property
-    def executions(self) -> Executions:
-        """What was delivered and is not known to be executed."""
+    def retries(self) -> Retries:
+        """What the index asks for, and what retries pay."""
 
     @property
     def lanes(self) -> Lanes:
@@ -52,8 +52,8 @@ class Store(Protocol):
         """Sums over all of these."""
 
     @property
-    def pending_sync(self) -> PendingSyncs:
-        """What is final on its source and not yet applied."""
+    def finality_records(self) -> FinalityRecords:
+        """What is final on its source, and the archive."""
 
     @property
     def spending(self) -> Spending:

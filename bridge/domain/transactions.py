@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
-from bridge.domain.executions import PURPOSE
+from bridge.domain.jobs import EXECUTION_KEYS
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Claim
 from bridge.domain.ports import Call, Fees
@@ -259,7 +259,7 @@ def failures_of(slot: Slot) -> int:
 
     What is under way counts too: else a sender could have any number of executions fail at the same moment.
     """
-    if not slot.transaction_key.startswith(PURPOSE) or slot.state is SlotState.USED_EXTERNALLY:
+    if not slot.transaction_key.startswith(EXECUTION_KEYS) or slot.state is SlotState.USED_EXTERNALLY:
         return 0
     return int(slot.included is None or not (slot.included.succeeded or slot.ended_as_noop))
 
@@ -343,7 +343,7 @@ class SpendCheck:
                     who = wanted[part.transaction_key].spent_for if part.transaction_key in wanted else None
                     keys = TotalKeys.of(chain_id, who, now)
                     wei = self.cost(batch, part)
-                    executes = part.transaction_key.startswith(PURPOSE)
+                    executes = part.transaction_key.startswith(EXECUTION_KEYS)
                     refusal = self.bounds.refusal(who, keys, spent, wei=wei, now=now, executes=executes)
                     if refusal is not None:
                         self.refusals[part.transaction_key] = refusal

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.executions import Executions, ExecutionState
 from bridge.domain.figures import LATENCY_BOUNDS, Figures, SlotSum
+from bridge.domain.finality_records import FinalityRecords
+from bridge.domain.jobs import UNRESOLVED, ExecutionJob, ExecutionState, Jobs, RetryJob, SyncJob, totals
 from bridge.domain.outbox import OutboxState, QueueCount
-from bridge.domain.pending_sync import UNRESOLVED, PendingSyncs
 from bridge.domain.retries import HeldRetries
 from bridge.domain.spending import SpendBounds, Spending
 from bridge.domain.store import Store
@@ -66,10 +66,10 @@ def add_stored(
     for change in store.lanes.held():
         lane = names.lane(change.lane.source_chain, change.lane.destination_chain)
         samples.add("waybill_lane_held", 1, **lane, state=change.state.value)
-    _add_state_changes(samples, names, store.pending_sync, now)
-    _add_executions(samples, names, store.executions)
-    for state, count in store.retries.counts().items():
-        samples.add("waybill_retry_requests", count, state=state.value)
+    _add_state_changes(samples, names, store.finality_records, store.jobs, now)
+    _add_executions(samples, names, store.jobs)
+    for state, count in totals(store.jobs.counts(RetryJob)).items():
+        samples.add("waybill_retry_requests", count, state=state)
     _add_held_retries(samples, names, store.retries.held())
     accounts: defaultdict[int, set[str]] = defaultdict(set)
     for slot in slots:
@@ -98,21 +98,21 @@ def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: S
         samples.add("waybill_spend_held", count, **lane, bound=bound.value)
 
 
-def _add_state_changes(samples: Samples, names: _Names, queue: PendingSyncs, now: float) -> None:
-    for lane, progress in queue.progress(now).items():
+def _add_state_changes(samples: Samples, names: _Names, records: FinalityRecords, jobs: Jobs, now: float) -> None:
+    for lane, progress in records.progress(now).items():
         ends = names.lane(lane.source_chain, lane.destination_chain)
         samples.add("waybill_sync_lag_seconds", progress.lag_seconds, **ends)
-    for lane, counts in queue.counts().items():
+    for lane, counts in jobs.counts(SyncJob).items():
         for state in sorted(UNRESOLVED):
             ends = names.lane(lane.source_chain, lane.destination_chain)
             samples.add("waybill_sync_messages", counts.get(state, 0), **ends, state=state.value)
-    for heartbeat in queue.heartbeats():
+    for heartbeat in records.heartbeats():
         ends = names.lane(heartbeat.lane.source_chain, heartbeat.lane.destination_chain)
         samples.add("waybill_sync_heartbeat_age_seconds", max(0.0, now - heartbeat.at), **ends)
 
 
-def _add_executions(samples: Samples, names: _Names, executions: Executions) -> None:
-    for lane, counts in executions.counts().items():
+def _add_executions(samples: Samples, names: _Names, jobs: Jobs) -> None:
+    for lane, counts in jobs.counts(ExecutionJob).items():
         ends = names.lane(lane.source_chain, lane.destination_chain)
         for state in ExecutionState:
             samples.add("waybill_executions", counts.get(state, 0), **ends, state=state.value)

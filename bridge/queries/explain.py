@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from bridge.domain.executions import UNENDED, AwaitedExecution, ExecutionState
+from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
-from bridge.domain.retries import RetryJob, RetryState
 from bridge.domain.spending import Held
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.gmps import Gmp
@@ -134,7 +133,7 @@ def explain(
     index: IndexView | None,
     entries: Sequence[OutboxEntry],
     retries: Sequence[RetryJob] = (),
-    execution: AwaitedExecution | None = None,
+    execution: ExecutionJob | None = None,
     held: Sequence[Held] = (),
     lags: Sequence[IndexLag] = (),
     now: float,
@@ -162,7 +161,7 @@ def explain(
     """
     gmps = _progress(receipts, index, entries, {one.subject for one in held})
     has_quorum = len(receipts) >= (message.quorum if needed is None else needed)
-    pending = None if execution is None or execution.state not in UNENDED else execution
+    pending = None if execution is None or execution.finished_at is not None else execution
     refused = refusal is not None or (pending is not None and pending.state is ExecutionState.REFUSED)
     status = _status(receipts, executed=executed, outcome=outcome, index=index, has_quorum=has_quorum, refused=refused)
     if unfunded and status is Status.ROUTED:
@@ -318,7 +317,7 @@ class _Said:
     index: IndexView | None
     gmps: Sequence[GmpProgress]
     refusal: str | None
-    execution: AwaitedExecution | None
+    execution: ExecutionJob | None
 
 
 def _reason(message: Message, said: _Said, now: float) -> str:
@@ -364,7 +363,7 @@ def _prospects(said: _Said, now: float) -> list[str]:
     if execution is None:
         return []
     found = f": {execution.outcome}" if execution.outcome and said.refusal is None else ""
-    return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.next_at - now))} s)"]
+    return [f"{_PROSPECTS[execution.state]}{found} (next look in {max(0, round(execution.available_at - now))} s)"]
 
 
 def _held_retries(retries: Sequence[RetryJob]) -> list[str]:

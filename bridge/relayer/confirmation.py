@@ -8,9 +8,9 @@ from typing import Final
 
 import structlog
 
-from bridge.domain.executions import Executions
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.finality import Finality
+from bridge.domain.jobs import Jobs
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import STUCK_AFTER, Delivery, Outbox, OutboxState, delivery_of
 from bridge.domain.ports import Block, Chain, Clock
@@ -29,7 +29,7 @@ class Confirmation:
         chain: Chain,
         router: str,
         outbox: Outbox,
-        executions: Executions,
+        jobs: Jobs,
         clock: Clock,
         *,
         finality: Finality,
@@ -41,7 +41,7 @@ class Confirmation:
             chain: where.
             router: its contract.
             outbox: what was delivered.
-            executions: what is to be executed; in another block a delivery may not do that any more.
+            jobs: what is to be executed; in another block a delivery may not do that any more.
             clock: time.
             finality: says up to which block the chain is final.
             head: gives the newest block that somebody has asked for; the chain itself without it.
@@ -49,7 +49,7 @@ class Confirmation:
         self._chain = chain
         self._router = RouterReader(chain, router)
         self._outbox = outbox
-        self._executions = executions
+        self._jobs = jobs
         self._clock = clock
         self._finality = finality
         self._head = head or chain.head
@@ -106,7 +106,7 @@ class Confirmation:
             return  # another worker did it meanwhile
         dispatch, delivery = entry.dispatch, entry.delivery
         if await self._router.has_received(dispatch.message_id, dispatch.gmp):
-            self._executions.note(dispatch.message_id, self._clock.now())
+            self._jobs.await_execution(dispatch.message_id, self._clock.now())
             receipt = delivery.transaction_hash and await self._chain.receipt(delivery.transaction_hash)
             if receipt:
                 block = BlockRef(receipt.block_number, receipt.block_hash)

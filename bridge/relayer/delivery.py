@@ -144,7 +144,7 @@ class Deliveries:
         self.wakeup = Wakeup()
         self._acknowledgements = Acknowledgements(outbox, clock, settings.commits, written=self._may_claim_more)
         self._active: dict[Claim, asyncio.Task[None]] = {}
-        self._shares = FairQueue(settings.in_flight, settings.poll_interval)
+        self._fair_queue = FairQueue(settings.in_flight, settings.poll_interval)
         self._probes: dict[Gmp, Claim] = {}
         self._waits_for_fees = asyncio.Lock()
         self._waits_for_room = True  # whether an end lets something be claimed that could not be before
@@ -159,19 +159,19 @@ class Deliveries:
         room = max(0, self._settings.in_flight - len(self._active))
         self._waits_for_room = True
         now = self._clock.now()
-        if (room == 0 and not self._shares.are_due(now)) or not self._gmps or not await self._sender.can_pay():
+        if (room == 0 and not self._fair_queue.are_due(now)) or not self._gmps or not await self._sender.can_pay():
             return False
         closed = self._health.among(self._gmps, BreakerState.CLOSED)
-        claimed = self._claim(closed, room, fresh=self._shares.of_fresh(len(self._active), now))
+        claimed = self._claim(closed, room, fresh=self._fair_queue.of_fresh(len(self._active), now))
         if closed != self._gmps:
             claimed += self._claim_behind_breakers(self._gmps - closed, room - len(claimed))
         self._start(claimed)
-        if len(claimed) >= room and self._shares.are_due(now):
+        if len(claimed) >= room and self._fair_queue.are_due(now):
             began = self._clock.now()
             for gmp in sorted(closed):
-                idle = self._shares.without_busy(self._settings.acceptance, gmp)
-                self._start(self._claim(frozenset({gmp}), self._shares.size, idle))
-            self._shares.given(began, self._clock.now())
+                idle = self._fair_queue.without_busy(self._settings.acceptance, gmp)
+                self._start(self._claim(frozenset({gmp}), self._fair_queue.size, idle))
+            self._fair_queue.given(began, self._clock.now())
         is_held_back = self._settings.ordering is Ordering.BLOCK or closed != self._gmps
         self._waits_for_room = len(claimed) >= room or is_held_back
         return len(claimed) >= room
@@ -179,7 +179,7 @@ class Deliveries:
     def _start(self, claimed: Sequence[OutboxEntry]) -> None:
         for entry in claimed:
             claim = entry.claim_held
-            self._shares.start(entry, self._clock.now())
+            self._fair_queue.start(entry, self._clock.now())
             self._active[claim] = asyncio.get_running_loop().create_task(self._work_on(entry, claim))
 
     def _claim(
@@ -283,7 +283,7 @@ class Deliveries:
             self._acknowledgements.add(delivered)
         finally:
             del self._active[claim]
-            self._shares.ended(entry)
+            self._fair_queue.ended(entry)
             self._may_claim_more()
             if not self._active:
                 self._acknowledgements.nothing_under_way()
@@ -382,10 +382,10 @@ class Deliveries:
     ) -> Outcome:
         now, message = self._clock.now(), _message_of(entry)
         policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
-        if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to mark_dead it
+        if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
             return Retry(claim, _interrupted(now, str(error)), now)
-        failure = replace(failure_of(error, now), delivery_snapshot=self._slip(entry))
+        failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
             log.error("delivery failed unexpectedly", exc_info=error)
         tries = entry.failed_tries + failure.kind.costs_a_try
@@ -426,7 +426,7 @@ class Deliveries:
         except TransientError:
             return 0
 
-    def _slip(self, entry: OutboxEntry) -> DeliverySnapshot:
+    def _snapshot(self, entry: OutboxEntry) -> DeliverySnapshot:
         """Where all deliveries of the message are; nothing if the store does not say: a failure is noted in any case."""
         try:
             return snapshot_of(self._outbox.entries(entry.dispatch.message_id))

@@ -1,20 +1,19 @@
-"""Brings what is final on a source to the chains where it is not applied: the pending sync queue at work."""
+"""Brings what is final on a source to the chains where it is not applied."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import structlog
 
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
-from bridge.domain.executions import ExecutionState
+from bridge.domain.finality_records import FOLLOWED, Heartbeat, PrimaryRecord, Segment
+from bridge.domain.jobs import ExecutionState, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import root_of
-from bridge.domain.observations import BlockRef
-from bridge.domain.pending_sync import FOLLOWED, Heartbeat, PendingSync, PrimaryRecord, Segment, SyncState
 from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
 from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
@@ -24,6 +23,7 @@ from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
 from bridge.relayer.execution import Execution
+from bridge.relayer.jobs import JobContext, Worker, is_final
 from bridge.relayer.recovery import Recovery, RetryFailedError
 
 _log = structlog.get_logger(__name__)
@@ -103,74 +103,91 @@ class Propagation:
         self._routers = readers_of(deployment, chains)
         self._chains = chains
         self._store = store
-        self._queue = store.pending_sync
+        self._jobs = store.jobs
+        self._records = store.finality_records
         self._propagator = propagator
         self._signer = signer
         self._clock = clock
         self._settings = settings or PropagationSettings()
         self._collected = 0
+        self._silent: dict[int, float] = {}  # destinations that did not answer, and until when they are left alone
+        self._worker = Worker(
+            SyncJob,
+            self,
+            store.jobs,
+            clock,
+            poll_interval=self._settings.poll_interval,
+            in_flight=self._settings.batch,
+        )
 
     async def run(self) -> None:
         """Works until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(run_forever("follow state changes", self.step, every=self._settings.poll_interval))
+            group.create_task(run_forever("follow state changes", self.collect, every=self._settings.poll_interval))
+            group.create_task(self._worker.run())
             group.create_task(run_forever("heartbeat", self.beat, every=self._settings.heartbeat))
             group.create_task(run_forever("archive records", self.archive, every=_ARCHIVE_EVERY))
 
-    async def step(self) -> bool:
-        """Takes up what became final, and looks at what is due; there is never more to do at once."""
-        self._collected = self._queue.collect(FOLLOWED, self._collected)
-        groups: dict[int, list[PendingSync]] = {}
-        for one in self._queue.due(self._clock.now(), self._settings.batch):
-            groups.setdefault(one.record.destination_chain, []).append(one)
-        await asyncio.gather(*map(self._look_at_all, groups.values()))
+    async def collect(self) -> bool:
+        """Has what became final followed."""
+        self._collected = self._records.collect(FOLLOWED, self._collected)
+        self._worker.wakeup.set()
         return False
 
-    async def _look_at_all(self, group: Sequence[PendingSync]) -> None:
-        """Looks at messages of one destination.
+    async def perform(self, context: JobContext[SyncJob]) -> None:
+        """See `Handler.perform`."""
+        now = self._clock.now()
+        job = self._recorded_again(context.job, now)
+        context.job, router = job, self._routers.get(job.lane.destination_chain)
+        if router is None:
+            context.save(self._later(job, now, f"chain {job.lane.destination_chain} is not relayed to"))
+        elif now < self._silent.get(job.lane.destination_chain, 0):
+            context.save(self._later(job, now))
+        elif (progress := await self._progress(job.record, router)).ended:
+            await self._over(context, router, SyncState.APPLIED if progress.executed else SyncState.ENDED, now)
+        elif min(self._lag(job.lane, now), now - job.since) > self._settings.threshold:
+            await self._propagate(context, now)
+        else:
+            context.save(self._later(replace(job, seen=None), now))
 
-        If it does not answer, the rest is put off at once: there may be more of them than are looked at in one step, and others
-        must have their turn.
-        """
-        answers = True
-        for one in group:
-            if answers:
-                try:
-                    await self._look_at(one)
-                    continue
-                except TransientError as error:
-                    answers = False
-                    _log.warning("destination can't be asked", chain=one.record.destination_chain, error=str(error))
-            self._reschedule(one, self._clock.now(), "")
+    def failed(self, context: JobContext[SyncJob], error: Exception) -> None:
+        """See `Handler.failed`. If a destination does not answer, its other messages are put off: all others have their turn."""
+        job, now = context.job, self._clock.now()
+        chain_id = job.lane.destination_chain
+        if isinstance(error, TransientError):
+            self._silent[chain_id] = now + self._settings.look
+        _log.warning("state change can't be followed now", chain=chain_id, error=str(error) or repr(error))
+        if job.available_at <= now:  # else it is leased, and looked at again after that
+            context.save(self._later(job, now))
 
     async def beat(self) -> bool:
         """Signs how far each lane is. Nothing is queued: what could not be written now is outdated in a moment."""
         now = self._clock.now()
-        for lane, progress in self._queue.progress(now).items():
+        for lane, progress in self._records.progress(now).items():
             heartbeat = Heartbeat(lane=lane, at=now, progress=progress)
             signature = self._signer.sign(heartbeat.digest)
-            self._queue.beat(replace(heartbeat, signer=self._signer.address, signature=signature))
+            self._records.beat(replace(heartbeat, signer=self._signer.address, signature=signature))
         return False
 
     async def archive(self) -> bool:
         """Moves old resolved records below a signed Merkle root; says whether there are more."""
         now = self._clock.now()
-        records = self._queue.resolved(now - self._settings.keep, self._settings.segment)
+        records = self._records.resolved(now - self._settings.keep, self._settings.segment)
         if not records:
             return False
         root = root_of([record.leaf for record in records])
         segment = Segment(
-            number=len(self._queue.segments()) + 1,
+            number=len(self._records.segments()) + 1,
             root=root,
             count=len(records),
             archived_at=now,
             signer=self._signer.address,
             signature=self._signer.sign(root),
         )
-        self._queue.archive(records, segment)
+        self._records.archive(records, segment)
         return len(records) == self._settings.segment
 
-    async def reconcile(self, message_id: bytes) -> PendingSync:
+    async def reconcile(self, message_id: bytes) -> SyncJob:
         """Compares a message's record with what its destination shows now, and goes by the record.
 
         What was applied and is not any more is pending again; what was thought lost and is applied is APPLIED.
@@ -179,37 +196,20 @@ class Propagation:
             KeyError: there is no record of it.
             TransientError: the destination does not answer.
         """
-        one = self._queue.of_message(message_id)
-        if one is None:
+        job = self._jobs.newest(SyncJob, message_id)
+        if job is None:
             raise KeyError(message_id.hex())
-        progress = await self._routers[one.record.destination_chain].progress(message_id)
-        if one.state is SyncState.APPLIED and not progress.executed:
-            changed = one.reopened("the destination does not show it any more", self._clock.now())
+        context = JobContext(self._jobs, job)
+        progress = await self._routers[job.lane.destination_chain].progress(message_id)
+        if job.state is SyncState.APPLIED and not progress.executed:
             _log.error("applied message is not there any more, pending again", message=f"0x{message_id.hex()}")
-            self._queue.save(changed, fence=one.fence)
-        elif one.state is not SyncState.APPLIED:
-            await self._look_at(one)
-        return self._queue.of_message(message_id) or one
+            context.save(job.reopened("the destination does not show it any more", self._clock.now()))
+        elif job.state is not SyncState.APPLIED:
+            await self.perform(context)
+        return self._jobs.newest(SyncJob, message_id) or job
 
-    async def _look_at(self, one: PendingSync) -> None:
-        now = self._clock.now()
-        one = self._recorded_anew(one, now)
-        record = one.record
-        router = self._routers.get(record.destination_chain)
-        if router is None:
-            self._reschedule(one, now, f"chain {record.destination_chain} is not relayed to")
-            return
-        progress = await self._progress(record)
-        if progress.ended:
-            await self._ended(one, SyncState.APPLIED if progress.executed else SyncState.ENDED, now)
-        elif min(self._lag(record.lane, now), now - record.final_at) > self._settings.threshold:
-            await self._propagate(replace(one, seen=None), now)
-        else:
-            self._reschedule(replace(one, seen=None), now, "")
-
-    async def _progress(self, record: PrimaryRecord, *, block: int | None = None) -> Progress:
+    async def _progress(self, record: PrimaryRecord, router: RouterReader, *, block: int | None = None) -> Progress:
         """How far it is, at the head or at the end of a block. Past its time it has ended, though nobody has marked that yet."""
-        router = self._routers[record.destination_chain]
         progress = await router.progress(record.message_id, block=block)
         seen = self._store.observations.message(record.message_id)
         expires_at = None if seen is None else seen.message.expires_at
@@ -218,73 +218,64 @@ class Propagation:
         trial = await router.try_execution(seen.message, block=block)
         return replace(progress, ended=trial.verdict is Verdict.SETTLED)
 
-    def _recorded_anew(self, one: PendingSync, now: float) -> PendingSync:
+    def _recorded_again(self, job: SyncJob, now: float) -> SyncJob:
         """With the record of where it is now, if its source took back what was final and it is in another block."""
-        seen = self._store.observations.message(one.record.message_id)
-        attempts = self._store.observations.attempts(one.record.message_id)
-        if seen is None or not attempts or attempts[0].block == one.record.block:
-            return one
-        return replace(one, record=PrimaryRecord.of(seen.message, attempts[0], now))
+        seen = self._store.observations.message(job.message_id)
+        attempts = self._store.observations.attempts(job.message_id)
+        if seen is None or not attempts or attempts[0].block == job.record.block:
+            return job
+        return replace(job, record=PrimaryRecord.of(seen.message, attempts[0], now), since=now)
 
-    async def _ended(self, one: PendingSync, state: SyncState, now: float) -> None:
+    async def _over(self, context: JobContext[SyncJob], router: RouterReader, state: SyncState, now: float) -> None:
         """APPLIED or ENDED, once the block at whose end it was seen so is final and stands."""
-        chain, record = self._chains[one.record.destination_chain], one.record
-        if one.seen is None:
-            seen = await self._pinned(record)
-            self._queue.save(replace(one, seen=seen, next_at=now + self._settings.poll_interval), fence=one.fence)
-            return
-        if one.seen.number > self._store.observations.final_height(chain.chain_id):
-            self._reschedule(one, now, "")
-            return
-        block = await chain.block(one.seen.number)
-        if block is None or block.hash != one.seen.hash:
-            self._queue.save(replace(one, seen=None, next_at=now + self._settings.poll_interval), fence=one.fence)
-        elif self._queue.save(one.resolved(state, now), fence=one.fence) and one.propagations:
-            _log.info("message applied after all", message=f"0x{record.message_id.hex()}")
+        job, chain = context.job, self._chains[context.job.lane.destination_chain]
 
-    async def _pinned(self, record: PrimaryRecord) -> BlockRef | None:
-        """The newest block, if the message has ended at its very end."""
-        chain = self._chains[record.destination_chain]
-        head = await chain.head()
-        progress = await self._progress(record, block=head.number)
-        return BlockRef.of(head) if progress.ended and await chain.block(head.number) == head else None
+        async def is_over(block: int) -> bool:
+            return (await self._progress(job.record, router, block=block)).ended
 
-    async def _propagate(self, one: PendingSync, now: float) -> None:
-        pause = self._settings.pause_after(one.propagations + 1)
-        held = replace(one.locked(now, self._settings.lock_ttl), next_at=now + pause)
-        if not self._queue.save(held, fence=one.fence):
+        height = self._store.observations.final_height(chain.chain_id)
+        soon, later = now + self._settings.poll_interval, self._later(job, now)
+        final = await is_final(context, chain, height, is_over, soon=soon, later=later)
+        if final and context.save(job.settled(state, "", now)) and job.tries:
+            _log.info("message applied after all", message=f"0x{job.message_id.hex()}")
+
+    async def _propagate(self, context: JobContext[SyncJob], now: float) -> None:
+        pause = self._settings.pause_after(context.job.tries + 1)
+        if not context.save(replace(context.job, seen=None).locked(now, self._settings.lock_ttl, now + pause)):
             return  # another worker took the lock
-        message = self._store.observations.message(one.record.message_id)
+        job = context.job
+        message = self._store.observations.message(job.message_id)
         assert message is not None
-        log = _log.bind(message=f"0x{one.record.message_id.hex()}", fence=held.fence)
+        log = _log.bind(message=f"0x{job.message_id.hex()}", fence=job.fence)
         try:
             done = await self._propagator.propagate(message.message)
             problem = f"re-propagated, not applied yet: {done}"
-            log.warning("message re-propagated", how=done, behind=round(now - one.record.final_at))
+            log.warning("message re-propagated", how=done, behind=round(now - job.since))
         except AbandonedError as error:
-            self._queue.save(replace(held.resolved(SyncState.ENDED, now), problem=str(error)), fence=held.fence)
+            context.save(job.settled(SyncState.ENDED, str(error), now))
             return
         except PropagationError as error:
             problem = str(error)
             log.warning("message not re-propagated", reason=problem)
-        count = held.propagations + 1
-        diverged = count >= self._settings.most
-        if diverged and held.state is not SyncState.DIVERGED:
-            log.error("message diverged: final on its source, not applied after all", tries=count, reason=problem)
-        state = SyncState.DIVERGED if diverged else held.state
-        self._queue.save(replace(held, propagations=count, state=state, problem=problem), fence=held.fence)
+        tries = job.tries + 1
+        diverged = tries >= self._settings.most
+        if diverged and job.state is not SyncState.DIVERGED:
+            log.error("message diverged: final on its source, not applied after all", tries=tries, reason=problem)
+        state = SyncState.DIVERGED if diverged else job.state
+        context.save(job.rescheduled(problem, job.available_at, tries=tries, state=state))
 
-    def _reschedule(self, one: PendingSync, now: float, problem: str) -> None:
-        age = now - one.record.final_at
+    def _later(self, job: SyncJob, now: float, problem: str = "") -> SyncJob:
+        """To be looked at again after about as long as it has waited by now."""
+        age = now - job.since
         wait = min(max(age, self._settings.look), self._settings.longest_look)
         lags_in = self._settings.threshold - age
         if lags_in >= 0:  # then it is looked at just when it lags, however far apart looks are by then
             wait = min(wait, lags_in + self._settings.poll_interval)
-        self._queue.save(replace(one, next_at=now + wait, problem=problem or one.problem), fence=one.fence)
+        return job.rescheduled(problem or job.outcome, now + wait)
 
     def _lag(self, lane: Lane, now: float) -> float:
         """What the lane's latest heartbeat says, and what passed since."""
-        for heartbeat in self._queue.heartbeats():
+        for heartbeat in self._records.heartbeats():
             if heartbeat.lane == lane and heartbeat.progress.lag_seconds:
                 return heartbeat.progress.lag_seconds + (now - heartbeat.at)
         return 0.0

@@ -14,35 +14,29 @@ from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.guarantee import RetryChoice, guarantee_of
+from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
-from bridge.domain.retries import (
-    RetryBudget,
-    RetryJob,
-    RetryLimits,
-    RetryPayment,
-    RetryRequestSource,
-    RetryState,
-    spent_id,
-)
+from bridge.domain.retries import RetryBudget, RetryLimits, RetryPayment, RetryRequestSource, spent_id
 from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.spending import SpendHeldError, SpentFor
 from bridge.domain.store import Store
-from bridge.domain.supervision import Wakeup, run_forever
+from bridge.domain.supervision import run_forever
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import ROUTER, explain_revert
 from bridge.protocol.events import EventDecodingError, MessageRetried, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import Kind, Message
+from bridge.relayer.jobs import JobContext, Worker
 from bridge.relayer.retry_planning import (
     BudgetSpentError,
     ExecutableError,
     ImpossibleError,
+    NotNeededError,
     NotNowError,
     Plan,
     Planner,
-    UnneededError,
-    retry_purpose,
+    retry_transaction_key,
 )
 
 _log = structlog.get_logger(__name__)
@@ -104,27 +98,20 @@ class Recovery:
         self._planner = planner
         self._exhaustion = exhaustion
         self._retries = store.retries
+        self._jobs = store.jobs
         self._ledger = store.transactions
-        self._executions = store.executions
         self._clock = clock
         self._settings = settings
         self._source = source
-        self._active: dict[tuple[bytes, int, int], asyncio.Task[None]] = {}
-        self._wakeup = Wakeup()
+        self._worker = Worker(
+            RetryJob, self, store.jobs, clock, poll_interval=settings.poll_interval, in_flight=settings.in_flight
+        )
 
     async def run(self) -> None:
         """Carries out requests until it is cancelled."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(run_forever("copy retry requests", self.copy, every=self._settings.poll_interval))
-                group.create_task(
-                    run_forever("retry messages", self.work, every=self._settings.poll_interval, wakeup=self._wakeup)
-                )
-        finally:
-            tasks = list(self._active.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run_forever("copy retry requests", self.copy, every=self._settings.poll_interval))
+            group.create_task(self._worker.run())
 
     async def copy(self) -> bool:
         """Copies requests that are new; says whether there may be more."""
@@ -141,17 +128,8 @@ class Recovery:
         new = self._retries.copy(requests, requests[-1].sequence, self._clock.now())
         if new:
             _log.info("retry requests copied", new=new)
-            self._wakeup.set()
+            self._worker.wakeup.set()
         return True
-
-    async def work(self) -> bool:
-        """Starts on retries that are due."""
-        room = self._settings.in_flight - len(self._active)
-        for job in self._retries.due(self._clock.now(), self._settings.in_flight):
-            if room > 0 and job.key not in self._active:
-                self._active[job.key] = asyncio.get_running_loop().create_task(self._carry_out(job))
-                room -= 1
-        return False
 
     async def retry(self, message_id: bytes, gmps: tuple[Gmp, ...] | None = None) -> Retried:
         """Retries one message now, over those GMPs or over the best ones.
@@ -164,7 +142,7 @@ class Recovery:
             plan = await self._planner.plan(await self._planner.find(message_id), gmps=gmps)
             self._commit(plan)
             return await self._send(plan)
-        except (UnneededError, ImpossibleError, NotNowError) as error:
+        except (NotNeededError, ImpossibleError, NotNowError) as error:
             self._have_executed(message_id, error)
             raise RetryFailedError(f"message 0x{message_id.hex()} is not retried: {error}") from error
         except SpendHeldError as error:
@@ -172,36 +150,35 @@ class Recovery:
         except CallRevertedError as error:
             raise RetryFailedError(f"the router refuses: {explain_revert(error.data)}") from error
 
-    async def _carry_out(self, job: RetryJob) -> None:
-        log = _log.bind(message=f"0x{job.request.message_id.hex()}", attempt=job.request.attempt)
+    async def perform(self, context: JobContext[RetryJob]) -> None:
+        """See `Handler.perform`."""
+        job = context.job
+        log = _log.bind(message=f"0x{job.message_id.hex()}", attempt=job.request.attempt)
         try:
             plan = await self._plan(job)
             self._commit(plan, job)
-            if job.state is RetryState.OPEN:
-                job = job.start(frozenset(plan.gmps))
-                if not self._retries.save(job, expected=RetryState.OPEN):
-                    return
+            if job.state is RetryState.OPEN and not context.save(job.start(frozenset(plan.gmps))):
+                return
             done = await self._send(plan)
             names = ", ".join(gmp.label for gmp in sorted(done.gmps))
-            self._end(job, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
+            self._end(context, RetryState.SENT, f"attempt {done.attempt} over {names}", done.transaction_hash)
             log.info("message retried", gmps=names, transaction=f"0x{done.transaction_hash.hex()}")
-        except UnneededError as error:
-            self._have_executed(job.request.message_id, error)
-            self._end_unneeded(job, str(error))
+        except NotNeededError as error:
+            self._have_executed(job.message_id, error)
+            self._end_not_needed(context, str(error))
         except ImpossibleError as error:
-            self._end(job, RetryState.IMPOSSIBLE, str(error))
+            self._end(context, RetryState.IMPOSSIBLE, str(error))
             log.warning("message can't be retried", reason=str(error))
         except CallRevertedError as error:
-            self._refused(job, error)
+            self._refused(context, error)
         except BudgetSpentError as error:
-            await self._held(job, error)
+            await self._held(context, error)
         except SpendHeldError as error:
-            self._reschedule(job, str(error), RetryBudget.SPENDING, until=error.refusal.until or math.inf)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the job is looked at again
-            self._reschedule(job, str(error) or repr(error))
-        finally:
-            del self._active[job.key]
-            self._wakeup.set()
+            self._reschedule(context, str(error), RetryBudget.SPENDING, until=error.refusal.until or math.inf)
+
+    def failed(self, context: JobContext[RetryJob], error: Exception) -> None:
+        """See `Handler.failed`."""
+        self._reschedule(context, str(error) or repr(error))
 
     async def _plan(self, job: RetryJob) -> Plan:
         request = job.request
@@ -241,20 +218,19 @@ class Recovery:
         if exceeded is not None:
             raise BudgetSpentError(exceeded, payment, plan.message)
 
-    async def _held(self, job: RetryJob, error: BudgetSpentError) -> None:
+    async def _held(self, context: JobContext[RetryJob], error: BudgetSpentError) -> None:
         """A budget of its lane has room again the next day; its message's own is spent, and with it the message."""
-        now, budget = self._clock.now(), error.exceeded.budget
+        job, now, budget = context.job, self._clock.now(), error.exceeded.budget
         if budget is RetryBudget.LANE:
-            self._reschedule(job, str(error), budget, until=error.payment.next_day)
+            self._reschedule(context, str(error), budget, until=error.payment.next_day)
         elif job.state is RetryState.SENDING:  # a transaction of before a crash may still land
-            self._reschedule(job, str(error), budget)
+            self._reschedule(context, str(error), budget)
         else:
             waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
             if waits is None:
-                letter = self._exhaustion.promises_letter(error.message)
-                self._retries.save(job.died(str(error), now, letter=letter), expected=job.state)
+                context.save(job.died(str(error), now, letter=self._exhaustion.promises_letter(error.message)))
             else:
-                self._reschedule(job, f"{error}; {waits}", budget)
+                self._reschedule(context, f"{error}; {waits}", budget)
 
     async def _send(self, plan: Plan) -> Retried:
         try:
@@ -274,41 +250,44 @@ class Recovery:
             self._retries.withdraw(plan.message.id, plan.attempt)
 
     def _have_executed(self, message_id: bytes, error: Exception) -> None:
-        """Leaves a message that lacks only its execution to `Execution`."""
+        """What lacks nothing but its execution is left to the queue of executions."""
         if isinstance(error, ExecutableError):
-            self._executions.note(message_id, self._clock.now())
+            self._jobs.await_execution(message_id, self._clock.now())
 
-    def _end_unneeded(self, job: RetryJob, why: str) -> None:
+    def _end_not_needed(self, context: JobContext[RetryJob], why: str) -> None:
         """Not needed any more; if our own transaction is why, the job was done, and a crash kept that from being noted."""
-        slots = self._ledger.slots_for(retry_purpose(job.request.message_id, job.request.attempt))
+        request = context.job.request
+        slots = self._ledger.slots_for(retry_transaction_key(request.message_id, request.attempt))
         ours = [slot.included for slot in slots if slot.included is not None and not slot.ended_as_noop]
         landed = next((included for included in ours if included.succeeded), None)
-        if job.state is RetryState.SENDING and landed is not None:
-            self._end(job, RetryState.SENT, f"attempt {job.request.attempt}", landed.transaction_hash)
+        if context.job.state is RetryState.SENDING and landed is not None:
+            self._end(context, RetryState.SENT, f"attempt {request.attempt}", landed.transaction_hash)
         else:
-            self._end(job, RetryState.NOT_NEEDED, why)
-        _log.info("retry not needed any more", message=f"0x{job.request.message_id.hex()}", reason=why)
+            self._end(context, RetryState.NOT_NEEDED, why)
+        _log.info("retry not needed any more", message=f"0x{request.message_id.hex()}", reason=why)
 
-    def _refused(self, job: RetryJob, error: CallRevertedError) -> None:
+    def _refused(self, context: JobContext[RetryJob], error: CallRevertedError) -> None:
         found = ROUTER.error(error.data)
         if found is not None and found[0] in _NEVER_ACCEPTED:
-            self._end(job, RetryState.IMPOSSIBLE, explain_revert(error.data))
+            self._end(context, RetryState.IMPOSSIBLE, explain_revert(error.data))
         else:
-            self._reschedule(job, explain_revert(error.data))
+            self._reschedule(context, explain_revert(error.data))
 
     def _reschedule(
-        self, job: RetryJob, why: str, held_by: RetryBudget | None = None, *, until: float = math.inf
+        self, context: JobContext[RetryJob], why: str, held_by: RetryBudget | None = None, *, until: float = math.inf
     ) -> None:
         """Looks at it again after a pause, at the latest at `until`."""
-        now = self._clock.now()
+        job, now = context.job, self._clock.now()
         pause = backoff(self._settings.reschedule, job.tries, cap=self._settings.put_off_cap)
         pause = max(0.0, min(pause, until - now))
-        self._retries.save(job.reschedule(why, now + pause, held_by), expected=job.state)
+        context.save(job.reschedule(why, now + pause, held_by))
         if why != job.outcome:
-            _log.warning("retry put off", message=f"0x{job.request.message_id.hex()}", reason=why, again_in=pause)
+            _log.warning("retry put off", message=f"0x{job.message_id.hex()}", reason=why, again_in=pause)
 
-    def _end(self, job: RetryJob, state: RetryState, outcome: str, transaction_hash: bytes | None = None) -> None:
-        self._retries.save(job.ended(state, outcome, self._clock.now(), transaction_hash), expected=job.state)
+    def _end(
+        self, context: JobContext[RetryJob], state: RetryState, outcome: str, transaction_hash: bytes | None = None
+    ) -> None:
+        context.save(context.job.ended(state, outcome, self._clock.now(), transaction_hash))
 
 
 def _retried(receipt: Receipt, plan: Plan) -> Retried:

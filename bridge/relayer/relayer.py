@@ -124,7 +124,7 @@ class Relayer:
             chains[deployed.chain_id],
             deployed.router,
             store.outbox,
-            store.executions,
+            store.jobs,
             self._clock,
             finality=ObservedFinality(store.observations, deployed.chain_id),
             head=self.observers[deployed.chain_id].head,

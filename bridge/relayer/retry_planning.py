@@ -25,11 +25,11 @@ _WAITING = (OutboxState.PENDING, OutboxState.CLAIMED)
 _BLOCK_RANGE = 2_000
 
 
-class UnneededError(Exception):
+class NotNeededError(Exception):
     """A retry would change nothing any more."""
 
 
-class ExecutableError(UnneededError):
+class ExecutableError(NotNeededError):
     """Its quorum has delivered: it has to be executed, not retried."""
 
     def __init__(self) -> None:
@@ -67,23 +67,23 @@ class Plan:
     @property
     def transaction_key(self) -> str:
         """Names the attempt: a second caller for the same one joins the transaction that is under way."""
-        return retry_purpose(self.message.id, self.attempt)
+        return retry_transaction_key(self.message.id, self.attempt)
 
 
 async def _open_quorum(message: Message, destination: RouterReader) -> tuple[Progress, int]:
     """How far a message is whose quorum is still open, and how many receipts it misses."""
     progress = await destination.progress(message.id)
     if progress.executed:
-        raise UnneededError("it is executed")
+        raise NotNeededError("it is executed")
     if progress.ended:
-        raise UnneededError("it has expired or was cancelled")
+        raise NotNeededError("it has expired or was cancelled")
     missing = await destination.missing_receipts(message)
     if missing == 0:
         raise ExecutableError
     return progress, missing
 
 
-def retry_purpose(message_id: bytes, attempt: int) -> str:
+def retry_transaction_key(message_id: bytes, attempt: int) -> str:
     """What the nonce ledger calls the transaction of an attempt."""
     return f"retry/0x{message_id.hex()}/{attempt}"
 
@@ -159,7 +159,7 @@ class Planner:
             ranking: GMPs, the best first, for the choice among those that are as good otherwise.
 
         Raises:
-            UnneededError: it has ended, its quorum has delivered, or that attempt was made.
+            NotNeededError: it has ended, its quorum has delivered, or that attempt was made.
             ImpossibleError: it is not retriable.
             NotNowError: no key, no GMP, or too expensive.
             SpendHeldError: its sender has appointed us without our consent, or the gate refuses it.
@@ -170,7 +170,7 @@ class Planner:
         if sent is None:
             raise ImpossibleError("it was not routed as retriable")
         if attempt is not None and sent.attempts >= attempt:
-            raise UnneededError(f"it was retried meanwhile: {sent.attempts} times by now")
+            raise NotNeededError(f"it was retried meanwhile: {sent.attempts} times by now")
         self._gate.admit(message, message.source_chain)
         sender = await self._sender(message, source, sent)
         if gmps is not None:

@@ -16,9 +16,10 @@ from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview, Governance
 from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, RecordKind
+from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Chain, Clock, TransientError
-from bridge.domain.retries import RetryJob, spent_id
+from bridge.domain.retries import spent_id
 from bridge.domain.store import Store
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
@@ -92,8 +93,8 @@ def verify_letters(
     dead = store.outbox.listed(state=OutboxState.DEAD, limit=_MOST_LETTERS)
     wanted = {entry.event_id for entry in dead if _needs_dead_letter(entry, settings)}
     noted = store.outbox.dead_letters()
-    for job in store.retries.dead(_MOST_LETTERS):
-        event_id = spent_id(job.request.message_id, job.request.attempt)
+    for job in store.jobs.listed(RetryJob, {RetryState.DEAD}, _MOST_LETTERS):
+        event_id = spent_id(job.message_id, job.request.attempt)
         if _is_promised(job, store, settings):
             wanted.add(event_id)
         if job.letter is not None:
@@ -106,7 +107,7 @@ def verify_letters(
 
 def _is_promised(job: RetryJob, store: Store, settings: Settings) -> bool:
     """Whether a message whose retry budget is spent would have a letter now."""
-    observed = store.observations.message(job.request.message_id)
+    observed = store.observations.message(job.message_id)
     return observed is not None and settings.guarantee(observed.message).dlq_enabled
 
 

@@ -64,7 +64,7 @@ def restore(path: Path, url: str, *, replace: bool = False) -> Copied:
     """Puts a backup into the store at `url`, all of it or nothing.
 
     Args:
-        path: the backup; it is not changed, also if it is of an older version.
+        path: the backup; it is not changed.
         url: the store, in SQLite or PostgreSQL.
         replace: whether to give up what the store holds.
 

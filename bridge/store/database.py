@@ -17,6 +17,8 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    Executable,
+    RowMapping,
     Table,
     create_engine,
     event,
@@ -106,6 +108,25 @@ class Database:
         options = _READING[self._engine.dialect.name]
         with self._errors(), self._engine.connect().execution_options(**options) as connection:
             yield connection
+
+    def read(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[RowMapping]:
+        """What one query finds, by column; see `reading`."""
+        with self.reading() as connection:
+            return connection.execute(query, values).mappings().all()
+
+    def first(self, query: Executable, values: Mapping[str, Any] | None = None) -> RowMapping | None:
+        """The first row that one query finds, by column."""
+        return next(iter(self.read(query, values)), None)
+
+    def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        """What one query finds, by place."""
+        with self.reading() as connection:
+            return connection.execute(query, values).all()
+
+    def scalar(self, query: Executable, values: Mapping[str, Any] | None = None) -> Any:
+        """The one value that a query finds, or None."""
+        with self.reading() as connection:
+            return connection.execute(query, values).scalar()
 
     def close(self) -> None:
         """Closes every connection."""

@@ -142,21 +142,18 @@ class SqlDeadLetterLog:
             query = query.where(dead_letters.c.status.in_(sorted(statuses)))
         if message_id is not None:
             query = query.where(dead_letters.c.message_id == message_id)
-        with self._database.reading() as connection:
-            found = connection.execute(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
-            return [_letter_from(row) for row in found.mappings()]
+        found = self._database.read(query.order_by(dead_letters.c.first_sequence.desc()).limit(limit))
+        return [_letter_from(row) for row in found]
 
     def counts(self) -> dict[LetterStatus, int]:
         query = select(dead_letters.c.status, func.count()).group_by(dead_letters.c.status)
-        with self._database.reading() as connection:
-            return {LetterStatus(status): count for status, count in connection.execute(query)}
+        return {LetterStatus(status): count for status, count in self._database.rows(query)}
 
     def waiting(self) -> list[LettersWaiting]:
         key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
         waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
         query = select(*key, func.count().filter(waits).label("count")).group_by(*key).order_by(*key)
-        with self._database.reading() as connection:
-            return [LettersWaiting(**row) for row in connection.execute(query).mappings()]
+        return [LettersWaiting(**row) for row in self._database.read(query)]
 
     def archive(self, event_ids: frozenset[str]) -> int:
         open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))
@@ -171,8 +168,7 @@ class SqlDeadLetterLog:
 
     def cursor(self, reader: str) -> int:
         query = select(dead_letter_readers.c.sequence).where(dead_letter_readers.c.reader == reader)
-        with self._database.reading() as connection:
-            return connection.execute(query).scalar() or 0
+        return self._database.scalar(query) or 0
 
     def move_cursor(self, reader: str, sequence: int) -> None:
         mine = dead_letter_readers.c.reader == reader
@@ -192,8 +188,7 @@ class SqlDeadLetterLog:
         return self._opened
 
     def _records(self, query: Any) -> list[LogRecord]:
-        with self._database.reading() as connection:
-            return [_record_from(row) for row in connection.execute(query).mappings()]
+        return [_record_from(row) for row in self._database.read(query)]
 
 
 class SqlHead:

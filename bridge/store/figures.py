@@ -26,7 +26,6 @@ from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_p
 _IDS_IN_A_STATEMENT: Final = 500
 
 _QUEUE = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
-_AT_ONCE = 500  # messages asked for in one query
 
 
 class SqlFigures:
@@ -44,18 +43,17 @@ class SqlFigures:
             .group_by(*_QUEUE)
             .order_by(*_QUEUE)
         )
-        with self._database.reading() as connection:
-            return [
-                DeliverySum(
-                    source_chain=source,
-                    destination_chain=destination,
-                    gmp=Gmp(gmp),
-                    count=count,
-                    within=tuple(counts),
-                    seconds=seconds,
-                )
-                for source, destination, gmp, count, seconds, *counts in connection.execute(query)
-            ]
+        return [
+            DeliverySum(
+                source_chain=source,
+                destination_chain=destination,
+                gmp=Gmp(gmp),
+                count=count,
+                within=tuple(counts),
+                seconds=seconds,
+            )
+            for source, destination, gmp, count, seconds, *counts in self._database.rows(query)
+        ]
 
     def failures(self) -> list[FailureSum]:
         key = (*_QUEUE, outbox_failures.c.kind, outbox_failures.c.code)
@@ -65,27 +63,25 @@ class SqlFigures:
             .group_by(*key)
             .order_by(*key)
         )
-        with self._database.reading() as connection:
-            return [
-                FailureSum(
-                    source_chain=source,
-                    destination_chain=destination,
-                    gmp=Gmp(gmp),
-                    kind=FailureKind(kind),
-                    code=code,
-                    count=count,
-                )
-                for source, destination, gmp, kind, code, count in connection.execute(query)
-            ]
+        return [
+            FailureSum(
+                source_chain=source,
+                destination_chain=destination,
+                gmp=Gmp(gmp),
+                kind=FailureKind(kind),
+                code=code,
+                count=count,
+            )
+            for source, destination, gmp, kind, code, count in self._database.rows(query)
+        ]
 
     def slots(self) -> list[SlotSum]:
         key = (slots.c.chain_id, slots.c.account, slots.c.state)
         query = select(*key, func.count(), func.min(slots.c.reserved_at)).group_by(*key).order_by(*key)
-        with self._database.reading() as connection:
-            return [
-                SlotSum(chain_id=chain_id, account=account, state=SlotState(state), count=count, oldest=oldest)
-                for chain_id, account, state, count, oldest in connection.execute(query)
-            ]
+        return [
+            SlotSum(chain_id=chain_id, account=account, state=SlotState(state), count=count, oldest=oldest)
+            for chain_id, account, state, count, oldest in self._database.rows(query)
+        ]
 
     def transactions(self) -> list[TransactionSum]:
         outcome = _outcome()
@@ -100,11 +96,10 @@ class SqlFigures:
             .group_by(*key)
             .order_by(*key)
         )
-        with self._database.reading() as connection:
-            return [
-                TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(ended), count=count)
-                for chain_id, account, ended, count in connection.execute(included)
-            ]
+        return [
+            TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(ended), count=count)
+            for chain_id, account, ended, count in self._database.rows(included)
+        ]
 
     def recent(self, since: float) -> list[Tried]:
         columns = (outbox.c.gmp, outbox.c.destination_chain, outbox.c.message_id)

@@ -34,15 +34,13 @@ class SqlLanes:
 
     def held(self) -> list[LaneChange]:
         query = select(held_lanes).order_by(held_lanes.c.source_chain, held_lanes.c.destination_chain)
-        with self._database.reading() as connection:
-            return [_change(row) for row in connection.execute(query).mappings()]
+        return [_change(row) for row in self._database.read(query)]
 
     def history(self, lane: Lane | None = None) -> list[LaneChange]:
         query = select(lane_changes).order_by(lane_changes.c.sequence)
         if lane is not None:
             query = query.where(_is(lane_changes, lane))
-        with self._database.reading() as connection:
-            return [_change(row) for row in connection.execute(query).mappings()]
+        return [_change(row) for row in self._database.read(query)]
 
 
 def _is(table: Any, lane: Lane) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, union_all, update
+from sqlalchemy import Connection, RowMapping, bindparam, delete, func, insert, select, union_all, update
 
 from bridge.domain.errors import CursorMovedError, StoreMismatchError
 from bridge.domain.observations import (
@@ -19,10 +20,10 @@ from bridge.domain.observations import (
 )
 from bridge.domain.outbox import OutboxEntry, event_id_of
 from bridge.domain.transactions import SlotState
-from bridge.store import rows
+from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
 from bridge.store.database import Database
-from bridge.store.executions import take_back_executions
-from bridge.store.pending_sync import take_back
+from bridge.store.jobs import take_back_jobs
+from bridge.store.outbox import dispatch_columns, entry_row
 from bridge.store.tables import attempts, chains, cursor_ancestors, cursors, messages, outbox, slots
 
 _ASKED_AT_ONCE = 1_000  # ids in one query; databases have limits
@@ -111,8 +112,7 @@ class SqlObservations:
                 )
                 .values(state=SlotState.INCLUDED.value)
             )
-            take_back(connection, chain_id, last_good, now)
-            take_back_executions(connection, chain_id, last_good, now)
+            take_back_jobs(connection, chain_id, last_good, now)
             connection.execute(
                 delete(attempts).where(attempts.c.source_chain == chain_id, attempts.c.block_number > last_good)
             )
@@ -141,8 +141,7 @@ class SqlObservations:
             _forget_cursor(connection, chain_id)
 
     def final_height(self, chain_id: int) -> int:
-        with self._database.reading() as connection:
-            number = connection.execute(_FINAL_HEIGHT, {"chain": chain_id}).scalar()
+        number = self._database.scalar(_FINAL_HEIGHT, {"chain": chain_id})
         return -1 if number is None else number
 
     def final_block(self, chain_id: int) -> BlockRef | None:
@@ -156,9 +155,8 @@ class SqlObservations:
             return connection.execute(_PASSED, values).first() is not None
 
     def message(self, message_id: bytes) -> ObservedMessage | None:
-        with self._database.reading() as connection:
-            row = connection.execute(select(messages).where(messages.c.message_id == message_id)).mappings().first()
-        return None if row is None else rows.message_from(row)
+        row = self._database.first(select(messages).where(messages.c.message_id == message_id))
+        return None if row is None else _message_from(row)
 
     def created_on(self, source_chain: int, destination_chain: int) -> int:
         query = (
@@ -170,20 +168,17 @@ class SqlObservations:
                 messages.c.created_in.is_not(None),
             )
         )
-        with self._database.reading() as connection:
-            return connection.execute(query).scalar_one()
+        return int(self._database.scalar(query))
 
     def attempts(self, message_id: bytes) -> list[ObservedAttempt]:
         query = select(attempts).where(attempts.c.message_id == message_id).order_by(attempts.c.attempt)
-        with self._database.reading() as connection:
-            return [rows.attempt_from(row) for row in connection.execute(query).mappings()]
+        return [attempt_from(row) for row in self._database.read(query)]
 
     def messages(self, *, limit: int, source_chain: int | None = None) -> list[ObservedMessage]:
         query = select(messages).order_by(messages.c.sequence.desc()).limit(limit)
         if source_chain is not None:
             query = query.where(messages.c.source_chain == source_chain)
-        with self._database.reading() as connection:
-            return [rows.message_from(row) for row in connection.execute(query).mappings()]
+        return [_message_from(row) for row in self._database.read(query)]
 
 
 def _cursor_of(chain_id: int) -> str:
@@ -228,7 +223,7 @@ def _forget_cursor(connection: Connection, chain_id: int) -> None:
 def _add_messages(connection: Connection, observed: Sequence[ObservedMessage]) -> None:
     ids = [message.message_id for message in observed]
     known = set(connection.execute(select(messages.c.message_id).where(messages.c.message_id.in_(ids))).scalars())
-    fresh = {message.message_id: rows.message_row(message) for message in observed if message.message_id not in known}
+    fresh = {message.message_id: _message_row(message) for message in observed if message.message_id not in known}
     if fresh:
         connection.execute(insert(messages), list(fresh.values()))
     for message in observed:
@@ -245,10 +240,10 @@ def _put_attempts(connection: Connection, observed: Sequence[ObservedAttempt]) -
     seen = {(one.message_id, one.attempt): one for one in observed}
     same = (attempts.c.message_id == bindparam("message")) & (attempts.c.attempt == bindparam("number"))
     known = _known_attempts(connection, [message_id for message_id, _ in seen])
-    moved = [{"message": key[0], "number": key[1], **rows.attempt_row(seen[key])} for key in seen.keys() & known]
+    moved = [{"message": key[0], "number": key[1], **_attempt_row(seen[key])} for key in seen.keys() & known]
     if moved:
         connection.execute(update(attempts).where(same), moved)
-    fresh = [rows.attempt_row(one) for key, one in seen.items() if key not in known]
+    fresh = [_attempt_row(one) for key, one in seen.items() if key not in known]
     if fresh:
         connection.execute(insert(attempts), fresh)
 
@@ -266,10 +261,10 @@ def _put_dispatches(connection: Connection, dispatches: Sequence[NumberedDispatc
     """Adds the entries of dispatches, or moves them to where the dispatches are now; the ids of those that are new."""
     seen = {event_id_of(one.dispatch.message_id, one.dispatch.gmp, one.attempt): one for one in dispatches}
     known = _known(connection, list(seen))
-    moved = [{"key": key, **rows.dispatch_columns(seen[key].dispatch)} for key in known]
+    moved = [{"key": key, **dispatch_columns(seen[key].dispatch)} for key in known]
     if moved:
         connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")).values(orphaned_at=None), moved)
-    fresh = {key: rows.entry_row(_entry(one, now)) for key, one in seen.items() if key not in known}
+    fresh = {key: entry_row(_entry(one, now)) for key, one in seen.items() if key not in known}
     if fresh:
         connection.execute(insert(outbox), list(fresh.values()))
     return set(fresh)
@@ -287,3 +282,50 @@ def _entry(numbered: NumberedDispatch, now: float) -> OutboxEntry:
     dispatch = numbered.dispatch
     kind = ObservedMessage(dispatch.message_id, dispatch.envelope, now).message.kind
     return OutboxEntry.new(dispatch, numbered.attempt, kind, now)
+
+
+def _message_row(observed: ObservedMessage) -> dict[str, Any]:
+    """The columns of `messages`."""
+    message = observed.message
+    return {
+        "message_id": observed.message_id,
+        "envelope": observed.envelope,
+        "source_chain": message.source_chain,
+        "destination_chain": message.destination_chain,
+        "sender": message.sender,
+        "nonce": message.nonce,
+        "observed_at": observed.observed_at,
+        "created_in": observed.created_in,
+    }
+
+
+def _message_from(row: RowMapping) -> ObservedMessage:
+    """The record of a row of `messages`."""
+    return ObservedMessage(row["message_id"], row["envelope"], row["observed_at"], row["created_in"])
+
+
+def _attempt_row(attempt: ObservedAttempt) -> dict[str, Any]:
+    """The columns of `attempts`."""
+    return {
+        "message_id": attempt.message_id,
+        "attempt": attempt.attempt,
+        "retriable": attempt.retriable,
+        "gmps": bits_from_gmps(attempt.gmps),
+        "source_chain": attempt.source_chain,
+        "block_number": attempt.block.number,
+        "block_hash": attempt.block.hash,
+        "transaction_hash": attempt.transaction_hash,
+    }
+
+
+def attempt_from(row: RowMapping) -> ObservedAttempt:
+    """An attempt from its row."""
+    return ObservedAttempt(
+        message_id=row["message_id"],
+        attempt=row["attempt"],
+        retriable=row["retriable"],
+        gmps=gmps_from_bits(row["gmps"]),
+        source_chain=row["source_chain"],
+        block=BlockRef(row["block_number"], row["block_hash"]),
+        transaction_hash=row["transaction_hash"],
+    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
+import orjson
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Double,
+    RowMapping,
     Select,
     String,
     bindparam,
@@ -25,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from bridge.domain.failures import CONFIRMATION, Failure, RecordedFailure
+from bridge.domain.failures import CONFIRMATION, Failure, FailureKind, RecordedFailure, snapshot_from, snapshot_text
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import (
     STUCK_AFTER,
@@ -44,15 +47,22 @@ from bridge.domain.outbox import (
     lease_expired,
     shared_out,
 )
+from bridge.domain.ports import Dispatch
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
-from bridge.store import rows
+from bridge.protocol.message import Kind
 from bridge.store.database import Database
-from bridge.store.executions import await_executions, end_executions, forget_executions
+from bridge.store.jobs import await_executions, end_executions, forget_executions
 from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_held
 
+_ENTRY_COLUMNS: Final = (
+    *(column for column in outbox.c if column is not outbox.c.sequence),
+    messages.c.envelope,
+)
+"""What `_entry_from` reads, in this order."""
+
 _MESSAGES = messages.c.message_id == outbox.c.message_id
-_ENTRIES = select(*rows.ENTRY_COLUMNS).join(messages, _MESSAGES)
+_ENTRIES = select(*_ENTRY_COLUMNS).join(messages, _MESSAGES)
 _THESE = outbox.c.event_id.in_(bindparam("event_ids", expanding=True))
 _HELD = exists().where(
     held_lanes.c.source_chain == outbox.c.source_chain, held_lanes.c.destination_chain == outbox.c.destination_chain
@@ -80,7 +90,7 @@ _CLAIMED: Mapping[str, ColumnElement[Any]] = {  # what `OutboxEntry.claimed` cha
     "lease_until": bindparam("until", type_=Double),
 }
 _CLAIM = update(outbox).where(_THESE).values(**_CLAIMED)
-_AS_CLAIMED = select(*(_CLAIMED.get(column.name, column) for column in rows.ENTRY_COLUMNS)).join(messages, _MESSAGES)
+_AS_CLAIMED = select(*(_CLAIMED.get(column.name, column) for column in _ENTRY_COLUMNS)).join(messages, _MESSAGES)
 _HELD_CLAIMS = (
     select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence)
     .where(_THESE, outbox.c.state == OutboxState.CLAIMED)
@@ -179,9 +189,8 @@ class SqlOutbox:
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
         by_block: defaultdict[BlockRef, list[str]] = defaultdict(list)
-        with self._database.reading() as connection:
-            for number, block_hash, event_id in connection.execute(_UNCONFIRMED, {"destination": destination_chain}):
-                by_block[BlockRef(number, block_hash)].append(event_id)
+        for number, block_hash, event_id in self._database.rows(_UNCONFIRMED, {"destination": destination_chain}):
+            by_block[BlockRef(number, block_hash)].append(event_id)
         return dict(by_block)
 
     def confirm(self, event_ids: Collection[str], now: float) -> None:
@@ -210,8 +219,7 @@ class SqlOutbox:
         return len(ids)
 
     def seen(self) -> int:
-        with self._database.reading() as connection:
-            return connection.execute(select(func.count(outbox.c.message_id.distinct()))).scalar_one()
+        return int(self._database.scalar(select(func.count(outbox.c.message_id.distinct()))))
 
     def entry(self, event_id: str) -> OutboxEntry | None:
         found = self._read(_ENTRIES.where(outbox.c.event_id == event_id))
@@ -234,8 +242,7 @@ class SqlOutbox:
 
     def failures(self, event_id: str) -> list[RecordedFailure]:
         query = select(outbox_failures).where(outbox_failures.c.event_id == event_id).order_by(outbox_failures.c.number)
-        with self._database.reading() as connection:
-            return [rows.failure_from(row) for row in connection.execute(query).mappings()]
+        return [_failure_from(row) for row in self._database.read(query)]
 
     def dead_letters(self) -> dict[str, bool]:
         noted = outbox_failures.c.letter.is_not(None) & (outbox.c.state == OutboxState.DEAD)
@@ -245,8 +252,7 @@ class SqlOutbox:
             .where(noted)
             .order_by(outbox_failures.c.number)  # one that was opened again may have died more than once
         )
-        with self._database.reading() as connection:
-            return {event_id: letter for event_id, letter in connection.execute(query)}  # noqa: C416
+        return {event_id: letter for event_id, letter in self._database.rows(query)}  # noqa: C416
 
     def counts(self) -> list[QueueCount]:
         key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)
@@ -263,11 +269,10 @@ class SqlOutbox:
             .group_by(*key)
             .order_by(*key)
         )
-        with self._database.reading() as connection:
-            return [
-                QueueCount(**{**row, "gmp": Gmp(row["gmp"]), "state": OutboxState(row["state"])})
-                for row in connection.execute(query).mappings()
-            ]
+        return [
+            QueueCount(**{**row, "gmp": Gmp(row["gmp"]), "state": OutboxState(row["state"])})
+            for row in self._database.read(query)
+        ]
 
     def _read(self, query: Select[Any]) -> list[OutboxEntry]:
         with self._database.reading() as connection:
@@ -312,7 +317,7 @@ def _accepted(accepts: RelayPolicy) -> list[ColumnElement[bool]]:
 
 
 def _found(connection: Connection, query: Select[Any], values: Mapping[str, Any] | None = None) -> list[OutboxEntry]:
-    return [rows.entry_from(row) for row in connection.execute(query, values)]
+    return [_entry_from(row) for row in connection.execute(query, values)]
 
 
 def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, OutboxEntry]:
@@ -332,13 +337,13 @@ def _held(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:
 def _deliver(connection: Connection, delivered: Sequence[Delivered], now: float) -> None:
     """Without reading the entries: this is the way that nearly all of them end."""
     if delivered:
-        connection.execute(_DELIVER, [rows.delivered_columns(one, now) for one in delivered])
-        end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed})
+        connection.execute(_DELIVER, [_delivered_columns(one, now) for one in delivered])
+        end_executions(connection, {delivery_of(one.claim.event_id)[0] for one in delivered if one.executed}, now)
         await_executions(connection, [one.claim.event_id for one in delivered if not one.executed], now)
 
 
 def _write(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
-    values = [{"key": entry.event_id, **rows.state_columns(entry)} for entry in entries]
+    values = [{"key": entry.event_id, **_state_columns(entry)} for entry in entries]
     if values:
         connection.execute(update(outbox).where(outbox.c.event_id == bindparam("key")), values)
 
@@ -370,7 +375,151 @@ def _note_failures(connection: Connection, failed: Mapping[str, tuple[str, Failu
     connection.execute(
         insert(outbox_failures),
         [
-            rows.failure_row(key, RecordedFailure(last.get(key, 0) + 1, worker, failure))
+            _failure_row(key, RecordedFailure(last.get(key, 0) + 1, worker, failure))
             for key, (worker, failure) in failed.items()
         ],
     )
+
+
+def dispatch_columns(dispatch: Dispatch) -> dict[str, Any]:
+    """The columns of `outbox` that a reorg may change."""
+    return {
+        "transport_id": dispatch.transport_id,
+        "block_number": dispatch.block_number,
+        "block_hash": dispatch.block_hash,
+        "transaction_hash": dispatch.transaction_hash,
+        "log_index": dispatch.log_index,
+        "evidence": json.dumps(dict(dispatch.evidence), sort_keys=True),
+    }
+
+
+def _state_columns(entry: OutboxEntry) -> dict[str, Any]:
+    """The columns of `outbox` that say how far an entry is."""
+    delivery = entry.delivery
+    return {
+        "state": entry.state.value,
+        "available_at": entry.available_at,
+        "failed_tries": entry.failed_tries,
+        "last_error": entry.last_error,
+        "fence": entry.fence,
+        "claimed_at": entry.claimed_at,
+        "claimed_by": entry.claimed_by,
+        "lease_until": entry.lease_until,
+        "delivered_at": entry.delivered_at,
+        "delivery_block_number": delivery and delivery.block.number,
+        "delivery_block_hash": delivery and delivery.block.hash,
+        "delivery_transaction_hash": delivery and delivery.transaction_hash,
+        "confirmed_at": entry.confirmed_at,
+        "orphaned_at": entry.orphaned_at,
+        "setbacks": entry.setbacks,
+    }
+
+
+def entry_row(entry: OutboxEntry) -> dict[str, Any]:
+    """The columns of `outbox`."""
+    dispatch = entry.dispatch
+    return {
+        "event_id": entry.event_id,
+        "message_id": dispatch.message_id,
+        "gmp": int(dispatch.gmp),
+        "attempt_number": entry.attempt_number,
+        "kind": int(entry.kind),
+        "source_chain": dispatch.source_chain,
+        "destination_chain": dispatch.destination_chain,
+        "ordering_key": entry.ordering_key,
+        "created_at": entry.created_at,
+        **dispatch_columns(dispatch),
+        **_state_columns(entry),
+    }
+
+
+def _delivered_columns(delivered: Delivered, now: float) -> dict[str, Any]:
+    """The columns of `outbox` that differ between deliveries, with the entry's id as `key`."""
+    delivery = delivered.delivery
+    return {
+        "key": delivered.claim.event_id,
+        "delivered_at": now,
+        "delivery_block_number": delivery and delivery.block.number,
+        "delivery_block_hash": delivery and delivery.block.hash,
+        "delivery_transaction_hash": delivery and delivery.transaction_hash,
+    }
+
+
+def _entry_from(row: Sequence[Any]) -> OutboxEntry:
+    """An entry from its `_ENTRY_COLUMNS`. By place, since claims read many: names would cost as much as all the rest."""
+    event_id, _, _, attempt, kind, _, _, ordering_key, created_at = row[:9]
+    state, available_at, failed_tries, last_error, fence, claimed_at, claimed_by, lease_until, delivered_at = row[15:24]
+    confirmed_at, orphaned_at, setbacks = row[27:30]
+    return OutboxEntry(
+        event_id=event_id,
+        attempt_number=attempt,
+        kind=Kind(kind),
+        ordering_key=ordering_key,
+        created_at=created_at,
+        dispatch=_dispatch_from(row),
+        state=OutboxState(state),
+        available_at=available_at,
+        failed_tries=failed_tries,
+        setbacks=setbacks,
+        last_error=last_error,
+        fence=fence,
+        claimed_at=claimed_at,
+        claimed_by=claimed_by,
+        lease_until=lease_until,
+        delivered_at=delivered_at,
+        delivery=_delivery_from(row),
+        confirmed_at=confirmed_at,
+        orphaned_at=orphaned_at,
+    )
+
+
+def _dispatch_from(row: Sequence[Any]) -> Dispatch:
+    message_id, gmp, _, _, source_chain, destination_chain = row[1:7]
+    transport_id, block_number, block_hash, transaction_hash, log_index, evidence = row[9:15]
+    return Dispatch(
+        gmp=Gmp(gmp),
+        message_id=message_id,
+        source_chain=source_chain,
+        destination_chain=destination_chain,
+        envelope=row[30],
+        transport_id=transport_id,
+        block_number=block_number,
+        block_hash=block_hash,
+        transaction_hash=transaction_hash,
+        log_index=log_index,
+        evidence=orjson.loads(evidence),
+    )
+
+
+def _delivery_from(row: Sequence[Any]) -> Delivery | None:
+    number, block_hash, transaction_hash = row[24:27]
+    return None if block_hash is None else Delivery(BlockRef(number, block_hash), transaction_hash)
+
+
+def _failure_row(event_id: str, recorded: RecordedFailure) -> dict[str, Any]:
+    """The columns of `outbox_failures`."""
+    failure = recorded.failure
+    return {
+        "event_id": event_id,
+        "number": recorded.number,
+        "worker": recorded.worker,
+        "failed_at": failure.at,
+        "kind": failure.kind.value,
+        "code": failure.code,
+        "message": failure.message,
+        "delivery_snapshot": snapshot_text(failure.delivery_snapshot),
+        "letter": failure.letter,
+    }
+
+
+def _failure_from(row: RowMapping) -> RecordedFailure:
+    """A failure from its row."""
+    failure = Failure(
+        at=row["failed_at"],
+        kind=FailureKind(row["kind"]),
+        code=row["code"],
+        message=row["message"],
+        delivery_snapshot=snapshot_from(row["delivery_snapshot"]),
+        letter=row["letter"],
+    )
+    return RecordedFailure(row["number"], row["worker"], failure)

@@ -1,132 +1,57 @@
-"""Copied retry requests in SQL."""
+"""Retry requests that were copied, and what retries pay, in SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
-from sqlalchemy import bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryJob, RetryLimits, RetryPayment, RetryState
+from bridge.domain.jobs import RetryJob, RetryState
+from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryLimits, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
-from bridge.store import rows
 from bridge.store.database import Database
-from bridge.store.tables import retry_cursor, retry_jobs, retry_payments
+from bridge.store.jobs import add_job
+from bridge.store.tables import jobs, retry_cursor, retry_payments
 
 _READER = "bridge"
 _JOBS = "retry jobs"
 _PAYMENTS = "retry payments"
 
-_EARLIER = retry_jobs.alias()
-_DUE = (  # asked with each look at the jobs: it is put together once, since that costs more than to run it
-    select(retry_jobs)
-    .where(
-        (retry_jobs.c.state == RetryState.SENDING)
-        | ((retry_jobs.c.state == RetryState.OPEN) & (retry_jobs.c.available_at <= bindparam("now"))),
-        ~exists().where(
-            _EARLIER.c.message_id == retry_jobs.c.message_id,
-            _EARLIER.c.state.in_([RetryState.OPEN, RetryState.SENDING]),
-            _EARLIER.c.job_id < retry_jobs.c.job_id,
-        ),
-    )
-    .order_by(retry_jobs.c.job_id)
-    .limit(bindparam("most"))
-)
 
-
-class SqlRetryJobs:
-    """See `bridge.domain.retries.RetryJobs`."""
+class SqlRetries:
+    """See `bridge.domain.retries.Retries`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def cursor(self) -> int:
-        with self._database.reading() as connection:
-            return connection.execute(select(retry_cursor.c.sequence)).scalar() or 0
+        return self._database.scalar(select(retry_cursor.c.sequence)) or 0
 
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
-        new = 0
         with self._database.transaction(exclusive=_JOBS) as connection:
-            for request in requests:
-                job = RetryJob(request=request, available_at=now)
-                known = select(retry_jobs.c.job_id).where(
-                    retry_jobs.c.message_id == request.message_id,
-                    retry_jobs.c.attempt == request.attempt,
-                    retry_jobs.c.generation == request.generation,
-                )
-                if connection.execute(known).first() is None:
-                    connection.execute(insert(retry_jobs).values(**rows.job_row(job)))
-                    new += 1
+            new = sum(add_job(connection, RetryJob.of(request, now)) for request in requests)
             if connection.execute(update(retry_cursor).values(sequence=cursor)).rowcount == 0:
                 connection.execute(insert(retry_cursor).values(reader=_READER, sequence=cursor))
         return new
 
-    def due(self, now: float, limit: int) -> list[RetryJob]:
-        with self._database.reading() as connection:
-            found = connection.execute(_DUE, {"now": now, "most": limit}).mappings()
-            return [rows.job_from(row) for row in found]
-
-    def save(self, job: RetryJob, *, expected: RetryState) -> bool:
-        message_id, attempt, generation = job.key
-        with self._database.transaction(exclusive=_JOBS) as connection:
-            if job.state is RetryState.SENDING:
-                sending = select(retry_jobs.c.attempt, retry_jobs.c.generation).where(
-                    retry_jobs.c.message_id == message_id, retry_jobs.c.state == RetryState.SENDING
-                )
-                if any(tuple(row) != (attempt, generation) for row in connection.execute(sending)):
-                    return False
-            mine = (
-                (retry_jobs.c.message_id == message_id)
-                & (retry_jobs.c.attempt == attempt)
-                & (retry_jobs.c.generation == generation)
-                & (retry_jobs.c.state == expected)
-            )
-            return connection.execute(update(retry_jobs).where(mine).values(**rows.job_row(job))).rowcount == 1
-
-    def jobs(self, message_id: bytes) -> list[RetryJob]:
-        query = select(retry_jobs).where(retry_jobs.c.message_id == message_id).order_by(retry_jobs.c.job_id)
-        with self._database.reading() as connection:
-            return [rows.job_from(row) for row in connection.execute(query).mappings()]
-
-    def counts(self) -> dict[RetryState, int]:
-        query = select(retry_jobs.c.state, func.count()).group_by(retry_jobs.c.state)
-        with self._database.reading() as connection:
-            return {RetryState(state): count for state, count in connection.execute(query)}
-
-    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
-        of_attempt = (retry_jobs.c.message_id == message_id) & (retry_jobs.c.attempt == attempt)
-        newest = select(retry_jobs).where(of_attempt).order_by(retry_jobs.c.job_id.desc()).limit(1).with_for_update()
-        with self._database.transaction(exclusive=_JOBS) as connection:
-            row = connection.execute(newest).mappings().first()
-            if row is None:
-                raise KeyError(attempt)
-            job = rows.job_from(row)
-            if job.state is RetryState.DEAD:
-                mine = retry_jobs.c.job_id == row["job_id"]
-                connection.execute(update(retry_jobs).where(mine).values(**rows.job_row(job.reopened(why, now))))
-
-    def dead(self, limit: int) -> list[RetryJob]:
-        query = select(retry_jobs).where(retry_jobs.c.state == RetryState.DEAD)
-        with self._database.reading() as connection:
-            found = connection.execute(query.order_by(retry_jobs.c.job_id.desc()).limit(limit)).mappings()
-            return [rows.job_from(row) for row in found]
-
     def held(self) -> list[HeldRetries]:
-        lane = (retry_jobs.c.source_chain, retry_jobs.c.destination_chain)
+        lane = (jobs.c.source_chain, jobs.c.destination_chain)
         query = select(
             *lane,
-            func.count().filter(retry_jobs.c.state == RetryState.DEAD).label("dead"),
-            *(func.count().filter(retry_jobs.c.held_by == budget).label(budget) for budget in RetryBudget),
+            func.count().filter(jobs.c.state == RetryState.DEAD).label("dead"),
+            *(func.count().filter(jobs.c.held_by == budget).label(budget) for budget in RetryBudget),
         )
-        with self._database.reading() as connection:
-            return [
-                HeldRetries(
-                    source_chain=row["source_chain"],
-                    destination_chain=row["destination_chain"],
-                    dead=row["dead"],
-                    held={budget: row[budget] for budget in RetryBudget},
-                )
-                for row in connection.execute(query.group_by(*lane).order_by(*lane)).mappings()
-            ]
+        query = query.where(jobs.c.queue == RetryJob.QUEUE)
+        return [
+            HeldRetries(
+                source_chain=row["source_chain"],
+                destination_chain=row["destination_chain"],
+                dead=row["dead"],
+                held={budget: row[budget] for budget in RetryBudget},
+            )
+            for row in self._database.read(query.group_by(*lane).order_by(*lane))
+        ]
 
     def commit(self, payment: RetryPayment, limits: RetryLimits) -> Exceeded | None:
         same_message = retry_payments.c.message_id == payment.message_id
@@ -142,7 +67,7 @@ class SqlRetryJobs:
             exceeded = limits.exceeded_by(payment, list(of_message), list(of_lane))
             if exceeded is None:
                 connection.execute(delete(retry_payments).where(same_attempt))
-                connection.execute(insert(retry_payments).values(**rows.payment_row(payment)))
+                connection.execute(insert(retry_payments).values(**{**asdict(payment), "wei": str(payment.wei)}))
         return exceeded
 
     def withdraw(self, message_id: bytes, attempt: int) -> None:

@@ -52,8 +52,7 @@ class SqlSpending:
     def lanes(self, now: float) -> list[LaneSpent]:
         day = TotalKeys.of(0, None, now).chain.day
         query = select(spending_totals).where(spending_totals.c.day == day).order_by(spending_totals.c.of)
-        with self._database.reading() as connection:
-            found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in connection.execute(query).mappings()]
+        found = [(lane_of(row["of"]), row["chain_id"], row["gwei"]) for row in self._database.read(query)]
         return [LaneSpent.of(lane, chain_id, gwei) for lane, chain_id, gwei in found if lane is not None]
 
     def hold(self, held: Held) -> float:
@@ -81,19 +80,18 @@ class SqlSpending:
         query = select(spending_held).where(spending_held.c.at >= since).order_by(spending_held.c.subject)
         if message_id is not None:
             query = query.where(spending_held.c.message_id == message_id)
-        with self._database.reading() as connection:
-            return [
-                Held(
-                    subject=row["subject"],
-                    message_id=row["message_id"],
-                    lane=Lane(row["source_chain"], row["destination_chain"]),
-                    bound=Bound(row["bound"]),
-                    why=row["why"],
-                    since=row["since"],
-                    at=row["at"],
-                )
-                for row in connection.execute(query).mappings()
-            ]
+        return [
+            Held(
+                subject=row["subject"],
+                message_id=row["message_id"],
+                lane=Lane(row["source_chain"], row["destination_chain"]),
+                bound=Bound(row["bound"]),
+                why=row["why"],
+                since=row["since"],
+                at=row["at"],
+            )
+            for row in self._database.read(query)
+        ]
 
 
 def totals_of(connection: Connection, keys: Sequence[TotalKey]) -> dict[TotalKey, Total]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from bridge.domain.dead_letters import DeadLetterLog
 from bridge.store.database import Database
-from bridge.store.dead_letters import SqlHead
-from bridge.store.executions import SqlExecutions
+from bridge.store.dead_letters import SqlDeadLetterLog, SqlHead
 from bridge.store.figures import SqlFigures
+from bridge.store.finality_records import SqlFinalityRecords
+from bridge.store.jobs import SqlJobs
 from bridge.store.lanes import SqlLanes
 from bridge.store.observations import SqlObservations
 from bridge.store.outbox import SqlOutbox
-from bridge.store.pending_sync import SqlPendingSyncs
-from bridge.store.retries import SqlRetryJobs
+from bridge.store.retries import SqlRetries
 from bridge.store.spending import SqlSpending
 from bridge.store.transactions import SqlTransactionLedger
 
@@ -29,14 +34,39 @@ class SqlStore:
         self.observations = SqlObservations(self._database)
         self.outbox = SqlOutbox(self._database)
         self.transactions = SqlTransactionLedger(self._database)
-        self.executions = SqlExecutions(self._database)
-        self.retries = SqlRetryJobs(self._database)
+        self.jobs = SqlJobs(self._database)
+        self.retries = SqlRetries(self._database)
         self.lanes = SqlLanes(self._database)
         self.figures = SqlFigures(self._database)
         self.letter_head = SqlHead(self._database)
-        self.pending_sync = SqlPendingSyncs(self._database)
+        self.finality_records = SqlFinalityRecords(self._database)
         self.spending = SqlSpending(self._database)
 
     def close(self) -> None:
         """Closes its connections."""
         self._database.close()
+
+
+def open_store(url: str) -> SqlStore:
+    """The store at a SQLAlchemy URL such as ``sqlite:///bridge.db`` or ``postgresql://user@host/database``.
+
+    Raises:
+        StoreVersionError: a newer version of Waybill made it.
+        StoreError: there is no database behind that URL.
+        StoreBusyError: the database does not answer.
+    """
+    return SqlStore(url)
+
+
+def may_exist(url: str) -> bool:
+    """Whether there can be a store: a SQLite file that is not there has none, and reading must not make one."""
+    parsed = make_url(url)
+    return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").exists()
+
+
+def open_dead_letters(url: str) -> DeadLetterLog:
+    """The dead letters at a SQLAlchemy URL, the store's own or another one's.
+
+    The database is opened when it is first needed: a relayer whose dead letters are away for now can start.
+    """
+    return SqlDeadLetterLog(url)

@@ -26,9 +26,8 @@ from sqlalchemy import (
     literal_column,
 )
 
-from bridge.domain.executions import ExecutionState
+from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob, SyncState
 from bridge.domain.outbox import TRANSITIONS
-from bridge.domain.retries import RetryState
 
 METADATA = MetaData(
     naming_convention={
@@ -169,7 +168,7 @@ outbox_failures = Table(
     Column("kind", String, nullable=False),
     Column("code", String, nullable=False),
     Column("message", Text, nullable=False),
-    Column("delivery_snapshot", Text),  # JSON; none: of an interruption, or noted by an earlier version
+    Column("delivery_snapshot", Text),  # JSON; none: of an interruption
     Column("letter", Boolean),  # of the failure that a delivery died of: whether it has a letter
     Index(None, "failed_at"),
 )
@@ -272,46 +271,58 @@ retry_cursor = Table(
     Column("sequence", BigInteger, nullable=False),
 )
 
-retry_jobs = Table(
-    "retry_jobs",
+jobs = Table(
+    "jobs",
     METADATA,
     Column("job_id", _SERIAL, primary_key=True),
-    # the request, as the indexer wrote it
-    Column("sequence", BigInteger, nullable=False),
+    Column("queue", String, nullable=False),
     Column("message_id", LargeBinary, nullable=False),
-    Column("attempt", BigInteger, nullable=False),
-    Column("generation", BigInteger, nullable=False),
+    Column("name", String, nullable=False),  # tells it from others of its queue and message
     Column("source_chain", BigInteger, nullable=False),
     Column("destination_chain", BigInteger, nullable=False),
-    Column("missing_gmps", Integer, nullable=False),
-    Column("received_gmps", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("cause_chain", BigInteger, nullable=False),
-    Column("cause_block", BigInteger, nullable=False),
-    Column("cause_hash", LargeBinary, nullable=False),
-    Column("deadline", BigInteger, nullable=False),
-    Column("requested_at", Double, nullable=False),
-    # what became of it
     Column("state", String, nullable=False),
+    Column("since", Double, nullable=False),
     Column("available_at", Double, nullable=False),
     Column("tries", Integer, nullable=False),
-    Column("outcome", Text),
-    Column("held_by", String),  # the budget that has no room for it
-    Column("letter", Boolean),  # of one that is DEAD: whether it has a letter
-    Column("gmps", Integer, nullable=False),
-    Column("transaction_hash", LargeBinary),
+    Column("fence", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("seen_number", BigInteger),
+    Column("seen_hash", LargeBinary),
     Column("finished_at", Double),
-    UniqueConstraint("message_id", "attempt", "generation"),
-    CheckConstraint(f"state IN ({', '.join(repr(str(state)) for state in RetryState)})", name="state"),
-    Index(None, "state", "available_at"),
+    Column("held_by", String),  # the budget that has no room for it
+    Column("source_block", BigInteger),  # that it rests on
+    Column("detail", Text, nullable=False),  # JSON: what its queue alone reads
+    UniqueConstraint("queue", "message_id", "name"),
+    CheckConstraint(
+        " OR ".join(
+            f"(queue = '{kind.QUEUE}' AND state IN ({', '.join(repr(str(state)) for state in states)}))"
+            for kind, states in ((RetryJob, RetryState), (ExecutionJob, ExecutionState), (SyncJob, SyncState))
+        ),
+        name="state",
+    ),
+    Index(None, "queue", "state", "since"),
+    Index(None, "queue", "finished_at"),
+    Index(None, "destination_chain", "seen_number"),
 )
 
+_UNFINISHED = jobs.c.finished_at.is_(None)
+_SENDING = jobs.c.state == literal_column(f"'{RetryState.SENDING}'")
+
 Index(
-    "uq_retry_jobs_one_in_flight",
-    retry_jobs.c.message_id,
+    "ix_jobs_due",
+    jobs.c.queue,
+    jobs.c.available_at,
+    jobs.c.job_id,
+    sqlite_where=_UNFINISHED,
+    postgresql_where=_UNFINISHED,
+)
+Index(
+    "uq_jobs_one_sending",
+    jobs.c.queue,
+    jobs.c.message_id,
     unique=True,
-    sqlite_where=retry_jobs.c.state == RetryState.SENDING.value,
-    postgresql_where=retry_jobs.c.state == RetryState.SENDING.value,
+    sqlite_where=_SENDING,
+    postgresql_where=_SENDING,
 )
 
 # What retries pay their GMPs, written before they are sent.
@@ -349,26 +360,6 @@ lane_changes = Table(
     Column("reason", Text, nullable=False),
     Column("changed_by", String, nullable=False),
     Column("changed_at", Double, nullable=False),
-)
-
-executions = Table(
-    "executions",  # delivered messages of which no delivery of ours showed that they were executed with it
-    METADATA,
-    Column("message_id", LargeBinary, primary_key=True),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
-    Column("state", String, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("next_at", Double, nullable=False),
-    Column("round", Integer, nullable=False),
-    Column("was_sent", Boolean, nullable=False),
-    Column("fence", BigInteger, nullable=False),
-    Column("outcome", Text, nullable=False),
-    Column("seen_number", BigInteger),
-    Column("seen_hash", LargeBinary),
-    CheckConstraint(f"state IN ({', '.join(repr(str(state)) for state in ExecutionState)})", name="state"),
-    Index(None, "state", "next_at"),
-    Index(None, "destination_chain", "seen_number"),
 )
 
 dead_letter_head = Table(

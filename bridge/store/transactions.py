@@ -8,10 +8,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, case, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, RowMapping, Select, bindparam, case, func, insert, select, update
 
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Claim
+from bridge.domain.ports import Call, Fees
 from bridge.domain.spending import UNBOUNDED, SpendBounds, TotalKeys
 from bridge.domain.transactions import (
     OPEN_STATES,
@@ -29,7 +30,6 @@ from bridge.domain.transactions import (
     one_by_one,
     require_room,
 )
-from bridge.store import rows
 from bridge.store.database import Database
 from bridge.store.spending import reserved, settle, spent_for, totals_of
 from bridge.store.tables import outbox, signed_versions, slot_parts, slots
@@ -47,9 +47,9 @@ _GOOD_CLAIMS = select(outbox.c.event_id, outbox.c.claimed_by, outbox.c.fence).wh
     outbox.c.state == "CLAIMED",
     outbox.c.orphaned_at.is_(None),
 )
-_PURPOSES: BindParameter[Any] = bindparam("transaction_keys", expanding=True)
-_FOR_ANY = slots.c.transaction_key.in_(_PURPOSES) | slots.c.slot_id.in_(
-    select(slot_parts.c.slot_id).where(slot_parts.c.transaction_key.in_(_PURPOSES))  # alone or among others
+_KEYS: BindParameter[Any] = bindparam("transaction_keys", expanding=True)
+_FOR_ANY = slots.c.transaction_key.in_(_KEYS) | slots.c.slot_id.in_(
+    select(slot_parts.c.slot_id).where(slot_parts.c.transaction_key.in_(_KEYS))  # alone or among others
 )
 _OPEN_FOR_ANY = select(slots).where(_OF_ACCOUNT, _FOR_ANY, _OPEN).order_by(*_IN_ORDER)
 _OPEN_OF_ACCOUNT = select(slots).where(_OF_ACCOUNT, _OPEN).order_by(*_IN_ORDER)
@@ -95,7 +95,7 @@ class SqlTransactionLedger:
             first = first_nonce if highest is None else max(first_nonce, highest + 1)
             held = _good_claims(connection, [one.claim for one in requests if one.claim is not None])
             good = [one.claim is None or one.claim in held for one in requests]
-            known = _open_by_purpose(connection, chain_id, account, [one.transaction_key for one in requests])
+            known = _open_by_key(connection, chain_id, account, [one.transaction_key for one in requests])
             pairs = zip(requests, good, strict=True)
             wanted = {
                 one.transaction_key: one for one, is_good in pairs if is_good and one.transaction_key not in known
@@ -139,7 +139,7 @@ class SqlTransactionLedger:
             require_room(signed, bounds, charged, lambda keys: totals_of(connection, keys))
             _save(connection, signed)
             settle(connection, [signed])
-            row = rows.version_row(slot_id, len(slot.versions), version)
+            row = _version_row(slot_id, len(slot.versions), version)
             connection.execute(insert(signed_versions).values(**row))
             return True
 
@@ -150,7 +150,7 @@ class SqlTransactionLedger:
             taken = connection.execute(select(slots.c.slot_id).where(reserved).with_for_update()).scalars().all()
             if taken:
                 connection.execute(update(slots).where(reserved).values(state=SlotState.SIGNED.value))
-                connection.execute(insert(signed_versions), [rows.version_row(key, 0, wanted[key]) for key in taken])
+                connection.execute(insert(signed_versions), [_version_row(key, 0, wanted[key]) for key in taken])
         return set(taken)
 
     def broadcast(self, slot_ids: Collection[int], now: float) -> None:
@@ -163,7 +163,7 @@ class SqlTransactionLedger:
         places = dict(inclusions)
         with self._database.transaction() as connection:
             included = [slot.in_block(places[slot.slot_id]) for slot in _locked_slots(connection, list(places))]
-            values = [{"key": slot.slot_id, **rows.inclusion_columns(slot)} for slot in included]
+            values = [{"key": slot.slot_id, **_inclusion_columns(slot)} for slot in included]
             connection.execute(update(slots).where(slots.c.slot_id == bindparam("key")), values)
             settle(connection, included)
         return included
@@ -191,16 +191,15 @@ class SqlTransactionLedger:
 
     def open_slot(self, chain_id: int, account: str, transaction_key: str) -> Slot | None:
         with self._database.reading() as connection:
-            return _open_by_purpose(connection, chain_id, account, [transaction_key]).get(transaction_key)
+            return _open_by_key(connection, chain_id, account, [transaction_key]).get(transaction_key)
 
     def open_slots(self, chain_id: int, account: str) -> list[Slot]:
         return self._read(_OPEN_OF_ACCOUNT, _account(chain_id, account))
 
     def included_slots(self, chain_id: int, account: str) -> dict[BlockRef, list[int]]:
         by_block: defaultdict[BlockRef, list[int]] = defaultdict(list)
-        with self._database.reading() as connection:
-            for number, block_hash, slot_id in connection.execute(_INCLUDED_OF_ACCOUNT, _account(chain_id, account)):
-                by_block[BlockRef(number, block_hash)].append(slot_id)
+        for number, block_hash, slot_id in self._database.rows(_INCLUDED_OF_ACCOUNT, _account(chain_id, account)):
+            by_block[BlockRef(number, block_hash)].append(slot_id)
         return dict(by_block)
 
     def slots(self, chain_id: int, account: str) -> list[Slot]:
@@ -236,11 +235,11 @@ def _slots(connection: Connection, query: Select[Any], values: Mapping[str, Any]
         return []
     versions = connection.execute(_VERSIONS, {"slot_ids": [row["slot_id"] for row in found]}).mappings()
     by_slot = {
-        slot_id: tuple(rows.version_from(row) for row in group)
+        slot_id: tuple(_version_from(row) for row in group)
         for slot_id, group in groupby(versions, key=lambda row: row["slot_id"])
     }
     parts = _parts(connection, [row["slot_id"] for row in found if row["transaction_key"] == SHARED])
-    return [rows.slot_from(row, by_slot.get(row["slot_id"], ()), parts.get(row["slot_id"], ())) for row in found]
+    return [_slot_from(row, by_slot.get(row["slot_id"], ()), parts.get(row["slot_id"], ())) for row in found]
 
 
 def _parts(connection: Connection, slot_ids: Sequence[int]) -> dict[int, tuple[BatchedCall, ...]]:
@@ -274,7 +273,7 @@ def _locked_slot(connection: Connection, slot_id: int) -> Slot:
     return found[0]
 
 
-def _open_by_purpose(
+def _open_by_key(
     connection: Connection, chain_id: int, account: str, transaction_keys: Sequence[str]
 ) -> dict[str, Slot]:
     found = _slots(connection, _OPEN_FOR_ANY, {**_account(chain_id, account), "transaction_keys": transaction_keys})
@@ -285,15 +284,101 @@ def _new_slots(connection: Connection, blanks: Sequence[Slot]) -> list[Slot]:
     if not blanks:
         return []
     made = connection.execute(
-        insert(slots).returning(slots.c.nonce, slots.c.slot_id), [rows.slot_columns(blank) for blank in blanks]
+        insert(slots).returning(slots.c.nonce, slots.c.slot_id), [_slot_columns(blank) for blank in blanks]
     )
     ids = {row.nonce: row.slot_id for row in made}
     fresh = [replace(blank, slot_id=ids[blank.nonce]) for blank in blanks]
-    parts = [row for slot in fresh for row in rows.part_rows(slot)]
+    parts = [row for slot in fresh for row in _part_rows(slot)]
     if parts:
         connection.execute(insert(slot_parts), parts)
     return fresh
 
 
 def _save(connection: Connection, slot: Slot) -> None:
-    connection.execute(update(slots).where(slots.c.slot_id == slot.slot_id).values(**rows.slot_columns(slot)))
+    connection.execute(update(slots).where(slots.c.slot_id == slot.slot_id).values(**_slot_columns(slot)))
+
+
+def _slot_columns(slot: Slot) -> dict[str, Any]:
+    """The columns of `slots`, but for its key."""
+    return {
+        "chain_id": slot.chain_id,
+        "account": slot.account,
+        "nonce": slot.nonce,
+        "transaction_key": slot.transaction_key,
+        "call_to": slot.call and slot.call.to,
+        "call_data": slot.call and slot.call.data,
+        "call_value": slot.call and str(slot.call.value),
+        "call_gas": slot.call and slot.call.gas,
+        "reserved_at": slot.reserved_at,
+        "broadcast_at": slot.broadcast_at,
+        **_inclusion_columns(slot),
+    }
+
+
+def _inclusion_columns(slot: Slot) -> dict[str, Any]:
+    """The columns of `slots` that change with a transaction's way into a block."""
+    included = slot.included
+    return {
+        "state": slot.state.value,
+        "included_hash": included and included.transaction_hash,
+        "included_block_number": included and included.block.number,
+        "included_block_hash": included and included.block.hash,
+        "succeeded": included and included.succeeded,
+    }
+
+
+def _part_rows(slot: Slot) -> list[dict[str, Any]]:
+    """The columns of `slot_parts` for each of a slot's parts."""
+    return [
+        {"slot_id": slot.slot_id, "position": position, "transaction_key": part.transaction_key, "gas": part.gas}
+        for position, part in enumerate(slot.parts)
+    ]
+
+
+def _slot_from(row: RowMapping, versions: tuple[SignedVersion, ...], parts: tuple[BatchedCall, ...]) -> Slot:
+    """A slot from its row, what was signed for it, and what shares it."""
+    call = included = None
+    if row["call_to"] is not None:
+        call = Call(to=row["call_to"], data=row["call_data"], value=int(row["call_value"]), gas=row["call_gas"])
+    if row["included_hash"] is not None:
+        block = BlockRef(row["included_block_number"], row["included_block_hash"])
+        included = Inclusion(row["included_hash"], block, row["succeeded"])
+    return Slot(
+        slot_id=row["slot_id"],
+        chain_id=row["chain_id"],
+        account=row["account"],
+        nonce=row["nonce"],
+        transaction_key=row["transaction_key"],
+        parts=parts,
+        call=call,
+        state=SlotState(row["state"]),
+        reserved_at=row["reserved_at"],
+        versions=versions,
+        broadcast_at=row["broadcast_at"],
+        included=included,
+    )
+
+
+def _version_row(slot_id: int, number: int, version: SignedVersion) -> dict[str, Any]:
+    """The columns of `signed_versions`."""
+    return {
+        "slot_id": slot_id,
+        "number": number,
+        "hash": version.hash,
+        "raw": version.raw,
+        "max_fee": version.fees.max_fee,
+        "priority_fee": version.fees.priority_fee,
+        "signed_at": version.signed_at,
+        "is_noop": version.is_noop,
+    }
+
+
+def _version_from(row: RowMapping) -> SignedVersion:
+    """A signed version from its row."""
+    return SignedVersion(
+        hash=row["hash"],
+        raw=row["raw"],
+        fees=Fees(row["max_fee"], row["priority_fee"]),
+        signed_at=row["signed_at"],
+        is_noop=row["is_noop"],
+    )

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bridge.domain.executions import AwaitedExecution
+from bridge.domain.jobs import ExecutionJob, RetryJob
 from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.retries import RetryJob
 from bridge.domain.spending import Held
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import Gmp
@@ -94,7 +93,7 @@ class _Facts:
     receipts: Sequence[ReceiptRecord]
     entries: Sequence[OutboxEntry]
     jobs: Sequence[RetryJob]
-    execution: AwaitedExecution | None
+    execution: ExecutionJob | None
     held: Sequence[Held]
     dead_letters: frozenset[str]  # ids of its dead letters
     divergences: Sequence[DivergenceRecord]
@@ -186,8 +185,8 @@ def _gather(sources: Sources, message_id: bytes) -> _Facts:
         events=events,
         receipts=index.receipts(message_id) if index else [],
         entries=store.outbox.entries(message_id) if store else [],
-        jobs=store.retries.jobs(message_id) if store else [],
-        execution=store.executions.of_message(message_id) if store else None,
+        jobs=store.jobs.of_message(RetryJob, message_id) if store else [],
+        execution=store.jobs.newest(ExecutionJob, message_id) if store else None,
         held=store.spending.held(message_id) if store else [],
         dead_letters=dead_letters,
         divergences=index.divergences_of(message_id) if index else [],

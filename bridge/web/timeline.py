@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bridge.domain.retries import RetryJob
+from bridge.domain.jobs import RetryJob
 from bridge.protocol.contracts import explain_refusal, explain_revert
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import EventRecord

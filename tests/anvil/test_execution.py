@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from bridge.devnet import Devnet
-from bridge.domain.executions import AwaitedExecution, ExecutionState
+from bridge.domain.jobs import ExecutionJob, ExecutionState
 from bridge.domain.outbox import OutboxState
 from bridge.evm.chain import EvmChain
 from bridge.protocol.gmps import Gmp
@@ -18,8 +18,8 @@ from tests.anvil.traffic import RELAYER, World
 from tests.builders import BETA
 
 
-def awaited(bridge: RelayerService, message_id: bytes) -> AwaitedExecution:
-    found = bridge.store.executions.of_message(message_id)
+def awaited(bridge: RelayerService, message_id: bytes) -> ExecutionJob:
+    found = bridge.store.jobs.newest(ExecutionJob, message_id)
     assert found is not None
     return found
 

@@ -18,9 +18,10 @@ from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, account
 from bridge.devnet.gmps import devnet_attesters
+from bridge.domain.finality_records import Heartbeat, SyncProgress
+from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
-from bridge.domain.pending_sync import Heartbeat, PendingSync, SyncProgress, SyncState
 from bridge.domain.ports import Call, Receipt
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.contracts import INBOX
@@ -168,14 +169,16 @@ class Relaying:
     changes: StateChanges
     gamma: FaultProxy
 
-    def followed(self, message: Message) -> PendingSync:
-        found = self.bridge.store.pending_sync.of_message(message.id)
+    def followed(self, message: Message) -> SyncJob:
+        found = self.bridge.store.jobs.newest(SyncJob, message.id)
         assert found is not None
         return found
 
     async def until_all(self, state: SyncState, *sent: Message) -> None:
-        queue = self.bridge.store.pending_sync
-        await until(lambda: all(getattr(queue.of_message(one.id), "state", None) is state for one in sent), f"{state}")
+        jobs = self.bridge.store.jobs
+        await until(
+            lambda: all(getattr(jobs.newest(SyncJob, one.id), "state", None) is state for one in sent), f"{state}"
+        )
 
     async def until_applied(self, clock: SetClock, *sent: Message) -> None:
         async def applied() -> bool:
@@ -185,7 +188,7 @@ class Relaying:
 
     def heartbeat_of(self, message: Message) -> Heartbeat:
         lane = Lane(message.source_chain, message.destination_chain)
-        (found,) = [one for one in self.bridge.store.pending_sync.heartbeats() if one.lane == lane]
+        (found,) = [one for one in self.bridge.store.finality_records.heartbeats() if one.lane == lane]
         signer = Account._recover_hash(Hash32(found.digest), signature=found.signature)
         assert signer == found.signer == self.bridge.dead_letter_service.sealer.address
         return found
@@ -252,7 +255,7 @@ async def test_a_change_whose_one_destination_is_down_is_brought_forward_after_3
         await sooner_or_later(lambda: changes.has_received(on_gamma, Gmp.AXELAR), clock)
         await work.until_applied(clock, *refused, *late)
         assert [await changes.applied(one) for one in (*refused, *late)] == [1, 1, 1, 1]
-        assert [work.followed(one).propagations for one in (*refused, *late)] == [0, 1, 0, 1]
+        assert [work.followed(one).tries for one in (*refused, *late)] == [0, 1, 0, 1]
         assert await changes.received(refused[1]) == {Gmp.HYPERLANE}, "it was executed, not sent again"
         change = work.followed(on_beta).record.change_id
         traced = of_change(work.bridge.store, change)
@@ -273,11 +276,11 @@ async def _is_brought_forward_when_it_lags(
     with broken_axelar(devnet, "gamma"):
         work.gamma.is_down = False
         clock.stand_at(final_at + 299)
-        await until(lambda: work.followed(on_gamma).next_at > final_at + 299, "gamma is asked")
-        assert [work.followed(one).propagations for one in late] == [0, 0]
+        await until(lambda: work.followed(on_gamma).available_at > final_at + 299, "gamma is asked")
+        assert [work.followed(one).tries for one in late] == [0, 0]
         clock.go_on_from(final_at + 301)
         await eventually(lambda: _is_applied(work, on_gamma))
-        await until(lambda: [work.followed(one).propagations for one in late] == [0, 1], "brought forward once")
+        await until(lambda: [work.followed(one).tries for one in late] == [0, 1], "brought forward once")
         assert Gmp.AXELAR not in await work.changes.received(on_gamma), "it went another way"
 
 
@@ -305,7 +308,7 @@ async def _what_its_destination_has_lost_is_applied_again(
         record = work.followed(message).record
         clock.ahead += 31 * DAY
         assert not await work.bridge.propagation.archive(), "all of it at once"
-        archived = work.bridge.store.pending_sync.archived(message.id)
+        archived = work.bridge.store.finality_records.archived(message.id)
         assert archived is not None
         assert archived.leaf == record.leaf
         assert verifies(archived.leaf, archived.proof, archived.segment.root)

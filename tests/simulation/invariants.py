@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, RecordKind
+from bridge.domain.finality_records import FOLLOWED, change_id_of
+from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.outbox import OutboxState, event_id_of
-from bridge.domain.pending_sync import FOLLOWED, SyncState, change_id_of
 from bridge.domain.retry_policy import DEFAULT_POLICIES, RetryPolicy
 from bridge.domain.store import Store
 from bridge.domain.transactions import SlotState
@@ -106,11 +107,11 @@ def _change_complaints(history: History, name: str, sent: Sent) -> list[str]:
     found = []
     if (times := history.world.executions(message)) != 1:
         found.append(f"{name} is followed, and was applied {times} times on {message.destination_chain}")
-    one = history.store.pending_sync.of_message(message.id)
+    one = history.store.jobs.newest(SyncJob, message.id)
     if one is None:
         return [*found, f"{name} is not followed"]
     if one.state is not SyncState.APPLIED:
-        found.append(f"{name} is {one.state} after {one.propagations} re-propagations: {one.problem}")
+        found.append(f"{name} is {one.state} after {one.tries} re-propagations: {one.outcome}")
     record = one.record
     header = chain.header(record.block.number)
     if header is None or header.hash != record.block.hash or record.transaction_hash != sent.transaction_hash:
@@ -130,7 +131,7 @@ def _heartbeat_complaints(history: History) -> list[str]:
     """In the end every lane says that nothing is behind; what was reorged away on its source is no part of it."""
     return [
         f"lane {one.lane} says it has applied {one.progress.applied} of {one.progress.primary_final}, and lags {one.progress.lag_seconds} s"
-        for one in history.store.pending_sync.heartbeats()
+        for one in history.store.finality_records.heartbeats()
         if one.progress.lag_seconds or one.progress.applied != one.progress.primary_final
     ]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bridge.domain.pending_sync import PendingSync
+from bridge.domain.jobs import SyncJob
 from bridge.domain.store import Store
 
 
-def of_change(store: Store, change_id: bytes) -> list[PendingSync]:
+def of_change(store: Store, change_id: bytes) -> list[SyncJob]:
     """All applications of one state change that are followed, by destination."""
-    seen = (store.pending_sync.of_message(one.message_id) for one in store.observations.messages(limit=10**9))
+    seen = (store.jobs.newest(SyncJob, one.message_id) for one in store.observations.messages(limit=10**9))
     found = (one for one in seen if one is not None and one.record.change_id == change_id)
     return sorted(found, key=lambda one: one.record.destination_chain)

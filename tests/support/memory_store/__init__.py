@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tests.support.memory_store.dead_letters import MemoryHead
-from tests.support.memory_store.executions import MemoryExecutions
 from tests.support.memory_store.figures import MemoryFigures
+from tests.support.memory_store.finality_records import MemoryFinalityRecords
+from tests.support.memory_store.jobs import MemoryJobs
 from tests.support.memory_store.lanes import MemoryLanes
 from tests.support.memory_store.observations import MemoryObservations
 from tests.support.memory_store.outbox import MemoryOutbox
-from tests.support.memory_store.pending_sync import MemoryPendingSyncs
-from tests.support.memory_store.retries import MemoryRetryJobs
+from tests.support.memory_store.retries import MemoryRetries
 from tests.support.memory_store.spending import MemorySpending
 from tests.support.memory_store.transactions import MemoryTransactionLedger
 
@@ -20,19 +20,19 @@ class MemoryStore:
     def __init__(self) -> None:
         lanes = MemoryLanes()
         self.lanes = lanes
-        self.executions = MemoryExecutions()
+        self.jobs = MemoryJobs()
         self.spending = MemorySpending()
-        outbox = MemoryOutbox(lanes, self.executions, self.spending)
+        outbox = MemoryOutbox(lanes, self.jobs, self.spending)
         self.outbox = outbox
         transactions = MemoryTransactionLedger(outbox, self.spending)
         self.transactions = transactions
         self.observations = MemoryObservations(outbox, transactions)
-        self.executions.look_up_by(self.observations.message)
-        self.observations.when_rewound(self.executions.take_back)
-        self.retries = MemoryRetryJobs()
-        self.pending_sync = MemoryPendingSyncs(self.observations)
+        self.jobs.look_up_in(self.observations)
+        self.observations.when_rewound(self.jobs.take_back)
+        self.retries = MemoryRetries(self.jobs)
+        self.finality_records = MemoryFinalityRecords(self.observations, self.jobs)
         self.letter_head = MemoryHead()
-        self.figures = MemoryFigures(outbox, transactions, self.executions)
+        self.figures = MemoryFigures(outbox, transactions)
 
     def close(self) -> None:
         """Nothing to close."""

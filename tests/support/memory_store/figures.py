@@ -17,7 +17,6 @@ from bridge.domain.figures import (
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.transactions import Slot, SlotState
 from bridge.protocol.gmps import Gmp
-from tests.support.memory_store.executions import MemoryExecutions
 from tests.support.memory_store.outbox import MemoryOutbox
 from tests.support.memory_store.transactions import MemoryTransactionLedger
 
@@ -25,12 +24,9 @@ from tests.support.memory_store.transactions import MemoryTransactionLedger
 class MemoryFigures:
     """See `bridge.domain.figures.Figures`."""
 
-    def __init__(
-        self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger, executions: MemoryExecutions
-    ) -> None:
+    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger) -> None:
         self._outbox = outbox
         self._transactions = transactions
-        self._executions = executions
 
     def deliveries(self) -> list[DeliverySum]:
         took = defaultdict(list)

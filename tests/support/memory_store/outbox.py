@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.domain.failures import CONFIRMATION, Failure, RecordedFailure
+from bridge.domain.jobs import ExecutionJob
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import (
     STUCK_AFTER,
@@ -26,7 +27,7 @@ from bridge.domain.outbox import (
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import decode_envelope
-from tests.support.memory_store.executions import MemoryExecutions
+from tests.support.memory_store.jobs import MemoryJobs
 from tests.support.memory_store.lanes import MemoryLanes
 from tests.support.memory_store.spending import MemorySpending
 
@@ -39,9 +40,9 @@ def is_claimable(entry: OutboxEntry, now: float) -> bool:
 class MemoryOutbox:
     """See `bridge.domain.outbox.Outbox`."""
 
-    def __init__(self, lanes: MemoryLanes, executions: MemoryExecutions, spending: MemorySpending) -> None:
+    def __init__(self, lanes: MemoryLanes, jobs: MemoryJobs, spending: MemorySpending) -> None:
         self._lanes = lanes
-        self._executions = executions
+        self._jobs = jobs
         self._spending = spending
         self._entries: dict[str, OutboxEntry] = {}  # in the order of their creation
         self._failures: defaultdict[str, list[RecordedFailure]] = defaultdict(list)
@@ -138,7 +139,7 @@ class MemoryOutbox:
         for entry in oldest:
             del self._entries[entry.event_id]
             self._failures.pop(entry.event_id, None)
-        self._executions.forget({entry.dispatch.message_id for entry in oldest})
+        self._jobs.delete(ExecutionJob, {entry.dispatch.message_id for entry in oldest}, finished=True)
         return len(oldest)
 
     def seen(self) -> int:
@@ -241,9 +242,9 @@ class MemoryOutbox:
         if isinstance(outcome, Delivered):
             message_id = entry.dispatch.message_id
             if outcome.executed:
-                self._executions.executed(message_id)
+                self._jobs.executed(message_id, now)
             else:
-                self._executions.delivered(message_id, entry.lane, now)
+                self._jobs.delivered(message_id, entry.lane, now)
         else:
             if isinstance(outcome, Postponed):
                 return

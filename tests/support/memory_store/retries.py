@@ -1,72 +1,34 @@
-"""Copied retry requests in memory."""
+"""Retry requests that were copied, and what retries pay, in memory."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
-from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryJob, RetryLimits, RetryPayment, RetryState
+from bridge.domain.jobs import RetryJob, RetryState
+from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryLimits, RetryPayment
 from bridge.protocol.retry_requests import RetryRequest
+from tests.support.memory_store.jobs import MemoryJobs
 
-_UNFINISHED = (RetryState.OPEN, RetryState.SENDING)
 
+class MemoryRetries:
+    """See `bridge.domain.retries.Retries`."""
 
-class MemoryRetryJobs:
-    """See `bridge.domain.retries.RetryJobs`."""
-
-    def __init__(self) -> None:
+    def __init__(self, jobs: MemoryJobs) -> None:
         self._cursor = 0
-        self._jobs: dict[tuple[bytes, int, int], RetryJob] = {}  # in the order of their arrival
+        self._jobs = jobs
         self._payments: dict[tuple[bytes, int], RetryPayment] = {}
 
     def cursor(self) -> int:
         return self._cursor
 
     def copy(self, requests: Sequence[RetryRequest], cursor: int, now: float) -> int:
-        before = len(self._jobs)
-        for request in requests:
-            job = RetryJob(request=request, available_at=now)
-            self._jobs.setdefault(job.key, job)
         self._cursor = cursor
-        return len(self._jobs) - before
-
-    def due(self, now: float, limit: int) -> list[RetryJob]:
-        first_of: dict[bytes, RetryJob] = {}
-        for job in self._jobs.values():
-            if job.state in _UNFINISHED:
-                first_of.setdefault(job.request.message_id, job)
-        ready = [job for job in first_of.values() if job.state is RetryState.SENDING or job.available_at <= now]
-        return ready[:limit]
-
-    def save(self, job: RetryJob, *, expected: RetryState) -> bool:
-        if self._jobs[job.key].state is not expected:
-            return False
-        in_flight = {other.key for other in self.jobs(job.request.message_id) if other.state is RetryState.SENDING}
-        if job.state is RetryState.SENDING and in_flight - {job.key}:
-            return False
-        self._jobs[job.key] = job
-        return True
-
-    def jobs(self, message_id: bytes) -> list[RetryJob]:
-        return [job for job in self._jobs.values() if job.request.message_id == message_id]
-
-    def counts(self) -> dict[RetryState, int]:
-        return dict(Counter(job.state for job in self._jobs.values()))
-
-    def reopen(self, message_id: bytes, attempt: int, why: str, now: float) -> None:
-        of_attempt = [job for job in self.jobs(message_id) if job.request.attempt == attempt]
-        if not of_attempt:
-            raise KeyError(attempt)
-        newest = of_attempt[-1]
-        if newest.state is RetryState.DEAD:
-            self._jobs[newest.key] = newest.reopened(why, now)
-
-    def dead(self, limit: int) -> list[RetryJob]:
-        return [job for job in reversed(self._jobs.values()) if job.state is RetryState.DEAD][:limit]
+        return sum(self._jobs.add(RetryJob.of(request, now)) for request in requests)
 
     def held(self) -> list[HeldRetries]:
         lanes: defaultdict[tuple[int, int], list[RetryJob]] = defaultdict(list)
-        for job in self._jobs.values():
+        for job in self._jobs.every(RetryJob):
             lanes[job.request.source_chain, job.request.destination_chain].append(job)
         return [
             HeldRetries(

@@ -13,8 +13,9 @@ from sqlalchemy import create_engine, text
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import Dead, OutboxState
-from bridge.domain.retries import RetryState, spent_id
+from bridge.domain.retries import spent_id
 from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
@@ -105,8 +106,8 @@ async def test_a_retry_that_died_before_letters_were_switched_on_is_told_from_on
     for number, letter in ((1, False), (2, True)):
         request = retry_request(number, message(number))
         review.store.retries.copy([request], number, now=50)
-        (job,) = review.store.retries.due(100, 1)
-        assert review.store.retries.save(job.died("spent", 60, letter=letter), expected=RetryState.OPEN)
+        (job,) = review.store.jobs.due(RetryJob, 100, 1)
+        assert review.store.jobs.save(job.died("spent", 60, letter=letter), fence=job.fence)
     verified = verify_letters(review.dead_letters, review.store, frozenset(), letters_for_all())
     assert [one.event_id for one in verified.violations] == [spent_id(message(2).id, 1)]
     assert verified.unpromised == (spent_id(message(1).id, 1),)

@@ -16,9 +16,10 @@ from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview, Governance
 from bridge.domain.dead_letters import LetterStatus, LogRecord
 from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Block, Call, Chain, Fees, Log, Receipt
-from bridge.domain.retries import RetryState, spent_id
+from bridge.domain.retries import spent_id
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.deployment import Deployment
@@ -282,22 +283,20 @@ async def test_nobody_but_an_operator_decides_and_nothing_is_sent_before_that_is
 @pytest.mark.requirement("OIP-115", "OBX-56", "OBX-58")
 async def test_about_a_message_whose_retry_budget_is_spent_an_operator_can_decide_like_about_any_other() -> None:
     dead_letter_queue = Office()
-    dead_letter_service, retries = (
-        dead_letter_queue.dead_letter_service,
-        dead_letter_queue.dead_letter_service.store.retries,
-    )
-    retries.copy([retry_request(sent=dead_letter_queue.original)], 1, now=50)
-    (job,) = retries.due(100, 1)
+    dead_letter_service = dead_letter_queue.dead_letter_service
+    store = dead_letter_service.store
+    store.retries.copy([retry_request(sent=dead_letter_queue.original)], 1, now=50)
+    (job,) = store.jobs.due(RetryJob, 100, 1)
     refusal = Failure(at=60.0, kind=FailureKind.TERMINAL, code="RETRY_BUDGET_SPENT", message="retried 10 times")
     assert (
         await dead_letter_service.dead_letter_queue.mark_message_dead(job, dead_letter_queue.original, refusal) is None
     )
-    retries.save(job.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
+    store.jobs.save(job.died("spent", 60, letter=True), fence=job.fence)
     letter_id = spent_id(dead_letter_queue.original.id, 1)
     assert "no delivery of it has failed here" in (await dead_letter_queue.review.open(letter_id)).analysis.permanent
     await dead_letter_queue.review.requeue(letter_id, "worth another try")
     assert dead_letter_service.dead_letter_queue.is_let_through(letter_id)
-    assert [one.state for one in retries.due(dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
+    assert [one.state for one in store.jobs.due(RetryJob, dead_letter_service.clock.now(), 1)] == [RetryState.OPEN]
     await dead_letter_queue.review.reissue(letter_id, "or a new one", SENDER)
     assert [one.replaces for one in dead_letter_queue.chains[ALPHA].sent] == [dead_letter_queue.original.id]
     await dead_letter_queue.review.abandon(letter_id, "enough")

@@ -14,11 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.finality_records import FOLLOWED, Heartbeat
+from bridge.domain.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import Dead, Delivered, Delivery, OutboxState, Retry
-from bridge.domain.pending_sync import FOLLOWED, Heartbeat, SyncState
 from bridge.domain.ports import Call, Clock, Fees, TransientError
-from bridge.domain.retries import RetryBudget, RetryState
+from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Bound, Held, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
@@ -157,17 +158,17 @@ def fill(store: Store) -> None:
             now=now - 400,
         )
     )
-    store.pending_sync.collect(FOLLOWED, 0)
-    (waiting,) = store.pending_sync.unresolved()
-    store.pending_sync.save(replace(waiting, state=SyncState.DIVERGED), fence=0)
-    for lane, progress in store.pending_sync.progress(now - 7).items():
-        store.pending_sync.beat(Heartbeat(lane=lane, at=now - 7, progress=progress))
+    store.finality_records.collect(FOLLOWED, 0)
+    (waiting,) = store.jobs.listed(SyncJob, UNRESOLVED, 100)
+    store.jobs.save(replace(waiting, state=SyncState.DIVERGED), fence=0)
+    for lane, progress in store.finality_records.progress(now - 7).items():
+        store.finality_records.beat(Heartbeat(lane=lane, at=now - 7, progress=progress))
     held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
     store.lanes.change(held)
     store.retries.copy([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
-    _, spent, postponed = store.retries.due(now, 3)
-    store.retries.save(spent.ended(RetryState.DEAD, "spent", now), expected=RetryState.OPEN)
-    store.retries.save(postponed.reschedule("tomorrow", now, RetryBudget.LANE), expected=RetryState.OPEN)
+    _, spent, postponed = store.jobs.due(RetryJob, now, 3)
+    store.jobs.save(spent.died("spent", now, letter=False), fence=spent.fence)
+    store.jobs.save(postponed.reschedule("tomorrow", now, RetryBudget.LANE), fence=postponed.fence)
 
 
 def exposed(text: bytes) -> Exposed:

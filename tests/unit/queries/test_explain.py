@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.executions import AwaitedExecution, ExecutionState
 from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob
+from bridge.domain.lanes import Lane
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry
 from bridge.domain.ports import Block, Dispatch
-from bridge.domain.retries import RetryJob, RetryState
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord
@@ -228,7 +228,7 @@ def test_an_index_is_behind_when_its_chain_has_gone_on_for_more_than_a_look(
 
 @pytest.mark.parametrize("retried", [False, True])
 def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it(retried: bool) -> None:
-    spent = RetryJob(request=retry_request(sent=MESSAGE), available_at=NOW).ended(RetryState.DEAD, "spent: 10", NOW)
+    spent = RetryJob.of(retry_request(sent=MESSAGE), NOW).died("spent: 10", NOW, letter=True)
     entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt_number=1)] if retried else [])]
     told = explain(
         MESSAGE,
@@ -243,9 +243,7 @@ def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it
     assert ("spent: 10" in told.reason) is not retried
 
 
-EXECUTION = AwaitedExecution(
-    message_id=MESSAGE.id, source_chain=1, destination_chain=2, since=900, next_at=NOW + 12, outcome="GmpPaused"
-)
+EXECUTION = ExecutionJob(message_id=MESSAGE.id, lane=Lane(1, 2), since=900, available_at=NOW + 12, outcome="GmpPaused")
 BOTH = frozenset({Gmp.AXELAR, Gmp.WORMHOLE})
 
 

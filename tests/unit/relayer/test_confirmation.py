@@ -65,7 +65,7 @@ async def test_what_is_found_final_together_is_confirmed_in_one_transaction_and_
     store.observations.record(replace(observed_range(position=places[19]), chain_id=BETA))
     finality = ObservedFinality(store.observations, BETA)
     step = Confirmation(
-        beta, ROUTER_ADDRESS, cast("Outbox", outbox), store.executions, VirtualClock(), finality=finality
+        beta, ROUTER_ADDRESS, cast("Outbox", outbox), store.jobs, VirtualClock(), finality=finality
     ).step
     await step()
     assert outbox.confirmations == [20]

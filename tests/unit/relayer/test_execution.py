@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.domain.executions import AwaitedExecution, ExecutionState
+from bridge.domain.jobs import ExecutionJob, ExecutionState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call
@@ -54,8 +54,8 @@ class Case:
         return self.world.executions(self.message)
 
     @property
-    def awaited(self) -> AwaitedExecution:
-        found = self.store.executions.of_message(self.message.id)
+    def awaited(self) -> ExecutionJob:
+        found = self.store.jobs.newest(ExecutionJob, self.message.id)
         assert found is not None
         return found
 
@@ -245,7 +245,7 @@ async def test_a_request_to_retry_what_lacks_nothing_but_its_execution_has_it_ex
         case.pause(paused=False)
         await asyncio.sleep(2)
         (first, _) = case.store.outbox.entries(case.message.id)
-        case.store.executions.executed(first.dispatch.message_id)  # as if nobody waited for it
+        case.store.jobs.executed(first.dispatch.message_id, case.world.clock.now())  # as if nobody waited for it
         case.world.request_retry(case.message)
         await until(lambda: case.executions == 1, seconds=30)
 

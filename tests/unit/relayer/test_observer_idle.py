@@ -72,7 +72,7 @@ class Idle:
             chain,
             ROUTER_ADDRESS,
             store.outbox,
-            store.executions,
+            store.jobs,
             clock,
             finality=ObservedFinality(store.observations, ALPHA),
             head=self.observer.head,

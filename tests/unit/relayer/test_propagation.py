@@ -14,12 +14,11 @@ from eth_account import Account
 from eth_typing import Hash32
 
 from bridge.dead_letters.signing import KeySealer
+from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
 from bridge.domain.outbox import OutboxState
-from bridge.domain.pending_sync import PendingSync, SyncState
 from bridge.domain.store import Store
-from bridge.domain.supervision import run_forever
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.relayer.propagation import (
@@ -75,20 +74,23 @@ def propagation(
 
 @asynccontextmanager
 async def at_work(one: Propagation) -> AsyncIterator[None]:
-    tasks = [
-        asyncio.create_task(run_forever("propagate", one.step, every=1)),
-        asyncio.create_task(run_forever("beat", one.beat, every=5)),
-    ]
+    task = asyncio.create_task(one.run())
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
-def followed(store: Store, message: Message) -> PendingSync:
-    found = store.pending_sync.of_message(message.id)
+async def step(one: Propagation) -> None:
+    """Takes up what became final, and looks once at all that is due."""
+    await one.collect()
+    await one._worker.step()
+    await asyncio.gather(*one._worker._active.values())
+
+
+def followed(store: Store, message: Message) -> SyncJob:
+    found = store.jobs.newest(SyncJob, message.id)
     assert found is not None
     return found
 
@@ -115,13 +117,13 @@ async def test_a_lag_of_299_seconds_does_nothing_and_one_of_301_brings_the_messa
     settings = PropagationSettings(look=looks[0], longest_look=looks[1], heartbeat=5)
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, counting, settings)):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
         final_at = followed(store, sent.message).record.final_at
         await asyncio.sleep(final_at + 299 - world.clock.now())
         assert counting.at == []
         await asyncio.sleep(3)
         assert len(counting.at) == 1
-        (heartbeat,) = store.pending_sync.heartbeats()
+        (heartbeat,) = store.finality_records.heartbeats()
         assert heartbeat.progress.lag_seconds > 295
     await world.stop()
 
@@ -143,8 +145,8 @@ async def test_a_message_brought_forward_is_applied_once_also_when_the_late_gmp_
         await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
         await asyncio.sleep(400)
     assert world.executions(sent.message) == 1
-    assert followed(store, sent.message).propagations == 1
-    assert store.pending_sync.unresolved() == []
+    assert followed(store, sent.message).tries == 1
+    assert store.jobs.listed(SyncJob, UNRESOLVED, 100) == []
     assert {attempt.attempt for attempt in store.observations.attempts(sent.message.id)} == {0, 1}
     await world.stop()
 
@@ -170,10 +172,10 @@ async def test_it_is_brought_forward_under_the_lock_while_that_holds_and_then_un
 def test_a_worker_whose_lock_was_taken_over_writes_nothing() -> None:
     store = MemoryStore()
     store.observations.record(observed_range(message(kind=Kind.STATE_SYNC)))
-    store.pending_sync.collect(frozenset({Kind.STATE_SYNC}), 0)
-    (one,) = store.pending_sync.due(1000, 10)
-    assert store.pending_sync.save(one.locked(1000, 10), fence=one.fence)
-    assert not store.pending_sync.save(one.locked(1000, 10), fence=one.fence)
+    store.finality_records.collect(frozenset({Kind.STATE_SYNC}), 0)
+    (one,) = store.jobs.due(SyncJob, 1000, 10)
+    assert store.jobs.save(one.locked(1000, 10, 1010), fence=one.fence)
+    assert not store.jobs.save(one.locked(1000, 10, 1010), fence=one.fence)
 
 
 @pytest.mark.requirement("OIP-136", "OIP-142", "OIP-143")
@@ -188,14 +190,16 @@ async def test_after_repeated_failure_it_is_diverged_and_still_brought_into_line
         await until(
             lambda: (
                 sent.created != []
-                and store.pending_sync.of_message(sent.message.id) is not None
+                and store.jobs.newest(SyncJob, sent.message.id) is not None
                 and followed(store, sent.message).state is SyncState.DIVERGED
             ),
             seconds=1500,
         )
         assert len(counting.at) == 5
-        assert followed(store, sent.message).problem == "no key"
-        assert [one.record.message_id for one in store.pending_sync.unresolved(SyncState.DIVERGED)] == [sent.message.id]
+        assert followed(store, sent.message).outcome == "no key"
+        assert [one.record.message_id for one in store.jobs.listed(SyncJob, {SyncState.DIVERGED}, 100)] == [
+            sent.message.id
+        ]
         world.down.clear()
         await until(lambda: followed(store, sent.message).state is SyncState.APPLIED, seconds=900)
     assert world.executions(sent.message) == 1
@@ -216,7 +220,7 @@ async def test_a_message_that_can_not_be_applied_is_paid_for_only_so_often_and_a
         paid = world.chains[ALPHA].state.sent[sent.message.id][1]
         waits = [later - earlier for earlier, later in itertools.pairwise(counting.at)]
         assert (paid, followed(store, sent.message).state) == (7, SyncState.DIVERGED)
-        assert "max_message_retries is 7" in followed(store, sent.message).problem
+        assert "max_message_retries is 7" in followed(store, sent.message).outcome
     assert [round(wait / 60) for wait in waits] == [1, 1, 1, 1, 2, 4, 5, 5]
     await world.stop()
 
@@ -231,9 +235,9 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
     async with running(SimulatedRelayer(world, store)):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: store.outbox.counts() != [])
-        await one.step()
+        await step(one)
         held = followed(store, sent.message)
-        store.pending_sync.save(held.resolved(SyncState.APPLIED, world.clock.now()), fence=held.fence)
+        store.jobs.save(held.settled(SyncState.APPLIED, "", world.clock.now()), fence=held.fence)
         assert (await one.reconcile(sent.message.id)).state is SyncState.PENDING, "it was applied nowhere"
         world.down.clear()
         await until(lambda: world.executions(sent.message) == 1)
@@ -249,7 +253,7 @@ async def test_where_the_destination_disagrees_the_primary_record_wins() -> None
 async def resolved(world: World, store: Store, kind: Kind = Kind.STATE_SYNC) -> Message:
     """A message that is applied, and known to be."""
     sent = world.send(ALPHA, BETA, kind=kind)
-    await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+    await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
     await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
     return sent.message
 
@@ -274,12 +278,12 @@ async def test_the_record_names_the_block_that_stands_after_a_deep_reorg_of_its_
     world, store, sent = World(), MemoryStore(), message(kind=Kind.STATE_SYNC)
     one = propagation(world, store, Counting())
     store.observations.record(observed_range(sent))
-    await one.step()
+    await step(one)
     fallen = followed(store, sent).record.block
     store.observations.rewind(ALPHA, None, world.clock.now())
-    await one.step()
+    await step(one)
     store.observations.record(observed_range(sent, position=block(11, "other")))
-    await one.step()
+    await step(one)
     record = followed(store, sent).record
     assert record.block == store.observations.attempts(sent.id)[0].block != fallen
     assert record.final_at > 100, "it became final once more"
@@ -293,8 +297,8 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
     async with running(SimulatedRelayer(world, store)):
         sent = world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
         await until(lambda: store.outbox.counts() != [] and world.executions(sent.message) == 1)
-        await one.step()
-        await one.step()
+        await step(one)
+        await step(one)
         seen = followed(store, sent.message).seen
         assert seen is not None
         world.chains[BETA].reorganise(
@@ -302,7 +306,7 @@ async def test_a_message_is_applied_only_once_the_very_block_at_whose_end_it_was
         )  # above what is final; it is executed again, in another block of another branch
         await until(lambda: store.observations.final_height(BETA) > seen.number)
         await asyncio.sleep(60)
-        await one.step()
+        await step(one)
         again = followed(store, sent.message)
         assert (again.state, again.seen) == (SyncState.PENDING, None)
     await world.stop()
@@ -331,7 +335,7 @@ async def test_one_state_change_to_several_chains_is_traced_to_each() -> None:
     async with running(SimulatedRelayer(world, store)), at_work(one):
         sent = [world.send(ALPHA, destination, kind=Kind.STATE_SYNC) for destination in (BETA, BETA + 1)]
         await until(lambda: all(each.created and world.executions(each.message) for each in sent))
-        await until(lambda: all(store.pending_sync.of_message(each.message.id) for each in sent))
+        await until(lambda: all(store.jobs.newest(SyncJob, each.message.id) for each in sent))
         await until(lambda: all(followed(store, each.message).state is SyncState.APPLIED for each in sent))
     records = [followed(store, each.message).record for each in sent]
     assert [record.destination_chain for record in records] == [BETA, BETA + 1]
@@ -346,9 +350,9 @@ async def test_a_destination_that_does_not_answer_keeps_no_other_one_from_being_
     async with running(SimulatedRelayer(world, store)), at_work(one):
         world.chains[BETA].faults.unavailable = 1
         silent = [world.send(ALPHA, BETA, kind=Kind.STATE_SYNC) for _ in range(5)]
-        await until(lambda: all(each.created and store.pending_sync.of_message(each.message.id) for each in silent))
+        await until(lambda: all(each.created and store.jobs.newest(SyncJob, each.message.id) for each in silent))
         sent = world.send(ALPHA, BETA + 1, kind=Kind.STATE_SYNC)
-        await until(lambda: sent.created != [] and store.pending_sync.of_message(sent.message.id) is not None)
+        await until(lambda: sent.created != [] and store.jobs.newest(SyncJob, sent.message.id) is not None)
         await until(lambda: followed(store, sent.message).state is SyncState.APPLIED)
         assert {followed(store, each.message).state for each in silent} == {SyncState.PENDING}
         world.chains[BETA].faults.unavailable = 0
@@ -363,13 +367,13 @@ async def test_heartbeats_are_signed_every_five_seconds_and_only_the_latest_is_k
     world.start()
     async with running(SimulatedRelayer(world, store)), at_work(propagation(world, store, Counting())):
         world.send(ALPHA, BETA, kind=Kind.STATE_SYNC)
-        await until(lambda: store.pending_sync.heartbeats() != [])
-        first = store.pending_sync.heartbeats()
+        await until(lambda: store.finality_records.heartbeats() != [])
+        first = store.finality_records.heartbeats()
         await asyncio.sleep(5.5)
-        second = store.pending_sync.heartbeats()
+        second = store.finality_records.heartbeats()
     assert len(first) == len(second) == 1
     assert second[0].at - first[0].at == pytest.approx(5, abs=0.6)
-    assert not store.pending_sync.beat(first[0]), "an older one changes nothing"
+    assert not store.finality_records.beat(first[0]), "an older one changes nothing"
     signer = Account._recover_hash(Hash32(second[0].digest), signature=second[0].signature)
     assert signer == second[0].signer == SEALER.address
     forged = replace(second[0], progress=replace(second[0].progress, lag_seconds=0.5))
@@ -390,12 +394,12 @@ async def test_a_record_is_still_proven_after_it_was_archived() -> None:
         await asyncio.sleep(200)
         records = [followed(store, each.message).record for each in sent]
         await one.archive()
-        await one.step()
-    assert [store.pending_sync.of_message(each.message.id) for each in sent] == [None] * 5, (
+        await step(one)
+    assert [store.jobs.newest(SyncJob, each.message.id) for each in sent] == [None] * 5, (
         "archived, and not followed again"
     )
     for record in records:
-        archived = store.pending_sync.archived(record.message_id)
+        archived = store.finality_records.archived(record.message_id)
         assert archived is not None
         assert archived.leaf == record.leaf
         assert verifies(archived.leaf, archived.proof, archived.segment.root)

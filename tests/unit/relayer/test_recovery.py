@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from bridge.domain.jobs import RetryJob, RetryState, totals
 from bridge.domain.observations import ObservedMessage
-from bridge.domain.retries import RetryJob, RetryState
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.retry_requests import RetryRequest
@@ -24,7 +24,9 @@ H, A, W = GMPS
 
 
 def job(store: Store, request: RetryRequest) -> RetryJob:
-    return next(one for one in store.retries.jobs(request.message_id) if one.request.sequence == request.sequence)
+    return next(
+        one for one in store.jobs.of_message(RetryJob, request.message_id) if one.request.sequence == request.sequence
+    )
 
 
 def only_attempt(store: Store, message_id: bytes, number: int) -> frozenset[Gmp]:
@@ -109,7 +111,9 @@ async def test_when_every_gmp_has_delivered_or_is_paused_the_retry_waits_until_o
         sent = case.world.send(ALPHA, BETA, gmps=(H, W), quorum=2)
         await until(lambda: sent.created != [] and case.world.receipts(sent.message) == {W})
         request = case.world.request_retry(sent.message)
-        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 2)
+        await until(
+            lambda: case.store.jobs.of_message(RetryJob, sent.message.id) != [] and job(case.store, request).tries > 2
+        )
         assert job(case.store, request).state is RetryState.OPEN
         assert "no GMP is left" in (job(case.store, request).outcome or "")
     async with running(SimulatedRelayer(case.world, case.store)):
@@ -125,7 +129,7 @@ async def test_a_message_executed_meanwhile_needs_no_retry() -> None:
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: sent.created != [] and case.world.executions(sent.message) == 1)
         request = case.world.request_retry(sent.message)
-        await until(lambda: case.store.retries.counts() == {RetryState.NOT_NEEDED: 1})
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
     assert job(case.store, request).outcome == "it is executed"
     assert case.spent() == 0
     await case.world.stop()
@@ -140,7 +144,7 @@ async def test_a_message_whose_recipient_refuses_is_not_retried() -> None:
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: sent.created != [] and case.world.receipts(sent.message) == {H})
         request = case.world.request_retry(sent.message)
-        await until(lambda: case.store.retries.counts() == {RetryState.NOT_NEEDED: 1})
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.NOT_NEEDED: 1})
     assert "has to be executed, not retried" in (job(case.store, request).outcome or "")
     assert case.spent() == 0
     await case.world.stop()
@@ -159,7 +163,7 @@ async def test_a_message_that_is_not_retriable_is_given_up_with_the_reason() -> 
         sent = case.world.send(ALPHA, BETA, gmps=(H,), retriable=False)
         await until(lambda: sent.created != [])
         request = case.world.request_retry(sent.message)
-        await until(lambda: case.store.retries.counts() == {RetryState.IMPOSSIBLE: 1})
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.IMPOSSIBLE: 1})
     assert job(case.store, request).outcome == "it was not routed as retriable"
     await case.world.stop()
 
@@ -173,7 +177,9 @@ async def test_without_the_senders_key_the_retry_waits_and_says_whose_key_is_mis
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: sent.created != [])
         request = case.world.request_retry(sent.message)
-        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 0)
+        await until(
+            lambda: case.store.jobs.of_message(RetryJob, sent.message.id) != [] and job(case.store, request).tries > 0
+        )
     waiting = job(case.store, request)
     assert waiting.state is RetryState.OPEN
     assert DAPP.address.lower() in (waiting.outcome or "")
@@ -190,10 +196,10 @@ async def test_two_requests_for_one_attempt_make_one_retry() -> None:
         await until(lambda: sent.created != [])
         case.world.request_retry(sent.message, generation=0)
         case.world.request_retry(sent.message, generation=1)
-        await until(lambda: sum(case.store.retries.counts().values()) == 2)
-        await until(lambda: RetryState.OPEN not in case.store.retries.counts())
+        await until(lambda: sum(totals(case.store.jobs.counts(RetryJob)).values()) == 2)
+        await until(lambda: RetryState.OPEN not in totals(case.store.jobs.counts(RetryJob)))
         await asyncio.sleep(30)
-    assert case.store.retries.counts() == {RetryState.SENT: 1, RetryState.NOT_NEEDED: 1}
+    assert totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 1, RetryState.NOT_NEEDED: 1}
     assert case.spent() == 1
     await case.world.stop()
 
@@ -207,7 +213,7 @@ async def test_when_the_index_is_built_anew_its_old_requests_are_not_carried_out
         for generation in range(3):
             case.world.request_retry(sent.message, generation=generation)
         await until(lambda: case.store.retries.cursor() == 3)
-        await until(lambda: RetryState.OPEN not in case.store.retries.counts())
+        await until(lambda: RetryState.OPEN not in totals(case.store.jobs.counts(RetryJob)))
         case.world.requests.requests.clear()
         again = case.world.request_retry(sent.message)
         other = case.world.send(ALPHA, BETA, gmps=(H,))
@@ -237,11 +243,11 @@ async def _crash_while_retrying(draws: int) -> None:
     await life
     async with running(SimulatedRelayer(case.world, case.store)):
         await until(lambda: case.world.executions(sent.message) == 1)
-        await until(lambda: RetryState.OPEN not in case.store.retries.counts())
-        await until(lambda: RetryState.SENDING not in case.store.retries.counts())
+        await until(lambda: RetryState.OPEN not in totals(case.store.jobs.counts(RetryJob)))
+        await until(lambda: RetryState.SENDING not in totals(case.store.jobs.counts(RetryJob)))
         await asyncio.sleep(30)
     assert case.world.chains[ALPHA].state.sent[sent.message.id][1] == 1
-    assert case.store.retries.counts() == {RetryState.SENT: 1}
+    assert totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 1}
     await case.world.stop()
 
 
@@ -289,7 +295,9 @@ async def test_a_retry_for_which_a_limit_has_no_room_waits_and_costs_nothing(lim
         sent = case.world.send(ALPHA, BETA, gmps=(H,))
         await until(lambda: sent.created != [])
         request = case.world.request_retry(sent.message)
-        await until(lambda: case.store.retries.jobs(sent.message.id) != [] and job(case.store, request).tries > 2)
+        await until(
+            lambda: case.store.jobs.of_message(RetryJob, sent.message.id) != [] and job(case.store, request).tries > 2
+        )
         assert job(case.store, request).state is RetryState.OPEN
         assert limit.says in (job(case.store, request).outcome or "")
         with pytest.raises(RetryFailedError, match=limit.says):
@@ -311,7 +319,7 @@ async def test_retries_asked_for_at_the_same_moment_share_what_the_lane_may_cost
         await until(lambda: all(one.created for one in sent))
         for one in sent:
             case.world.request_retry(one.message)
-        await until(lambda: case.store.retries.counts().get(RetryState.SENT) == 2)
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)).get(RetryState.SENT) == 2)
     async with running(SimulatedRelayer(case.world, case.store, recovering=recovering)):
         await asyncio.sleep(60)
         assert (case.spent(), sum(case.world.executions(one.message) for one in sent)) == (2, 2)

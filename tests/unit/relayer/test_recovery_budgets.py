@@ -10,9 +10,10 @@ import pytest
 from bridge.dead_letters.decisions import decision_document, record_decision, signed
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog, Decision, LetterStatus
+from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
 from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import OutboxState
-from bridge.domain.retries import RetryBudget, RetryJob, RetryState, spent_id
+from bridge.domain.retries import RetryBudget, spent_id
 from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.message import Kind
 from bridge.protocol.retry_requests import RetryRequest
@@ -52,7 +53,7 @@ class Silent:
         return self.world.request_retry(sent.message, attempt)
 
     def job(self, request: RetryRequest) -> RetryJob | None:
-        found = self.store.retries.jobs(request.message_id)
+        found = self.store.jobs.of_message(RetryJob, request.message_id)
         return next((one for one in found if one.request.sequence == request.sequence), None)
 
     def is_in(self, request: RetryRequest, state: RetryState) -> bool:
@@ -75,7 +76,7 @@ class Silent:
             now=now,
         )
         record_decision(self.dead_letters, signed(document, OPERATOR), KeySealer(OPERATOR), now)
-        self.store.retries.reopen(request.message_id, request.attempt, "requeued", now)
+        reopen(self.store.jobs, request.message_id, request.attempt, "requeued", now)
 
 
 @pytest.mark.requirement("OIP-3", "OIP-90", "OIP-91", "OIP-92", "OIP-151", "OBX-29", "SF-78")
@@ -190,7 +191,7 @@ async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> N
     recovering = RecoverySettings(lane_fees={(ALPHA, BETA): QUOTE})
     async with running(case.bridge(recovering)):
         requests = [await case.request() for _ in range(2)]
-        await until(lambda: case.store.retries.counts() == {RetryState.SENT: 1, RetryState.OPEN: 1})
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 1, RetryState.OPEN: 1})
         await until(lambda: case.store.retries.held()[0].held[RetryBudget.LANE] == 1)
         (late,) = [job for one in requests if (job := case.job(one)) is not None and job.state is RetryState.OPEN]
         now = case.world.clock.now()
@@ -198,7 +199,7 @@ async def test_a_lanes_budget_of_the_day_puts_a_retry_off_to_the_next_one() -> N
         await asyncio.sleep(120)
         assert not any("/retryRoute/" in record.event_id for record in case.dead_letters.records())
     async with running(case.bridge(recovering, ahead=DAY)):
-        await until(lambda: case.store.retries.counts() == {RetryState.SENT: 2})
+        await until(lambda: totals(case.store.jobs.counts(RetryJob)) == {RetryState.SENT: 2})
     assert case.store.retries.held()[0].held[RetryBudget.LANE] == 0
     await case.world.stop()
 

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
-from bridge.domain.executions import ExecutionState
+from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState, SyncJob
 from bridge.domain.lanes import Lane
 from bridge.domain.outbox import OutboxState
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retries import RetryBudget, RetryState
+from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Bound, SpendBounds, ether
 from bridge.evm.account import SendingSettings
 from bridge.evm.signing import LocalSigner
@@ -70,8 +70,8 @@ def reason(store: MemoryStore, message: Message, now: float) -> str:
         executed=False,
         index=None,
         entries=store.outbox.entries(message.id),
-        retries=store.retries.jobs(message.id),
-        execution=store.executions.of_message(message.id),
+        retries=store.jobs.of_message(RetryJob, message.id),
+        execution=store.jobs.newest(ExecutionJob, message.id),
         held=store.spending.held(message.id),
         now=now,
     ).reason
@@ -175,13 +175,13 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
         world.request_retry(sent[0].message)  # the index asks as well
         await asyncio.sleep(300)
         assert lost(world, ALPHA, before) == 0
-        (job,) = store.retries.jobs(sent[0].message.id)
+        (job,) = store.jobs.of_message(RetryJob, sent[0].message.id)
         assert (job.state, job.held_by) == (RetryState.OPEN, RetryBudget.SPENDING)
         assert bound in (job.outcome or "")
         assert bound in reason(store, sent[0].message, world.clock.now())
-        problem = store.pending_sync.of_message(sent[1].message.id)
+        problem = store.jobs.newest(SyncJob, sent[1].message.id)
         assert problem is not None
-        assert bound in problem.problem
+        assert bound in problem.outcome
     await world.stop()
 
 
@@ -215,7 +215,7 @@ async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_onc
         async with running(SimulatedRelayer(world, store, name="second", sending=little)):
             later = world.send(ALPHA, BETA)
             await asyncio.sleep(1_500)
-            awaited = store.executions.of_message(sent.message.id)
+            awaited = store.jobs.newest(ExecutionJob, sent.message.id)
             assert awaited is not None
             assert awaited.state is ExecutionState.BLOCKED
             assert "needs 60000 gas, and max_gas is 55000" in reason(store, sent.message, world.clock.now())
@@ -260,7 +260,7 @@ async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_mo
         await toggled(world, 3_000)
         assert 4 < failures(store) <= 8
         assert max(map(partial(failures, store), sent)) <= 3, "and for ever each message's own"
-        states = [store.executions.of_message(one.message.id) for one in sent]
+        states = [store.jobs.newest(ExecutionJob, one.message.id) for one in sent]
         assert all(one is not None and one.state in (ExecutionState.BLOCKED, ExecutionState.REFUSED) for one in states)
         world.chains[BETA].submit(partial(hush, hushed=False))
         await asyncio.sleep(700)
@@ -281,9 +281,9 @@ async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -
         while failures(store, sent) < 4:
             await toggled(world, 80)
         for _ in range(10):
-            awaited = store.executions.of_message(sent.message.id)
+            awaited = store.jobs.newest(ExecutionJob, sent.message.id)
             assert awaited is not None
-            waits.append(awaited.next_at - world.clock.now())
+            waits.append(awaited.available_at - world.clock.now())
             await toggled(world, 80)
         assert max(waits) > 700, "what is merely refused is looked at every 600 s"
     await world.stop()

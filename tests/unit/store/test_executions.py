@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.domain.executions import FIRST_LOOK, UNENDED, AwaitedExecution, ExecutionState
+from bridge.domain.jobs import FIRST_LOOK, ExecutionJob, ExecutionState
 from bridge.domain.lanes import Lane
 from bridge.domain.outbox import Delivered, Delivery, OutboxEntry
 from bridge.domain.store import Store
@@ -29,8 +29,8 @@ def deliver(store: Store, entry: OutboxEntry, now: float, *, executed: bool) -> 
     assert not store.outbox.finish([Delivered(entry.claim_held, DELIVERY, executed)], now)
 
 
-def awaited(store: Store, nonce: int = 1) -> AwaitedExecution:
-    found = store.executions.of_message(message(nonce).id)
+def awaited(store: Store, nonce: int = 1) -> ExecutionJob:
+    found = store.jobs.newest(ExecutionJob, message(nonce).id)
     assert found is not None
     return found
 
@@ -39,44 +39,51 @@ def test_a_delivery_that_did_not_execute_its_message_has_that_waited_for_until_o
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
     one = awaited(store)
-    assert (one.state, one.lane, one.since, one.next_at) == (ExecutionState.WAITING, LANE, 110, 110 + FIRST_LOOK)
-    assert store.executions.due(110 + FIRST_LOOK - 1, 9) == []
-    assert store.executions.due(110 + FIRST_LOOK, 9) == [one]
+    assert (one.state, one.lane, one.since, one.available_at) == (ExecutionState.WAITING, LANE, 110, 110 + FIRST_LOOK)
+    assert store.jobs.due(ExecutionJob, 110 + FIRST_LOOK - 1, 9) == []
+    assert store.jobs.due(ExecutionJob, 110 + FIRST_LOOK, 9) == [one]
     deliver(store, second, 112, executed=True)
-    assert store.executions.due(1000, 9) == []
-    assert store.executions.counts() == {LANE: {ExecutionState.ENDED: 1}}
-    assert not store.executions.save(one.found(ExecutionState.REFUSED, "late", 0), fence=one.fence), "it looked before"
+    assert store.jobs.due(ExecutionJob, 1000, 9) == []
+    assert store.jobs.counts(ExecutionJob) == {LANE: {ExecutionState.ENDED: 1}}
+    assert not store.jobs.save(one.rescheduled("late", 0, state=ExecutionState.REFUSED), fence=one.fence), (
+        "it looked before"
+    )
 
 
 def test_deliveries_that_end_together_are_noted_together(store: Store) -> None:
     entries = two_gmps(store, 1, 2, 3)
     assert not store.outbox.finish([Delivered(entry.claim_held, DELIVERY, executed=False) for entry in entries], 110)
-    assert len(store.executions.due(1000, 9)) == 3
-    assert store.executions.counts() == {LANE: {ExecutionState.WAITING: 3}}
+    assert len(store.jobs.due(ExecutionJob, 1000, 9)) == 3
+    assert store.jobs.counts(ExecutionJob) == {LANE: {ExecutionState.WAITING: 3}}
 
 
 def test_a_message_that_its_only_delivery_executed_is_never_waited_for(store: Store) -> None:
     (entry, _) = two_gmps(store, 1)
     deliver(store, entry, 110, executed=True)
-    assert store.executions.of_message(message(1).id) is None
+    assert store.jobs.newest(ExecutionJob, message(1).id) is None
 
 
 def test_another_delivery_that_did_not_execute_it_has_it_looked_at_soon(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
     one = awaited(store)
-    assert store.executions.save(one.found(ExecutionState.WAITING, "1 of 2", 9_000), fence=one.fence)
+    assert store.jobs.save(one.rescheduled("1 of 2", 9_000), fence=one.fence)
     deliver(store, second, 200, executed=False)
     again = awaited(store)
-    assert (again.since, again.next_at, again.outcome, again.fence) == (110, 200 + FIRST_LOOK, "1 of 2", one.fence + 1)
+    assert (again.since, again.available_at, again.outcome, again.fence) == (
+        110,
+        200 + FIRST_LOOK,
+        "1 of 2",
+        one.fence + 1,
+    )
 
 
 def test_what_had_ended_is_open_again_when_a_redelivery_did_not_execute_it(store: Store) -> None:
     first, second = two_gmps(store, 1)
     deliver(store, first, 110, executed=False)
     one = awaited(store)
-    seen = replace(one.found(ExecutionState.EXECUTED, "done", 120), was_sent=True, round=2, seen=block(9))
-    assert store.executions.save(seen, fence=one.fence)
+    seen = replace(one.settled(ExecutionState.EXECUTED, "done", 120), was_sent=True, round=2, seen=block(9))
+    assert store.jobs.save(seen, fence=one.fence)
     deliver(store, second, 200, executed=False)
     again = awaited(store)
     assert (again.state, again.since, again.seen) == (ExecutionState.WAITING, 200, None)
@@ -88,7 +95,7 @@ def test_those_that_wait_the_longest_are_looked_at_first(store: Store) -> None:
     by_message = {entry.dispatch.message_id: entry for entry in entries}
     for nonce, at in ((3, 101), (1, 102), (2, 103)):
         deliver(store, by_message[message(nonce).id], at, executed=False)
-    found = store.executions.due(1000, 2)
+    found = store.jobs.due(ExecutionJob, 1000, 2)
     assert [one.message_id for one in found] == [message(3).id, message(1).id]
 
 
@@ -96,10 +103,10 @@ def test_whoever_lost_the_lock_writes_nothing(store: Store) -> None:
     (entry, _) = two_gmps(store, 1)
     deliver(store, entry, 110, executed=False)
     one = awaited(store)
-    assert store.executions.save(one.locked(500), fence=one.fence)
-    assert not store.executions.save(one.locked(500), fence=one.fence)
+    assert store.jobs.save(one.locked(500), fence=one.fence)
+    assert not store.jobs.save(one.locked(500), fence=one.fence)
     held = awaited(store)
-    assert (held.state, held.was_sent, held.next_at) == (ExecutionState.SENT, True, 500)
+    assert (held.state, held.was_sent, held.available_at) == (ExecutionState.SENT, True, 500)
 
 
 @pytest.mark.parametrize("state", sorted(ExecutionState))
@@ -107,28 +114,31 @@ def test_what_was_seen_ended_in_a_block_that_fell_is_looked_at_again(store: Stor
     (entry, _) = two_gmps(store, 1)
     deliver(store, entry, 110, executed=False)
     one = awaited(store)
-    assert store.executions.save(replace(one.found(state, "", 9_000), seen=block(7)), fence=one.fence)
+    ends = state in (ExecutionState.EXECUTED, ExecutionState.ENDED)
+    found = one.rescheduled("", 9_000, state=state, seen=block(7), finished_at=150 if ends else None)
+    assert store.jobs.save(found, fence=one.fence)
     store.observations.rewind(BETA, block(7), 200)
-    assert awaited(store).next_at == 9_000, "the block stands"
+    assert awaited(store).available_at == 9_000, "the block stands"
     store.observations.rewind(BETA, block(6), 210)
     again = awaited(store)
-    expected = state if state in UNENDED else ExecutionState.WAITING
-    assert (again.state, again.seen, again.next_at, again.fence) == (expected, None, 210, one.fence + 1)
+    expected = ExecutionState.WAITING if ends else state
+    assert (again.state, again.seen, again.available_at, again.fence) == (expected, None, 210, one.fence + 1)
+    assert again.finished_at is None
 
 
 def test_what_somebody_found_to_be_executable_is_noted_if_it_was_observed(store: Store) -> None:
     two_gmps(store, 1)
-    store.executions.note(message(1).id, 300)
-    store.executions.note(message(2).id, 300)
-    assert [one.message_id for one in store.executions.due(300 + FIRST_LOOK, 9)] == [message(1).id]
+    store.jobs.await_execution(message(1).id, 300)
+    store.jobs.await_execution(message(2).id, 300)
+    assert [one.message_id for one in store.jobs.due(ExecutionJob, 300 + FIRST_LOOK, 9)] == [message(1).id]
 
 
 def test_what_has_ended_is_forgotten_with_its_deliveries_and_what_waits_is_not(store: Store) -> None:
     for entry in two_gmps(store, 1, 2):
         deliver(store, entry, 110, executed=False)
     ended = awaited(store, 1)
-    assert store.executions.save(ended.found(ExecutionState.ENDED, "", 0), fence=ended.fence)
+    assert store.jobs.save(ended.settled(ExecutionState.ENDED, "", 0), fence=ended.fence)
     store.outbox.confirm([entry.event_id for entry in store.outbox.listed()], 120)
     assert store.outbox.forget(1_000, 99) == 4
-    assert store.executions.of_message(message(1).id) is None
+    assert store.jobs.newest(ExecutionJob, message(1).id) is None
     assert awaited(store, 2).state is ExecutionState.WAITING

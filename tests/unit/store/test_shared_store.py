@@ -13,9 +13,9 @@ from typing import TypeVar
 import pytest
 
 from bridge.domain.errors import CursorMovedError, StoreBusyError
+from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import Claim, Delivered, Delivery, OutboxEntry, OutboxState
 from bridge.domain.ports import Call
-from bridge.domain.retries import RetryJob, RetryState
 from bridge.domain.transactions import SlotRequest
 from bridge.protocol.gmps import Gmp
 from bridge.store import SqlStore
@@ -116,8 +116,8 @@ def test_of_many_observers_of_a_range_one_records_it(stores: list[SqlStore]) -> 
 def test_of_many_recoveries_of_a_message_one_sends_its_retry(stores: list[SqlStore]) -> None:
     request = retry_request()
     assert sorted(at_once(stores, lambda store, _: store.retries.copy([request], 1, 10))) == [0] * (WORKERS - 1) + [1]
-    job = RetryJob(request=request, available_at=10).start(frozenset({Gmp.AXELAR}))
-    saved = at_once(stores, lambda store, _: store.retries.save(job, expected=RetryState.OPEN))
+    job = RetryJob.of(request, 10).start(frozenset({Gmp.AXELAR}))
+    saved = at_once(stores, lambda store, _: store.jobs.save(job, fence=0))
     assert sorted(saved) == [False] * (WORKERS - 1) + [True]
 
 

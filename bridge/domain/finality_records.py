@@ -1,4 +1,4 @@
-"""The pending sync queue: messages that are final on their source and not yet applied on their destination.
+"""Primary finality records: which state changes are final on their source, how far each lane is, and the archive.
 
 What is final on the source is the truth (the primary finality record). What a destination shows is an observation: where the two
 differ, the destination is brought into line, and never the other way round.
@@ -7,8 +7,7 @@ differ, the destination is brought into line, and never the other way round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from eth_utils import keccak
@@ -23,15 +22,6 @@ LOOKED_BACK: Final = 1_000
 """Messages that are looked at again, since a reorg may have taken them away and brought them back."""
 
 
-class SyncState(StrEnum):
-    """How far a message is on its destination."""
-
-    PENDING = "PENDING"
-    APPLIED = "APPLIED"  # executed, and that is final
-    ENDED = "ENDED"  # expired or cancelled: it will never be applied
-    DIVERGED = "DIVERGED"  # re-propagated often and in vain; still brought into line, and somebody has to look
-
-
 FOLLOWED: Final = frozenset(
     {
         Kind.STATE_SYNC,
@@ -42,8 +32,6 @@ FOLLOWED: Final = frozenset(
     }
 )
 """Kinds that change state, whose application is followed to its end. What stalls of the others, the index asks to retry."""
-
-UNRESOLVED: Final = frozenset({SyncState.PENDING, SyncState.DIVERGED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,35 +82,6 @@ class PrimaryRecord:
             "transaction": f"0x{self.transaction_hash.hex()}",
             "finalAt": self.final_at,
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingSync:
-    """A record, and how far its application is."""
-
-    record: PrimaryRecord
-    state: SyncState = SyncState.PENDING
-    seen: BlockRef | None = None  # the block at whose end it was seen executed; final or not
-    resolved_at: float | None = None  # Unix seconds
-    propagations: int = 0  # re-propagations so far
-    next_at: float = 0.0  # Unix seconds: not looked at before
-    fence: int = 0  # grows with each lock
-    lock_until: float = 0.0  # Unix seconds: until then re-propagation runs under the present lock
-    problem: str = ""
-
-    def locked(self, now: float, lock_ttl: float) -> PendingSync:
-        """Under its lock while that holds, else under a new one with a higher fencing number."""
-        if now < self.lock_until:
-            return self
-        return replace(self, fence=self.fence + 1, lock_until=now + lock_ttl)
-
-    def resolved(self, state: SyncState, now: float) -> PendingSync:
-        """APPLIED or ENDED."""
-        return replace(self, state=state, resolved_at=now, problem="")
-
-    def reopened(self, why: str, now: float) -> PendingSync:
-        """PENDING again: the destination does not show any more what it showed; the primary record stands."""
-        return replace(self, state=SyncState.PENDING, seen=None, resolved_at=None, problem=why, next_at=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +143,11 @@ def change_id_of(message: Message, transaction_hash: bytes) -> bytes:
     return keccak(head + keccak(message.payload))
 
 
-class PendingSyncs(Protocol):
-    """Where the queue is kept. Every method is one transaction."""
+class FinalityRecords(Protocol):
+    """Where they are kept. Every method is one transaction."""
 
     def collect(self, kinds: frozenset[Kind], after: int) -> int:
-        """Makes records of observed messages of those kinds that have none: what is observed is final on its source.
+        """Has observed messages of those kinds followed by jobs (`bridge.domain.jobs.SyncJob`): what is observed is final on its source.
 
         Args:
             kinds: those that are followed.
@@ -196,23 +155,8 @@ class PendingSyncs(Protocol):
                 the last of them, some of which may have come back after a reorg.
         """
 
-    def due(self, now: float, limit: int) -> list[PendingSync]:
-        """Unresolved ones to be looked at now, the oldest first; those whose source was reorged away are left out."""
-
-    def save(self, changed: PendingSync, *, fence: int) -> bool:
-        """Writes one, unless somebody else took a new lock since its fencing number was that."""
-
-    def of_message(self, message_id: bytes) -> PendingSync | None:
-        """One."""
-
-    def unresolved(self, state: SyncState | None = None, limit: int = 100) -> list[PendingSync]:
-        """Those that are not applied, the oldest first."""
-
     def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
         """How far each lane is that ever had a message; what waits, and was reorged away on its source, is no part of it."""
-
-    def counts(self) -> Mapping[Lane, Mapping[SyncState, int]]:
-        """How many messages of each lane are in each state; those in the archive don't count."""
 
     def beat(self, heartbeat: Heartbeat) -> bool:
         """Keeps a heartbeat instead of the lane's last one; an older one changes nothing."""
@@ -224,7 +168,7 @@ class PendingSyncs(Protocol):
         """Records that were resolved before that moment (Unix seconds), in the order of their finality."""
 
     def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
-        """Moves records into a segment of the archive, in that order."""
+        """Moves records into a segment of the archive, in that order; their jobs go."""
 
     def segments(self) -> list[Segment]:
         """All segments, oldest first."""

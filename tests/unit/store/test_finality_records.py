@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridge.domain.finality_records import FOLLOWED, Heartbeat, Segment, SyncProgress
+from bridge.domain.jobs import UNRESOLVED, SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import Proof, prove, root_of, verifies
 from bridge.domain.observations import BlockRef
-from bridge.domain.pending_sync import FOLLOWED, Heartbeat, Segment, SyncProgress, SyncState
 from bridge.domain.store import Store
 from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA, block, message, observed_range, word
@@ -37,24 +38,24 @@ def test_state_changes_are_followed_once_each_with_all_the_chains_they_go_to(sto
     three(store)
     cursor = 0
     for _ in range(2):
-        cursor = store.pending_sync.collect(FOLLOWED, cursor)
-    due = store.pending_sync.due(100, 10)
+        cursor = store.finality_records.collect(FOLLOWED, cursor)
+    due = store.jobs.due(SyncJob, 100, 10)
     assert {one.record.destination_chain for one in due} == {BETA, BETA + 1}
     assert len({one.record.change_id for one in due}) == 1
     assert of_change(store, due[0].record.change_id) == sorted(due, key=lambda one: one.record.destination_chain)
-    assert store.pending_sync.of_message(message(2).id) is None
+    assert store.jobs.newest(SyncJob, message(2).id) is None
     assert due[0].record.final_at == 100
     assert due[0].record.block == block(10)
 
 
 def test_what_a_reorg_took_away_is_not_looked_at_until_it_comes_back(store: Store) -> None:
     three(store)
-    store.pending_sync.collect(FOLLOWED, 0)
+    store.finality_records.collect(FOLLOWED, 0)
     store.observations.rewind(ALPHA, None, 200)
-    assert store.pending_sync.due(300, 10) == []
+    assert store.jobs.due(SyncJob, 300, 10) == []
     back = message(1, kind=Kind.STATE_SYNC)
     store.observations.record(observed_range(back, position=block(11, "other")))
-    assert [one.record.message_id for one in store.pending_sync.due(300, 10)] == [back.id]
+    assert [one.record.message_id for one in store.jobs.due(SyncJob, 300, 10)] == [back.id]
 
 
 @pytest.mark.requirement("OIP-4", "OIP-136")
@@ -63,84 +64,88 @@ def test_what_was_resolved_is_open_again_once_its_final_block_falls_on_either_ch
     store: Store, chain: int, state: str
 ) -> None:
     three(store)
-    store.pending_sync.collect(FOLLOWED, 0)
-    for one in store.pending_sync.due(100, 10):
+    store.finality_records.collect(FOLLOWED, 0)
+    for one in store.jobs.due(SyncJob, 100, 10):
         resolved = SyncState.APPLIED if state == "applied" else SyncState.ENDED
         seen = replace(one, seen=BlockRef(7, word("seen")))
-        assert store.pending_sync.save(seen.resolved(resolved, 160), fence=0)
+        assert store.jobs.save(seen.settled(resolved, "", 160), fence=0)
     store.observations.rewind(chain, block(7) if chain == BETA else block(10), 200)
-    assert store.pending_sync.unresolved() == [], "the blocks that it rests on stand"
+    assert store.jobs.listed(SyncJob, UNRESOLVED, 100) == [], "the blocks that it rests on stand"
     store.observations.rewind(chain, block(6) if chain == BETA else block(9), 210)
-    (changed,) = [one for one in store.pending_sync.unresolved() if one.record.lane == LANE]
-    assert (changed.state, changed.seen, changed.resolved_at, changed.fence) == (SyncState.PENDING, None, None, 1)
-    assert changed.next_at == 210
-    assert not store.pending_sync.save(changed.resolved(SyncState.APPLIED, 211), fence=0), "who looked at it before"
+    (changed,) = [one for one in store.jobs.listed(SyncJob, UNRESOLVED, 100) if one.record.lane == LANE]
+    assert (changed.state, changed.seen, changed.finished_at, changed.fence) == (SyncState.PENDING, None, None, 2)
+    assert changed.available_at == 210
+    assert not store.jobs.save(changed.settled(SyncState.APPLIED, "", 211), fence=1), "who looked at it before"
 
 
 def test_what_is_diverged_stays_so_when_a_block_falls(store: Store) -> None:
     three(store)
-    store.pending_sync.collect(FOLLOWED, 0)
-    for one in store.pending_sync.due(100, 10):
+    store.finality_records.collect(FOLLOWED, 0)
+    for one in store.jobs.due(SyncJob, 100, 10):
         diverged = replace(one, state=SyncState.DIVERGED, seen=BlockRef(7, word("seen")))
-        assert store.pending_sync.save(diverged, fence=0)
+        assert store.jobs.save(diverged, fence=0)
     store.observations.rewind(BETA, block(6), 200)
-    states = {one.record.destination_chain: (one.state, one.seen) for one in store.pending_sync.unresolved()}
+    states = {
+        one.record.destination_chain: (one.state, one.seen) for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)
+    }
     assert states[BETA] == (SyncState.DIVERGED, None)
     assert states[BETA + 1] == (SyncState.DIVERGED, BlockRef(7, word("seen")))
 
 
 def test_what_was_reorged_away_on_its_source_is_no_part_of_the_lag(store: Store) -> None:
     three(store)
-    store.pending_sync.collect(FOLLOWED, 0)
+    store.finality_records.collect(FOLLOWED, 0)
     store.observations.rewind(ALPHA, None, 200)
     nothing = SyncProgress(primary_final=0, applied=0, lag_seconds=0)
-    assert store.pending_sync.progress(500)[LANE] == nothing, "its heartbeat says so, instead of what it said before"
+    assert store.finality_records.progress(500)[LANE] == nothing, (
+        "its heartbeat says so, instead of what it said before"
+    )
     store.observations.record(observed_range(message(1, kind=Kind.STATE_SYNC), position=block(11, "other")))
-    assert store.pending_sync.progress(500)[LANE].primary_final == 1
+    assert store.finality_records.progress(500)[LANE].primary_final == 1
 
 
 def test_progress_counts_what_is_final_and_what_is_applied_and_the_oldest_gives_the_lag(store: Store) -> None:
     three(store)
-    store.pending_sync.collect(FOLLOWED, 0)
-    assert store.pending_sync.progress(401)[LANE] == SyncProgress(primary_final=1, applied=0, lag_seconds=301)
-    (one,) = [one for one in store.pending_sync.due(100, 10) if one.record.lane == LANE]
-    held = replace(one.locked(150, 10), seen=BlockRef(7, word("seen")), problem="…", propagations=2)
-    assert store.pending_sync.save(held, fence=0)
-    assert store.pending_sync.of_message(one.record.message_id) == held
-    assert not store.pending_sync.save(one, fence=0), "another lock is held by now"
-    assert store.pending_sync.save(held.resolved(SyncState.APPLIED, 160), fence=1)
-    assert store.pending_sync.progress(401)[LANE] == SyncProgress(primary_final=1, applied=1, lag_seconds=0)
-    assert [one.record.lane for one in store.pending_sync.unresolved()] == [Lane(ALPHA, BETA + 1)]
+    store.finality_records.collect(FOLLOWED, 0)
+    assert store.finality_records.progress(401)[LANE] == SyncProgress(primary_final=1, applied=0, lag_seconds=301)
+    (one,) = [one for one in store.jobs.due(SyncJob, 100, 10) if one.record.lane == LANE]
+    held = replace(one.locked(150, 10, 155), seen=BlockRef(7, word("seen")), outcome="…", tries=2)
+    assert store.jobs.save(held, fence=0)
+    assert store.jobs.newest(SyncJob, one.record.message_id) == held
+    assert not store.jobs.save(one, fence=0), "another lock is held by now"
+    assert store.jobs.save(held.settled(SyncState.APPLIED, "", 160), fence=1)
+    assert store.finality_records.progress(401)[LANE] == SyncProgress(primary_final=1, applied=1, lag_seconds=0)
+    assert [one.record.lane for one in store.jobs.listed(SyncJob, UNRESOLVED, 100)] == [Lane(ALPHA, BETA + 1)]
 
 
 def test_the_latest_heartbeat_of_a_lane_wins_whatever_order_they_come_in(store: Store) -> None:
     def beat(at: float) -> Heartbeat:
         return Heartbeat(lane=LANE, at=at, progress=SyncProgress(primary_final=1, applied=0, lag_seconds=at))
 
-    assert [store.pending_sync.beat(beat(at)) for at in (5, 15, 10, 15)] == [True, True, False, False]
-    assert store.pending_sync.heartbeats() == [beat(15)]
+    assert [store.finality_records.beat(beat(at)) for at in (5, 15, 10, 15)] == [True, True, False, False]
+    assert store.finality_records.heartbeats() == [beat(15)]
 
 
 @pytest.mark.requirement("OIP-135")
 def test_archived_records_leave_the_queue_and_are_proven_by_their_segment(store: Store) -> None:
     three(store)
-    store.pending_sync.collect(FOLLOWED, 0)
-    for one in store.pending_sync.due(100, 10):
-        store.pending_sync.save(one.resolved(SyncState.APPLIED, 160), fence=0)
-    assert store.pending_sync.resolved(160, 10) == []
-    records = store.pending_sync.resolved(161, 10)
+    store.finality_records.collect(FOLLOWED, 0)
+    for one in store.jobs.due(SyncJob, 100, 10):
+        store.jobs.save(one.settled(SyncState.APPLIED, "", 160), fence=0)
+    assert store.finality_records.resolved(160, 10) == []
+    records = store.finality_records.resolved(161, 10)
     root = root_of([record.leaf for record in records])
     segment = Segment(number=1, root=root, count=2, archived_at=200, signer="0x", signature=b"s")
-    store.pending_sync.archive(records, segment)
-    assert store.pending_sync.collect(FOLLOWED, 0) > 0
-    assert store.pending_sync.unresolved() == [], "not followed again"
-    assert store.pending_sync.segments() == [segment]
+    store.finality_records.archive(records, segment)
+    assert store.finality_records.collect(FOLLOWED, 0) > 0
+    assert store.jobs.listed(SyncJob, UNRESOLVED, 100) == [], "not followed again"
+    assert store.finality_records.segments() == [segment]
     for record in records:
-        archived = store.pending_sync.archived(record.message_id)
+        archived = store.finality_records.archived(record.message_id)
         assert archived is not None
         assert (archived.leaf, archived.segment) == (record.leaf, segment)
         assert verifies(archived.leaf, archived.proof, root)
-    assert store.pending_sync.archived(bytes(32)) is None
+    assert store.finality_records.archived(bytes(32)) is None
 
 
 @pytest.mark.requirement("OIP-135")

@@ -2,24 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.domain.retries import (
-    Exceeded,
-    HeldRetries,
-    RetryBudget,
-    RetryJob,
-    RetryLimits,
-    RetryPayment,
-    RetryState,
-    retry_of,
-    spent_id,
-)
+from bridge.domain.jobs import RetryJob, RetryState, reopen, totals
+from bridge.domain.retries import Exceeded, HeldRetries, RetryBudget, RetryLimits, RetryPayment, retry_of, spent_id
 from bridge.domain.store import Store
 from bridge.protocol.gmps import Gmp
 from tests.builders import ALPHA, BETA, message, retry_request, word
 
 
 def only(store: Store, now: float = 100) -> RetryJob:
-    (job,) = store.retries.due(now, 10)
+    (job,) = store.jobs.due(RetryJob, now, 10)
     return job
 
 
@@ -46,43 +37,43 @@ def test_the_cursor_can_go_back_when_the_index_was_built_again(store: Store) -> 
 
 def test_a_job_that_is_put_off_waits(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
-    assert store.retries.save(only(store).reschedule("no funds", 200), expected=RetryState.OPEN)
-    assert store.retries.due(199, 10) == []
+    assert store.jobs.save(only(store).reschedule("no funds", 200), fence=0)
+    assert store.jobs.due(RetryJob, 199, 10) == []
     job = only(store, 200)
     assert (job.state, job.outcome, job.tries) == (RetryState.OPEN, "no funds", 1)
 
 
 def test_a_message_has_one_retry_at_a_time(store: Store) -> None:
     store.retries.copy([retry_request(1), retry_request(2, generation=1), retry_request(3, message(2))], 3, now=50)
-    first, other_message = store.retries.due(100, 10)
+    first, other_message = store.jobs.due(RetryJob, 100, 10)
     assert (first.request.generation, other_message.request.message_id) == (0, message(2).id)
-    assert store.retries.save(first.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
-    second = next(job for job in store.retries.jobs(message().id) if job.request.generation == 1)
-    assert not store.retries.save(second.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    assert store.jobs.save(first.start(frozenset({Gmp.AXELAR})), fence=first.fence)
+    second = next(job for job in store.jobs.of_message(RetryJob, message().id) if job.request.generation == 1)
+    assert not store.jobs.save(second.start(frozenset({Gmp.AXELAR})), fence=second.fence)
 
 
 def test_a_retry_under_way_is_found_again_after_a_crash(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
-    store.retries.save(only(store).start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
-    job = only(store, now=0)
+    store.jobs.save(only(store).start(frozenset({Gmp.AXELAR})), fence=0)
+    job = only(store, now=50)
     assert (job.state, job.gmps) == (RetryState.SENDING, frozenset({Gmp.AXELAR}))
 
 
 def test_of_two_that_end_the_same_job_one_is_refused(store: Store) -> None:
     store.retries.copy([retry_request()], 1, now=50)
     sending = only(store).start(frozenset({Gmp.AXELAR}))
-    store.retries.save(sending, expected=RetryState.OPEN)
-    assert store.retries.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), expected=RetryState.SENDING)
-    assert not store.retries.save(sending.ended(RetryState.NOT_NEEDED, "executed", 61), expected=RetryState.SENDING)
-    (job,) = store.retries.jobs(message().id)
+    store.jobs.save(sending, fence=0)
+    assert store.jobs.save(sending.ended(RetryState.SENT, "attempt 1", 60, word("tx")), fence=sending.fence)
+    assert not store.jobs.save(sending.ended(RetryState.NOT_NEEDED, "executed", 61), fence=sending.fence)
+    (job,) = store.jobs.of_message(RetryJob, message().id)
     assert (job.state, job.outcome, job.transaction_hash, job.finished_at) == (
         RetryState.SENT,
         "attempt 1",
         word("tx"),
         60,
     )
-    assert store.retries.due(1e9, 10) == []
-    assert store.retries.counts() == {RetryState.SENT: 1}
+    assert store.jobs.due(RetryJob, 1e9, 10) == []
+    assert totals(store.jobs.counts(RetryJob)) == {RetryState.SENT: 1}
 
 
 def test_a_retry_that_ended_can_not_begin_again(store: Store) -> None:
@@ -151,12 +142,12 @@ def test_an_attempt_committed_again_counts_once_and_one_that_was_not_made_not_at
 
 def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other(store: Store) -> None:
     store.retries.copy([retry_request(1)], 1, now=50)
-    assert store.retries.save(only(store).ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
-    assert store.retries.due(10**9, 10) == []
-    (dead,) = store.retries.dead(10)
+    assert store.jobs.save(only(store).died("spent", 60, letter=False), fence=0)
+    assert store.jobs.due(RetryJob, 10**9, 10) == []
+    (dead,) = store.jobs.listed(RetryJob, {RetryState.DEAD}, 10)
     assert (dead.state, dead.outcome, dead.finished_at) == (RetryState.DEAD, "spent", 60)
     for _ in range(2):
-        store.retries.reopen(message().id, 1, "requeued: worth it", 70)
+        reopen(store.jobs, message().id, 1, "requeued: worth it", 70)
     job = only(store)
     assert (job.state, job.outcome, job.available_at, job.tries, job.finished_at) == (
         RetryState.OPEN,
@@ -165,22 +156,22 @@ def test_a_dead_retry_is_not_due_until_it_is_opened_again_which_changes_no_other
         0,
         None,
     )
-    assert store.retries.dead(10) == []
+    assert store.jobs.listed(RetryJob, {RetryState.DEAD}, 10) == []
     with pytest.raises(KeyError):
-        store.retries.reopen(message().id, 2, "requeued", 80)
+        reopen(store.jobs, message().id, 2, "requeued", 80)
 
 
 def test_retries_that_budgets_hold_are_counted_by_lane_and_budget_until_they_go_on(store: Store) -> None:
     requests = [retry_request(number, message(number)) for number in (1, 2, 3)]
     store.retries.copy(requests, 3, now=50)
-    spent, postponed, free = store.retries.due(100, 10)
-    store.retries.save(spent.ended(RetryState.DEAD, "spent", 60), expected=RetryState.OPEN)
-    store.retries.save(postponed.reschedule("tomorrow", 90, RetryBudget.LANE), expected=RetryState.OPEN)
-    store.retries.save(free.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    spent, postponed, free = store.jobs.due(RetryJob, 100, 10)
+    store.jobs.save(spent.died("spent", 60, letter=False), fence=0)
+    store.jobs.save(postponed.reschedule("tomorrow", 90, RetryBudget.LANE), fence=0)
+    store.jobs.save(free.start(frozenset({Gmp.AXELAR})), fence=0)
     held = {RetryBudget.MESSAGE: 0, RetryBudget.LANE: 1, RetryBudget.SPENDING: 0}
     assert store.retries.held() == [HeldRetries(source_chain=ALPHA, destination_chain=BETA, dead=1, held=held)]
-    again = next(job for job in store.retries.due(100, 10) if job.held_by is RetryBudget.LANE)
-    store.retries.save(again.start(frozenset({Gmp.AXELAR})), expected=RetryState.OPEN)
+    again = next(job for job in store.jobs.due(RetryJob, 100, 10) if job.held_by is RetryBudget.LANE)
+    store.jobs.save(again.start(frozenset({Gmp.AXELAR})), fence=again.fence)
     assert store.retries.held()[0].held[RetryBudget.LANE] == 0
 
 

@@ -1,0 +1,219 @@
+"""Primary finality records, heartbeats and the archive in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Integer,
+    LargeBinary,
+    RowMapping,
+    String,
+    Table,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+)
+
+from bridge.domain.finality_records import (
+    LOOKED_BACK,
+    ArchivedRecord,
+    Heartbeat,
+    PrimaryRecord,
+    Segment,
+    SyncProgress,
+)
+from bridge.domain.jobs import SyncJob
+from bridge.domain.lanes import Lane
+from bridge.domain.merkle import prove
+from bridge.protocol.message import Kind, decode_envelope
+from bridge.store.database import Database
+from bridge.store.jobs import IS_THERE, add_job, read_jobs
+from bridge.store.observations import attempt_from
+from bridge.store.tables import METADATA, attempts, jobs, messages, outbox
+
+heartbeats = Table(
+    "heartbeats",  # one row per lane: the latest
+    METADATA,
+    Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("destination_chain", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("primary_final", BigInteger, nullable=False),
+    Column("applied", BigInteger, nullable=False),
+    Column("lag_seconds", Double, nullable=False),
+    Column("signer", String, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+)
+
+sync_segments = Table(
+    "sync_segments",
+    METADATA,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("root", LargeBinary, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("archived_at", Double, nullable=False),
+    Column("signer", String, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+)
+
+archived_records = Table(
+    "archived_records",
+    METADATA,
+    Column("segment", BigInteger, primary_key=True, autoincrement=False),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("message_id", LargeBinary, nullable=False, unique=True),
+    Column("leaf", LargeBinary, nullable=False),
+)
+
+# What is asked with each look at the queue is put together once: that costs more than to run it.
+_NEWEST = select(func.max(messages.c.sequence))
+_FRESH = (
+    select(
+        messages,
+        select(func.min(attempts.c.attempt))
+        .where(attempts.c.message_id == messages.c.message_id)
+        .scalar_subquery()
+        .label("attempt"),
+    )
+    .where(
+        messages.c.sequence > bindparam("after"),
+        exists().where(
+            outbox.c.message_id == messages.c.message_id, outbox.c.kind.in_(bindparam("kinds", expanding=True))
+        ),
+        exists().where(attempts.c.message_id == messages.c.message_id),
+        ~exists().where(jobs.c.queue == SyncJob.QUEUE, jobs.c.message_id == messages.c.message_id),
+        ~exists().where(archived_records.c.message_id == messages.c.message_id),
+    )
+    .order_by(messages.c.sequence)
+)
+
+
+class SqlFinalityRecords:
+    """See `bridge.domain.finality_records.FinalityRecords`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def collect(self, kinds: frozenset[Kind], after: int) -> int:
+        wanted = {"after": after - LOOKED_BACK, "kinds": sorted(map(int, kinds))}
+        with self._database.reading() as connection:
+            newest = connection.execute(_NEWEST).scalar() or 0
+            found = connection.execute(_FRESH, wanted).mappings().all()
+        if found:
+            with self._database.transaction(exclusive="finality records") as connection:
+                for row in found:
+                    _add(connection, row)
+        return int(newest)
+
+    def progress(self, now: float) -> Mapping[Lane, SyncProgress]:
+        resolved = jobs.c.finished_at.is_not(None)
+        waits = ~resolved & IS_THERE
+        key = (jobs.c.source_chain, jobs.c.destination_chain)
+        query = select(
+            *key,
+            func.count().filter(resolved | waits).label("total"),
+            func.count().filter(resolved).label("applied"),
+            func.min(case((waits, jobs.c.since))).label("oldest"),
+        )
+        query = query.where(jobs.c.queue == SyncJob.QUEUE)
+        found = self._database.rows(query.group_by(*key).order_by(*key))
+        return {
+            Lane(row.source_chain, row.destination_chain): SyncProgress(
+                primary_final=row.total,
+                applied=row.applied,
+                lag_seconds=0.0 if row.oldest is None else max(0.0, now - row.oldest),
+            )
+            for row in found
+        }
+
+    def beat(self, heartbeat: Heartbeat) -> bool:
+        lane, said = heartbeat.lane, heartbeat.progress
+        values = {
+            "source_chain": lane.source_chain,
+            "destination_chain": lane.destination_chain,
+            "at": heartbeat.at,
+            "primary_final": said.primary_final,
+            "applied": said.applied,
+            "lag_seconds": said.lag_seconds,
+            "signer": heartbeat.signer,
+            "signature": heartbeat.signature,
+        }
+        mine = (heartbeats.c.source_chain == lane.source_chain) & (
+            heartbeats.c.destination_chain == lane.destination_chain
+        )
+        with self._database.transaction(exclusive="heartbeats") as connection:
+            last = connection.execute(select(heartbeats.c.at).where(mine)).scalar()
+            if last is not None and last >= heartbeat.at:
+                return False
+            connection.execute(delete(heartbeats).where(mine))
+            connection.execute(insert(heartbeats).values(**values))
+        return True
+
+    def heartbeats(self) -> list[Heartbeat]:
+        query = select(heartbeats).order_by(heartbeats.c.source_chain, heartbeats.c.destination_chain)
+        return [_heartbeat(row) for row in self._database.read(query)]
+
+    def resolved(self, before: float, limit: int) -> list[PrimaryRecord]:
+        query = select(jobs).where(jobs.c.queue == SyncJob.QUEUE, jobs.c.finished_at < before)
+        found = read_jobs(self._database, SyncJob, query.order_by(jobs.c.since, jobs.c.message_id).limit(limit))
+        return [job.record for job in found]
+
+    def archive(self, records: Sequence[PrimaryRecord], segment: Segment) -> None:
+        with self._database.transaction(exclusive="finality records") as connection:
+            connection.execute(insert(sync_segments).values(**asdict(segment)))
+            connection.execute(
+                insert(archived_records),
+                [
+                    {"segment": segment.number, "position": place, "message_id": record.message_id, "leaf": record.leaf}
+                    for place, record in enumerate(records)
+                ],
+            )
+            ids = [record.message_id for record in records]
+            connection.execute(delete(jobs).where(jobs.c.queue == SyncJob.QUEUE, jobs.c.message_id.in_(ids)))
+
+    def segments(self) -> list[Segment]:
+        query = select(sync_segments).order_by(sync_segments.c.number)
+        return [Segment(**row) for row in self._database.read(query)]
+
+    def archived(self, message_id: bytes) -> ArchivedRecord | None:
+        with self._database.reading() as connection:
+            mine = select(archived_records).where(archived_records.c.message_id == message_id)
+            row = connection.execute(mine).mappings().first()
+            if row is None:
+                return None
+            number = row["segment"]
+            segment = connection.execute(select(sync_segments).where(sync_segments.c.number == number)).mappings().one()
+            query = select(archived_records.c.leaf).where(archived_records.c.segment == number)
+            leaves = list(connection.execute(query.order_by(archived_records.c.position)).scalars())
+        return ArchivedRecord(row["leaf"], prove(leaves, row["position"]), Segment(**segment))
+
+
+def _add(connection: Connection, row: RowMapping) -> None:
+    """Adds the job of a message, unless another worker was faster or the message was reorged away meanwhile."""
+    mine = (attempts.c.message_id == row["message_id"]) & (attempts.c.attempt == row["attempt"])
+    found = connection.execute(select(attempts).where(mine)).mappings().first()
+    if found is not None:
+        message = decode_envelope(row["envelope"]).message
+        record = PrimaryRecord.of(message, attempt_from(found), row["observed_at"])
+        add_job(connection, SyncJob.of(record))
+
+
+def _heartbeat(row: RowMapping) -> Heartbeat:
+    return Heartbeat(
+        lane=Lane(row["source_chain"], row["destination_chain"]),
+        at=row["at"],
+        progress=SyncProgress(
+            primary_final=row["primary_final"], applied=row["applied"], lag_seconds=row["lag_seconds"]
+        ),
+        signer=row["signer"],
+        signature=row["signature"],
+    )

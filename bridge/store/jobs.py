@@ -1,0 +1,298 @@
+"""Jobs in SQL: one table for all queues. What a queue alone reads of its jobs is JSON in one column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, cast
+
+import orjson
+from sqlalchemy import (
+    Connection,
+    Double,
+    Executable,
+    RowMapping,
+    Select,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from bridge.domain.finality_records import PrimaryRecord
+from bridge.domain.jobs import (
+    FIRST_LOOK,
+    ExecutionJob,
+    ExecutionState,
+    Job,
+    JobT,
+    Queue,
+    RetryJob,
+    RetryState,
+    SyncJob,
+    SyncState,
+)
+from bridge.domain.lanes import Lane
+from bridge.domain.observations import BlockRef
+from bridge.domain.retries import RetryBudget
+from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
+from bridge.protocol.retry_requests import COLUMNS, RetryRequest
+from bridge.store.database import Database
+from bridge.store.tables import attempts, jobs, messages, outbox
+
+IS_THERE: Final = or_(jobs.c.source_block.is_(None), exists().where(attempts.c.message_id == jobs.c.message_id))
+"""Whether the message is on its source, as far as the job rests on that: a reorg may have taken it away."""
+
+_EARLIER = jobs.alias()
+_DUE = (  # asked with each look at a queue: it is put together once, since that costs more than to run it
+    select(jobs)
+    .where(
+        jobs.c.queue == bindparam("queue"),
+        jobs.c.finished_at.is_(None),
+        jobs.c.available_at <= bindparam("now"),
+        IS_THERE,
+        ~exists().where(
+            _EARLIER.c.queue == jobs.c.queue,
+            _EARLIER.c.message_id == jobs.c.message_id,
+            _EARLIER.c.finished_at.is_(None),
+            _EARLIER.c.job_id < jobs.c.job_id,
+        ),
+    )
+    .order_by(jobs.c.available_at, jobs.c.job_id)
+    .limit(bindparam("most"))
+)
+_EXECUTIONS = (jobs.c.queue == Queue.EXECUTE) & jobs.c.message_id.in_(bindparam("message_ids", expanding=True))
+
+
+class SqlJobs:
+    """See `bridge.domain.jobs.Jobs`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def due(self, kind: type[JobT], now: float, limit: int) -> list[JobT]:
+        return read_jobs(self._database, kind, _DUE, {"queue": kind.QUEUE, "now": now, "most": limit})
+
+    def save(self, changed: Job, *, fence: int) -> bool:
+        same = (jobs.c.queue == changed.QUEUE) & (jobs.c.message_id == changed.message_id)
+        mine = same & (jobs.c.name == changed.name) & (jobs.c.fence == fence)
+        sends = changed.state is RetryState.SENDING
+        with self._database.transaction(exclusive="jobs that send" if sends else None) as connection:
+            if sends:
+                others = select(jobs.c.job_id).where(same, jobs.c.state == changed.state, jobs.c.name != changed.name)
+                if connection.execute(others).first() is not None:
+                    return False
+            return connection.execute(update(jobs).where(mine).values(**_row(changed))).rowcount == 1
+
+    def of_message(self, kind: type[JobT], message_id: bytes) -> list[JobT]:
+        query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.message_id == message_id)
+        return read_jobs(self._database, kind, query.order_by(jobs.c.job_id))
+
+    def newest(self, kind: type[JobT], message_id: bytes) -> JobT | None:
+        found = self.of_message(kind, message_id)
+        return found[-1] if found else None
+
+    def listed(self, kind: type[JobT], states: Collection[StrEnum], limit: int) -> list[JobT]:
+        query = select(jobs).where(jobs.c.queue == kind.QUEUE, jobs.c.state.in_(sorted(states)))
+        return read_jobs(self._database, kind, query.order_by(jobs.c.since, jobs.c.job_id).limit(limit))
+
+    def counts(self, kind: type[Job]) -> Mapping[Lane, Mapping[str, int]]:
+        key = (jobs.c.source_chain, jobs.c.destination_chain, jobs.c.state)
+        query = select(*key, func.count()).where(jobs.c.queue == kind.QUEUE).group_by(*key)
+        found: dict[Lane, dict[str, int]] = {}
+        for source, destination, state, count in self._database.rows(query):
+            found.setdefault(Lane(source, destination), {})[state] = count
+        return found
+
+    def await_execution(self, message_id: bytes, now: float) -> None:
+        source = select(messages.c.message_id, messages.c.source_chain, messages.c.destination_chain)
+        with self._database.transaction() as connection:
+            connection.execute(_await(connection, source.where(messages.c.message_id == message_id)), {"now": now})
+
+
+def add_job(connection: Connection, job: Job) -> bool:
+    """Adds a job unless there is one of its queue, message and name; whether there was none."""
+    same = (jobs.c.queue == job.QUEUE) & (jobs.c.message_id == job.message_id) & (jobs.c.name == job.name)
+    if connection.execute(select(jobs.c.job_id).where(same)).first() is not None:
+        return False
+    lane = {"source_chain": job.lane.source_chain, "destination_chain": job.lane.destination_chain}
+    key = {"queue": job.QUEUE, "message_id": job.message_id, "name": job.name}
+    connection.execute(insert(jobs).values(**key, **lane, **_row(job)))
+    return True
+
+
+def await_executions(connection: Connection, event_ids: Sequence[str], now: float) -> None:
+    """Notes deliveries that did not execute their messages; in one order, so that two transactions never wait for each other."""
+    if event_ids:
+        source = select(outbox.c.message_id, outbox.c.source_chain, outbox.c.destination_chain).distinct()
+        these = source.where(outbox.c.event_id.in_(bindparam("event_ids", expanding=True)))
+        statement = _await(connection, these.order_by(outbox.c.message_id))
+        connection.execute(statement, {"event_ids": list(event_ids), "now": now})
+
+
+def end_executions(connection: Connection, message_ids: Collection[bytes], now: float) -> None:
+    """Notes deliveries that did: to see those through to their finality is their own matter."""
+    if message_ids:
+        ended = {"state": ExecutionState.ENDED.value, "outcome": "", "finished_at": now, "fence": jobs.c.fence + 1}
+        statement = update(jobs).where(_EXECUTIONS).values(seen_number=null(), seen_hash=null(), **ended)
+        connection.execute(statement, {"message_ids": sorted(message_ids)})
+
+
+def forget_executions(connection: Connection, message_ids: Collection[bytes]) -> None:
+    """Deletes those that have ended."""
+    ended = _EXECUTIONS & jobs.c.finished_at.is_not(None)
+    connection.execute(delete(jobs).where(ended), {"message_ids": sorted(message_ids)})
+
+
+def take_back_jobs(connection: Connection, chain_id: int, last_good: int, now: float) -> None:
+    """Opens again what rested on blocks of that chain above the highest that stands; what a worker read of it is worthless."""
+    lost = (jobs.c.source_chain == chain_id) & (jobs.c.source_block > last_good)
+    gone = (jobs.c.destination_chain == chain_id) & (jobs.c.seen_number > last_good)
+    connection.execute(
+        update(jobs)
+        .where(lost | gone)
+        .values(
+            state=case(
+                (jobs.c.finished_at.is_(None), jobs.c.state),
+                (jobs.c.queue == Queue.EXECUTE, ExecutionState.WAITING.value),
+                else_=SyncState.PENDING.value,
+            ),
+            seen_number=None,
+            seen_hash=None,
+            finished_at=None,
+            available_at=now,
+            fence=jobs.c.fence + 1,
+        )
+    )
+
+
+def _await(connection: Connection, source: Select[Any]) -> Executable:
+    """Adds what is found. What is there already is looked at soon; a worker that looks at it now writes nothing any more."""
+    now = bindparam("now", type_=Double)
+    values = {
+        "queue": literal(Queue.EXECUTE.value),
+        "name": literal(""),
+        "state": literal(ExecutionState.WAITING.value),
+        "since": now,
+        "available_at": now + FIRST_LOOK,
+        "tries": literal(0),
+        "fence": literal(0),
+        "outcome": literal(""),
+        "detail": literal('{"round":0,"was_sent":false}'),
+    }
+    names = [jobs.c.message_id, jobs.c.source_chain, jobs.c.destination_chain, *(jobs.c[name] for name in values)]
+    goes_on = jobs.c.finished_at.is_(None)
+    changes = {
+        "state": case((goes_on, jobs.c.state), else_=ExecutionState.WAITING.value),
+        "since": case((goes_on, jobs.c.since), else_=now),
+        "available_at": now + FIRST_LOOK,
+        "fence": jobs.c.fence + 1,
+        "seen_number": case((goes_on, jobs.c.seen_number)),
+        "seen_hash": case((goes_on, jobs.c.seen_hash)),
+        "finished_at": null(),
+    }
+    dialect = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    added = dialect(jobs).from_select(names, source.add_columns(*values.values()))
+    return added.on_conflict_do_update(index_elements=[jobs.c.queue, jobs.c.message_id, jobs.c.name], set_=changes)
+
+
+def read_jobs(
+    database: Database, kind: type[JobT], query: Select[Any], values: Mapping[str, Any] | None = None
+) -> list[JobT]:
+    """The jobs that a query of all columns of `jobs` finds."""
+    return [cast(JobT, _JOBS[kind.QUEUE](row)) for row in database.read(query, values)]
+
+
+def _row(job: Job) -> dict[str, Any]:
+    """The columns of `jobs` that change."""
+    return {
+        "state": job.state.value,
+        "since": job.since,
+        "available_at": job.available_at,
+        "tries": job.tries,
+        "fence": job.fence,
+        "outcome": job.outcome,
+        "seen_number": job.seen and job.seen.number,
+        "seen_hash": job.seen and job.seen.hash,
+        "finished_at": job.finished_at,
+        "held_by": job.held_by if isinstance(job, RetryJob) else None,
+        "source_block": job.record.block.number if isinstance(job, SyncJob) else None,
+        "detail": orjson.dumps(_detail(job), default=bytes.hex).decode(),
+    }
+
+
+def _detail(job: Job) -> dict[str, Any]:
+    match job:
+        case RetryJob(request=request):
+            return {
+                **{column: getattr(request, column) for column in COLUMNS},
+                "missing_gmps": bits_from_gmps(request.missing_gmps),
+                "received_gmps": bits_from_gmps(request.received_gmps),
+                "letter": job.letter,
+                "gmps": bits_from_gmps(job.gmps),
+                "transaction_hash": job.transaction_hash,
+            }
+        case ExecutionJob():
+            return {"round": job.round, "was_sent": job.was_sent}
+        case SyncJob(record=record):
+            return {
+                "change_id": record.change_id,
+                "block_hash": record.block.hash,
+                "transaction_hash": record.transaction_hash,
+                "lock_until": job.lock_until,
+            }
+    raise TypeError(f"{job!r} is in no queue")
+
+
+def _common(row: RowMapping) -> dict[str, Any]:
+    """What all jobs have."""
+    same = ("message_id", "since", "available_at", "tries", "fence", "outcome", "finished_at")
+    return {
+        **{name: row[name] for name in same},
+        "lane": Lane(row["source_chain"], row["destination_chain"]),
+        "seen": None if row["seen_hash"] is None else BlockRef(row["seen_number"], row["seen_hash"]),
+    }
+
+
+def _retry(row: RowMapping) -> RetryJob:
+    detail = orjson.loads(row["detail"])
+    ids = {name: bytes.fromhex(detail[name]) for name in ("message_id", "cause_hash")}
+    sent = detail["transaction_hash"]
+    return RetryJob(
+        **_common(row),
+        state=RetryState(row["state"]),
+        request=RetryRequest.from_row({**detail, **ids}),
+        held_by=RetryBudget(row["held_by"]) if row["held_by"] else None,
+        letter=detail["letter"],
+        gmps=gmps_from_bits(detail["gmps"]),
+        transaction_hash=bytes.fromhex(sent) if sent else None,
+    )
+
+
+def _execution(row: RowMapping) -> ExecutionJob:
+    return ExecutionJob(**_common(row), state=ExecutionState(row["state"]), **orjson.loads(row["detail"]))
+
+
+def _sync(row: RowMapping) -> SyncJob:
+    detail = orjson.loads(row["detail"])
+    record = PrimaryRecord(
+        message_id=row["message_id"],
+        change_id=bytes.fromhex(detail["change_id"]),
+        source_chain=row["source_chain"],
+        destination_chain=row["destination_chain"],
+        block=BlockRef(row["source_block"], bytes.fromhex(detail["block_hash"])),
+        transaction_hash=bytes.fromhex(detail["transaction_hash"]),
+        final_at=row["since"],
+    )
+    return SyncJob(**_common(row), state=SyncState(row["state"]), record=record, lock_until=detail["lock_until"])
+
+
+_JOBS: Final = {Queue.RETRY: _retry, Queue.EXECUTE: _execution, Queue.PROPAGATE: _sync}
