@@ -18,10 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bridge.protocol.gmps import Gmp
+
 ROOT = Path(__file__).resolve().parent.parent
 COMPILED = ROOT / "build" / "forge" / "out"
 JSON_FILES = ROOT / "bridge" / "protocol" / "abi"
 TYPESCRIPT_FILES = ROOT / "dapp" / "src" / "abi"
+TYPESCRIPT_NUMBERS = ROOT / "dapp" / "src" / "gmp-numbers.ts"
 SOURCES = ROOT / "contracts"
 GMP_CONTRACTS = ROOT / "build" / "gmp"
 ERROR_ADVICE = ROOT / "scripts" / "error_advice.toml"
@@ -30,11 +33,7 @@ CONTRACTS = (
     "Router",
     "Profiles",
     "IAdapter",
-    "HyperlaneAdapter",
-    "AxelarAdapter",
-    "WormholeAdapter",
-    "LayerZeroAdapter",
-    "CcipAdapter",
+    *sorted(path.stem for path in (SOURCES / "adapters").glob("*Adapter.sol") if path.stem != "BaseAdapter"),
     "Inbox",
     "BoundedMulticall",
 )
@@ -195,6 +194,15 @@ def typescript_index() -> str:
     )
 
 
+def typescript_numbers() -> str:
+    """The registered GMPs, for the kit."""
+    listed = ", ".join(f"{gmp.label}: {gmp.value}" for gmp in Gmp)
+    return (
+        "// Written by scripts/generate_abi.py.\n\n/** A transport's stable number on chain, 1…16. */\n"
+        f"export const GMP_NUMBERS = {{ {listed} }} as const;\n"
+    )
+
+
 def constant_name(contract: str) -> str:
     """`Router` → `routerAbi`, `IAdapter` → `adapterAbi`."""
     name = contract[1:] if contract[0] == "I" and contract[1].isupper() else contract
@@ -211,6 +219,7 @@ def generated_files() -> Iterator[tuple[Path, str]]:
     yield JSON_FILES / "Errors.json", "[\n" + ",\n".join(map(json.dumps, errors)) + "\n]\n"
     yield TYPESCRIPT_FILES / "Errors.ts", typescript_errors(errors)
     yield TYPESCRIPT_FILES / "index.ts", typescript_index()
+    yield TYPESCRIPT_NUMBERS, typescript_numbers()
     yield STORAGE_FILE, storage_text("Router")
 
 

@@ -146,7 +146,7 @@ class Check {
   }
 
   private gmps(value: unknown, path: string): Fields {
-    const sections = this.object(value, path, [], Object.keys(GMP_SECTIONS));
+    const sections = this.object(value, path, [], GMPS);
     for (const [name, kinds] of Object.entries(GMP_SECTIONS)) {
       if (!(name in sections)) continue;
       const fields = this.object(sections[name], `${path}.${name}`, Object.keys(kinds));

@@ -1,9 +1,9 @@
 /** The transports: their numbers, their names, and sets of them. */
 
 import { WaybillError } from "./errors.ts";
+import { GMP_NUMBERS } from "./gmp-numbers.ts";
 
-/** A transport's stable number on chain, 1…16. */
-export const GMP_NUMBERS = { hyperlane: 1, axelar: 2, wormhole: 3, layerzero: 4, ccip: 5 } as const;
+export { GMP_NUMBERS };
 
 /** A transport's name, as in files and tables. */
 export type Gmp = keyof typeof GMP_NUMBERS;

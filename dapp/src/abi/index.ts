@@ -3,15 +3,15 @@
 import { routerAbi } from "./Router.ts";
 import { profilesAbi } from "./Profiles.ts";
 import { adapterAbi } from "./IAdapter.ts";
-import { hyperlaneAdapterAbi } from "./HyperlaneAdapter.ts";
 import { axelarAdapterAbi } from "./AxelarAdapter.ts";
-import { wormholeAdapterAbi } from "./WormholeAdapter.ts";
-import { layerZeroAdapterAbi } from "./LayerZeroAdapter.ts";
 import { ccipAdapterAbi } from "./CcipAdapter.ts";
+import { hyperlaneAdapterAbi } from "./HyperlaneAdapter.ts";
+import { layerZeroAdapterAbi } from "./LayerZeroAdapter.ts";
+import { wormholeAdapterAbi } from "./WormholeAdapter.ts";
 import { inboxAbi } from "./Inbox.ts";
 import { boundedMulticallAbi } from "./BoundedMulticall.ts";
 
-export { routerAbi, profilesAbi, adapterAbi, hyperlaneAdapterAbi, axelarAdapterAbi, wormholeAdapterAbi, layerZeroAdapterAbi, ccipAdapterAbi, inboxAbi, boundedMulticallAbi };
+export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi };
 
 /** All of them, for decoding whatever comes. */
-export const ABIS = [routerAbi, profilesAbi, adapterAbi, hyperlaneAdapterAbi, axelarAdapterAbi, wormholeAdapterAbi, layerZeroAdapterAbi, ccipAdapterAbi, inboxAbi, boundedMulticallAbi] as const;
+export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi] as const;

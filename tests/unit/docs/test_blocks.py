@@ -32,6 +32,8 @@ PLAYED: Final = (
 """Code that tests run, from which the documentation's code is taken."""
 
 ELSEWHERE: Final = {
+    ("docs/add-an-adapter.md", "python"): "run by tests/anvil/test_sixth_gmp.py",
+    ("docs/add-an-adapter.md", "solidity"): "run by tests/anvil/test_sixth_gmp.py",
     ("docs/indexing.md", "python"): "run by tests/unit/indexer/test_documentation.py",
     ("dapp/README.md", "ts"): "checked by dapp/test/package.test.ts; what the functions call is tested beside it",
     (
