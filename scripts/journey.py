@@ -85,7 +85,7 @@ async def trace(
 
 async def _until_indexed(services: Iterable[Service]) -> None:
     """Waits until the index has read the chains up to now; until then nothing counts as stalled."""
-    command = [sys.executable, "-m", "bridge.cli", "report", "--max-behind", "10", "--json"]
+    command = [sys.executable, "-m", "bridge.cli", "report", "--engine", "duckdb", "--max-behind", "10", "--json"]
     deadline = time.monotonic() + _PATIENCE
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     while (done := await asyncio.to_thread(subprocess.run, command, capture_output=True, env=environment)).returncode:

@@ -26,9 +26,10 @@ from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
 from bench.index.requests import request_latency
 from bridge.cli.logs import configure_logging
-from indexer.spark.session import spark_session
+from indexer.spark.session import batch_session, spark_session
 
 RESULT: Final = Path("build/bench/index.json")
+_ENGINES: Final = {"Spark": "spark", "DuckDB": "duckdb"}
 PARTS: Final = ("cold", "ingest", "lifecycle", "requests", "idle")
 
 
@@ -72,13 +73,14 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
     if part == "idle":
         with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
             return idle(Path(name))
+    if part == "lifecycle":
+        with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, batch_session() as spark:
+            return lifecycle(spark, Path(name), sizes.messages, sizes.rounds)
     with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, spark_session() as spark:
         folder = Path(name)
         spark.range(1).collect()
         if part == "ingest":
             return ingest(spark, folder, sizes.logs)
-        if part == "lifecycle":
-            return lifecycle(spark, folder, sizes.messages, sizes.rounds)
         return {"retry_request_ms": request_latency(spark, folder / "requests", sizes.events)}
 
 
@@ -107,8 +109,8 @@ def _groups(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     latency = found.get("retry_request_ms", {})
     return {
         "RPC to tables, logs per second": {name: rate for name, rate in rates.items() if rate},
-        f"lifecycles of {found.get('messages', 0):,} messages, seconds": {
-            name: found[key] for name, key in (("index", "lifecycle_s"), ("DuckDB alone", "duckdb_s")) if key in found
+        f"all tables of {found.get('messages', 0):,} messages, seconds": {
+            name: found[f"{key}_tables_s"] for name, key in _ENGINES.items() if f"{key}_tables_s" in found
         },
         "event to retry request, ms": {name: latency[name] for name in ("p50", "p95") if name in latency},
     }

@@ -1,4 +1,4 @@
-"""(b) Lifecycles of a whole lake: Spark's tasks beside DuckDB alone, from the same files, both writing Parquet."""
+"""(b) The tables of a whole lake: Spark's pipeline, DuckDB as the other engine, and DuckDB alone, from the same files."""
 
 from __future__ import annotations
 
@@ -16,61 +16,69 @@ import psutil
 from pyspark.sql import SparkSession
 
 from bench.index.history import fill_lake
-from indexer.lake.bucketed_tables import table_text, write_table
+from indexer.lake.bucketed_tables import table_text
 from indexer.lake.lake import Lake
+from indexer.lake.lake_tables import DUCKDB
 from indexer.model.storage_location import StorageLocation
-from tests.support.spark_lake import messages_of_lake
+from indexer.model.tables import SCHEMAS, Bronze, Noted, TableEngine
+from indexer.spark.tables import SparkEngine
 
-_CHECKED_BY_SPARK: Final = 100_000  # messages; Spark's own SQL would take minutes for all
+_WARM_UP: Final = 1_000  # messages: Spark compiles its code, and starts its Python processes
 _MEMORY: Final = "3GB"
 _SAMPLE_EVERY: Final = 0.1  # seconds
 
 
 def lifecycle(spark: SparkSession, folder: Path, messages: int, rounds: int) -> dict[str, Any]:
-    """Seconds for that many messages and for a tenth of them, and the most memory that the index took.
+    """Seconds for the tables of that many messages and of a tenth of them, and the most memory that each engine took.
 
     Args:
-        spark: a session of the index.
+        spark: a session for batches.
         folder: for lakes and results.
         messages: how many.
         rounds: of which the median counts.
     """
-    checked = min(_CHECKED_BY_SPARK, messages // 10)
-    _of_size(spark, folder / "checked", checked, rounds=1)  # it also starts Spark's Python processes
-    _expect_equal_by_spark(spark, folder / "checked", checked)
+    begun = time.monotonic()
+    _of_size(spark, folder / "warm", _WARM_UP, rounds=1)
+    warm_up = time.monotonic() - begun
     smaller = _of_size(spark, folder / "tenth", messages // 10, rounds)
     found = _of_size(spark, folder / "whole", messages, rounds)
-    size = f"{messages / 1e6:g}m"
     return {
-        f"lifecycle_{size}_s": found["ours"],
-        f"duckdb_{size}_s": found["duckdb"],
-        "lifecycle_s": found["ours"],
-        "duckdb_s": found["duckdb"],
-        "lifecycle_tenth_s": smaller["ours"],
-        "duckdb_tenth_s": smaller["duckdb"],
-        "lifecycle_peak_mb": round(found["peak_mb"]),
+        **found,
+        **{f"tenth_{name}": value for name, value in smaller.items() if name.endswith("_s")},
+        "spark_warm_up_s": round(warm_up, 1),
         "messages": messages,
     }
 
 
 def _of_size(spark: SparkSession, folder: Path, messages: int, rounds: int) -> dict[str, float]:
     lake = fill_lake(folder / "lake", messages)
-    files = lake.files()
-    ours, alone, peaks = [], [], [0.0]
+    engines: dict[str, TableEngine] = {"spark": SparkEngine(spark), "duckdb": DUCKDB}
+    found: dict[str, list[float]] = {}
     for round_ in range(rounds):
-        mine, other = folder / f"ours-{round_}", folder / f"duckdb-{round_}.parquet"
-        mine.mkdir(parents=True)
-        write = partial(write_table, "messages", files, lake.folder, StorageLocation.of(mine), spark)
-        with _memory(peaks):
-            ours.append(_seconds(write))
-        alone.append(_seconds(partial(_duckdb_alone, files, other)))
-        _expect_equal(f"{mine}/*.parquet", str(other), messages)
-        print(f"{messages} messages: {ours[-1]:.1f} s, DuckDB alone {alone[-1]:.1f} s", flush=True)
-    return {
-        "ours": round(statistics.median(ours), 2),
-        "duckdb": round(statistics.median(alone), 2),
-        "peak_mb": max(peaks),
-    }
+        for name, engine in engines.items():
+            made = _tables(engine, lake, folder / f"{name}-{round_}")
+            for figure, value in made.items():
+                found.setdefault(f"{name}_{figure}", []).append(value)
+        alone = folder / f"alone-{round_}.parquet"
+        found.setdefault("duckdb_alone_lifecycle_s", []).append(_seconds(partial(_duckdb_alone, lake, alone)))
+        for table in SCHEMAS:
+            _expect_equal([f"{folder}/{name}-{round_}/{table}/*.parquet" for name in engines])
+        _expect_equal([f"{folder}/spark-{round_}/messages/*.parquet", str(alone)], messages)
+        print(f"{messages} messages: { ({name: values[-1] for name, values in found.items()}) }", flush=True)
+    return {name: round(statistics.median(values), 1) for name, values in found.items()}
+
+
+def _tables(engine: TableEngine, lake: Lake, folder: Path) -> dict[str, float]:
+    """Writes every table."""
+    seconds, peaks = dict[str, float](), [0.0]
+    bronze = Bronze(files=lake.files(), folder=lake.folder)
+    with _memory(peaks), engine.tables(bronze, Noted()) as tables:
+        for name in SCHEMAS:
+            (folder / name).mkdir(parents=True)
+            seconds[name] = _seconds(partial(tables.write, name, StorageLocation.of(folder / name)))
+    each = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
+    print(f"{folder.name}: {each} s, {max(peaks):.0f} MB", flush=True)
+    return {"lifecycle_s": seconds["messages"], "tables_s": sum(seconds.values()), "peak_mb": max(peaks)}
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -79,28 +87,22 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.monotonic() - begun
 
 
-def _duckdb_alone(files: list[str], target: Path) -> None:
+def _duckdb_alone(lake: Lake, target: Path) -> None:
+    """One query for all messages, as a user would type it."""
     with duckdb.connect() as connection:
         connection.execute(f"set preserve_insertion_order = false; set memory_limit = '{_MEMORY}'")
         connection.execute("set temp_directory = $folder", {"folder": f"{target}.overflow"})
         text = f"copy ({table_text('messages')}) to '{target}' (format parquet, compression zstd)"
-        connection.execute(text, {"files": files})
+        connection.execute(text, {"files": lake.files()})
 
 
-def _expect_equal(ours: str, alone: str, messages: int) -> None:
-    """Both tables have the same rows: as many, with the same sum of their hashes."""
+def _expect_equal(paths: list[str], messages: int | None = None) -> None:
+    """All have the same rows: as many, with the same sum of their hashes."""
     with duckdb.connect() as connection:
         text = "select count(*), sum(hash(m)) from read_parquet($path) m"
-        both = [connection.execute(text, {"path": path}).fetchone() for path in (ours, alone)]
-    if both[0] != both[1] or both[0] is None or both[0][0] != messages:
-        raise AssertionError(f"rows and hashes of {messages} messages: {both}")
-
-
-def _expect_equal_by_spark(spark: SparkSession, folder: Path, messages: int) -> None:
-    """Spark's own SQL gives the same rows too."""
-    target = folder / "spark"
-    messages_of_lake(spark, Lake(folder / "lake")).write.parquet(str(target))
-    _expect_equal(f"{folder}/ours-0/*.parquet", f"{target}/*.parquet", messages)
+        found = [connection.execute(text, {"path": path}).fetchone() for path in paths]
+    if len(set(found)) != 1 or (messages is not None and (found[0] is None or found[0][0] != messages)):
+        raise AssertionError(f"rows and hashes of {paths}: {found}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`waybill index`: the Spark job that finds what is stalled, and what is done with its tables."""
+"""`waybill index`: the Spark job that follows the chains, and what is done with its tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import index_history, index_proof, options
+from bridge.cli import index_history, index_proof, options, table_engine
 from bridge.cli.freshness import freshness
 from bridge.cli.index_proof import open_for_reading, open_for_writing, readers
 from bridge.cli.index_settings import index_settings, indexed_deployment
@@ -82,29 +82,34 @@ def run(
 def divergence(
     message: Annotated[str | None, typer.Argument(help="Only those of this message.", metavar="[ID]")] = None,
     *,
+    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Print what contradicts: evidence, how bad it is, and what to do next. Fails if there is anything.
 
-    Ends with 5 if there is nothing, and the index is behind.
+    All events are looked at, those of the lake and those that the store alone has. Ends with 5 if there is nothing, and the
+    index is behind.
 
     Example: waybill index divergence
     """
     chosen = None if message is None else options.message_id(message)
+    from indexer.jobs.contradictions import contradictions
     from indexer.lake.history import STORE_DIFFERS, History
     from indexer.model.errors import LakeDamagedError
 
     workspace, damage = Workspace.of(network), ""
-    with open_index(workspace) as index:
-        # The running index recorded differences at its last check; here store and lake are compared whole, and now.
-        found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
+    with open_index(workspace) as index, table_engine.opened(engine, master, explain=explain) as by:
         try:
-            with open_for_reading(workspace) as (engine, lake):
-                found += History(engine, lake).disagreements()
+            with open_for_reading(workspace) as (store, lake):
+                found = contradictions(store, lake, by)
+                found += History(store, lake).disagreements()
         except LakeDamagedError as error:
             damage = f"what follows is of the store alone: {error}"
+            found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
         fresh = freshness(workspace, index, max_behind)
     found = [item for item in found if chosen in (None, item.message_id)]
     value: list[dict[str, Any]] = [
@@ -248,29 +253,28 @@ def maintain(
 
 def tables(
     *,
+    engine: table_engine.Engine = table_engine.EngineName.SPARK,
     master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Write messages, receipts, attempts, duplicates, lanes and divergences as Delta tables next to the lake's events.
+    """Write messages, receipts, attempts, duplicates, lanes, latencies, redundancy and divergences as Delta tables.
 
-    They are of final blocks alone, and as they are now: run it again for newer ones. Each is replaced by one commit; the store
-    is only read. Ends with 5 if the index is behind.
+    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Each
+    is replaced by one commit; the store is only read. Ends with 5 if the index is behind.
 
     Example: waybill index tables
     """
     from indexer.jobs.tables import write_tables
 
     workspace = Workspace.of(network)
-    with open_for_reading(workspace) as (engine, lake):
-        if master is None:
-            written = write_tables(engine, lake, progress=progress)
-        else:
-            from indexer.spark.session import spark_session
-
-            with spark_session(master) as spark:
-                written = write_tables(engine, lake, spark, progress)
+    with (
+        open_for_reading(workspace) as (store, lake),
+        table_engine.opened(engine, master, explain=explain) as by,
+    ):
+        written = write_tables(store, lake, by, progress)
     with open_index(workspace) as index:
         fresh = freshness(workspace, index, max_behind)
     rows = [[one.name, str(one.rows), str(one.events_version), one.folder] for one in written]

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import options
+from bridge.cli import options, table_engine
 from bridge.cli.index_proof import open_for_reading, readers
 from bridge.cli.output import CliError, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
@@ -30,12 +30,15 @@ def rebuild(
     origin: Annotated[
         Origin, typer.Option("--from", help="lake: its files alone. chains: every block again.")
     ] = Origin.LAKE,
+    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Make every message and its receipts again, from the lake alone or from the chains alone, and compare them with what is served.
 
-    Changes nothing. Fails if anything differs; then delete the store, and `waybill index run` makes it from the lake.
+    The engine makes them from the lake. From the chains, a store of their own does. Changes nothing. Fails if anything differs; then delete the store, and `waybill index run` makes it from the lake.
 
     Example: waybill index rebuild --from chains
     """
@@ -43,12 +46,13 @@ def rebuild(
     from indexer.lake.history import History
 
     workspace = Workspace.of(network)
-    with open_for_reading(workspace) as (engine, lake):
+    with open_for_reading(workspace) as (store, lake):
         if origin is Origin.LAKE:
-            found = job.from_lake(engine, lake)
+            with table_engine.opened(engine, master, explain=explain) as by:
+                found = job.from_lake(store, lake, by)
         else:
-            with readers(workspace, engine) as opened:
-                found = job.from_chains(opened, History(engine, lake), engine, progress)
+            with readers(workspace, store) as opened:
+                found = job.from_chains(opened, History(store, lake), store, progress)
     value: dict[str, Any] = {
         "from": origin.value,
         "equal": found.is_equal,
@@ -86,6 +90,9 @@ def as_of(
     block: Annotated[
         list[str] | None, typer.Option("--block", help="CHAIN=NUMBER, the last block that counts; may be repeated.")
     ] = None,
+    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
@@ -102,8 +109,11 @@ def as_of(
     workspace = Workspace.of(network)
     blocks = _blocks(workspace.deployment(), block or [])
     moment = None if time is None else _seconds(time)
-    with open_for_reading(workspace) as (engine, lake):
-        rows = messages_as_of(History(engine, lake), blocks=blocks, time=moment).to_pylist()
+    with (
+        open_for_reading(workspace) as (store, lake),
+        table_engine.opened(engine, master, explain=explain) as by,
+    ):
+        rows = messages_as_of(History(store, lake), blocks=blocks, time=moment, by=by).to_pylist()
     rows = [row for row in rows if chosen in (None, row["message_id"])]
     if chosen is not None and not rows:
         raise CliError(f"no event up to then tells of message 0x{chosen.hex()}")

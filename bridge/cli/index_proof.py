@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import options
+from bridge.cli import options, table_engine
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index
@@ -35,6 +35,9 @@ def verify(
     repair: Annotated[
         bool, typer.Option("--repair", help="Put what is read again from the chains into the index.")
     ] = False,
+    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
@@ -43,7 +46,7 @@ def verify(
 
     Each router counts the messages of a lane and adds up their ids. Equal means that the index has every one of them and no
     other. Where they differ, the blocks are narrowed down and read again. Then every row of store and lake is compared: events,
-    messages, receipts, attempts. Fails unless all lanes and all rows are equal. Ends with 5 if they are, and the index is behind.
+    messages, receipts, attempts, made again by the engine. Fails unless all lanes and all rows are equal. Ends with 5 if they are, and the index is behind.
 
     Example: waybill index verify
     """
@@ -53,10 +56,14 @@ def verify(
     from indexer.lake.history import History
 
     workspace = Workspace.of(network)
-    with open_for_writing(workspace) as (store, lake), readers(workspace, store.engine) as opened:
+    with (
+        open_for_writing(workspace) as (store, lake),
+        readers(workspace, store.engine) as opened,
+        table_engine.opened(engine, master, explain=explain) as by,
+    ):
         history = History(store.engine, lake)
         checks = job.verify(opened, history, progress=progress)
-        rows = compare_rows(store.engine, lake, progress)
+        rows = compare_rows(store.engine, lake, progress, by)
         ranges = {(found.chain_id, found.first): found for check in checks for found in check.wrong}
         if repair and (ranges or any(check.different for check in rows)):
             compare_with_lake(store, lake, opened, time.time(), whole=True)
@@ -65,7 +72,7 @@ def verify(
                 job.correct(store, lake, found)
             store.recompute()
             checks = job.verify(opened, history, progress=progress)
-            rows = compare_rows(store.engine, lake, progress)
+            rows = compare_rows(store.engine, lake, progress, by)
         job.keep(store.engine, checks, time.time())
     with open_index(workspace) as index:
         fresh = freshness(workspace, index, max_behind)

@@ -53,7 +53,7 @@ SparkMaster = Annotated[
     typer.Option(
         "--master",
         envvar="WAYBILL_SPARK_MASTER",
-        help="Where Spark works, such as spark://HOST:7077. By default in this process.",
+        help="Where Spark works, such as spark://HOST:7077. By default on this machine.",
         show_default=False,
     ),
 ]

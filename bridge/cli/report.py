@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from bridge.cli import options
+from bridge.cli import options, table_engine
 from bridge.cli.freshness import freshness
 from bridge.cli.index_settings import chains_to_ask, source_limits
 from bridge.cli.open_stores import open_index, open_relayer_store
@@ -35,26 +35,36 @@ def report(
         bool,
         typer.Option("--costs", help="Ask the chains what the newest 2,000 deliveries cost, per GMP and set of GMPs."),
     ] = False,
+    engine: table_engine.Engine = table_engine.EngineName.SPARK,
+    master: options.SparkMaster = None,
+    explain: table_engine.Explain = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Print what the index adds up to: messages, retries, duplicates, divergences, latencies, what redundancy brought.
 
-    Ends with 5 if the index is behind.
+    The engine computes latencies by stage and what each GMP contributed, from all events. What the store serves is counted
+    there. Ends with 5 if the index is behind.
 
     Example: waybill report --html report.html
     """
     from indexer.jobs.page import report_page
     from indexer.jobs.pruning import TABLES, pruned
-    from indexer.jobs.report import make_report
+    from indexer.jobs.report import figures_of_index, make_report
     from indexer.lake.files import damages
     from indexer.sources.chain import costs_of
 
     workspace = Workspace.of(network)
     ask = partial(costs_of, chains_to_ask(workspace), limits=source_limits(workspace)) if costs else None
-    with open_index(workspace) as index:
-        found = make_report(index, ask, pruned(index, workspace.lake), partial(attested_of, workspace))
+    with open_index(workspace) as index, table_engine.opened(engine, master, explain=explain) as by:
+        found = make_report(
+            index,
+            ask,
+            pruned(index, workspace.lake),
+            partial(attested_of, workspace),
+            figures_of_index(index.engine, workspace.lake, by),
+        )
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
     names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}

@@ -11,17 +11,18 @@ from typing import Any, Final
 import pyarrow as pa
 from sqlalchemy import Connection, Engine, exists, select
 
-from indexer.lake.bucketed_tables import made_of, made_of_events
 from indexer.lake.history import History, places
 from indexer.lake.lake import Lake
+from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
+from indexer.model.tables import Bronze, Noted, TableEngine
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import ChainPosition
 from indexer.store import tables
 from indexer.store.blocks import BlockRange
 from indexer.store.store import Store
 
-_COMPARED: Final = {"messages": schemas.MESSAGES, "receipts": schemas.RECEIPTS}
+_COMPARED: Final = ("messages", "receipts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +55,18 @@ class Rebuilt:
         return not self.different and not self.different_events
 
 
-def from_lake(engine: Engine, lake: Lake) -> Rebuilt:
+def from_lake(engine: Engine, lake: Lake, by: TableEngine = DUCKDB) -> Rebuilt:
     """From the lake's files alone: what of it is still to come, messages with events behind the lake, is left out.
 
     Args:
         engine: the store's, for reading.
         lake: the lake.
+        by: what computes them.
     """
     with engine.connect() as connection:
         chains = list(connection.scalars(select(tables.chains.c.chain_id)))
     last = {chain: lake.last_block(chain) for chain in chains}
-    files = lake.files()
-    rebuilt = {
-        name: (made_of(name, files, folder=lake.folder) if files else schema.empty_table()).to_pylist()
-        for name, schema in _COMPARED.items()
-    }
+    rebuilt = _made(Bronze(files=lake.files(), folder=lake.folder), by)
     events = sum(
         len(lake.events(chain, 0, block, ["message_id"])) for chain, block in last.items() if block is not None
     )
@@ -76,18 +74,23 @@ def from_lake(engine: Engine, lake: Lake) -> Rebuilt:
     return _compared(engine, rebuilt, reached, events, History(engine, lake).pruned())
 
 
-def from_history(engine: Engine, history: History) -> Rebuilt:
+def from_history(engine: Engine, history: History, by: TableEngine = DUCKDB) -> Rebuilt:
     """From all events that are served, those of the lake and those behind it: whatever the index has derived from them.
 
     Args:
         engine: the store's, for reading.
         history: lake and store, as they are served.
+        by: what computes them.
     """
     last = {chain: position.block for chain, position in history.positions().items()}
-    parts = [history.events(chain, 0, block) for chain, block in sorted(last.items())]
-    events = pa.concat_tables([schemas.EVENTS.empty_table(), *parts])
-    rebuilt = {name: made_of_events(name, events).to_pylist() for name in _COMPARED}
-    return _compared(engine, rebuilt, last, len(events), history.pruned())
+    rebuilt = _made(history.bronze(last), by)
+    events = sum(len(history.events(chain, 0, block, ["message_id"])) for chain, block in last.items())
+    return _compared(engine, rebuilt, last, events, history.pruned())
+
+
+def _made(bronze: Bronze, by: TableEngine) -> dict[str, list[Row]]:
+    with by.tables(bronze, Noted()) as tables:
+        return {name: tables.rows(name).to_pylist() for name in _COMPARED}
 
 
 def from_chains(

@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow.dataset import dataset
 from sqlalchemy import Engine
 
 from indexer.jobs.rebuild import from_history
-from indexer.lake.bucketed_tables import TABLES, made_of
 from indexer.lake.derived import events_version_of_table, files_of_table
 from indexer.lake.files import explained, files_of
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
+from indexer.lake.lake_tables import DUCKDB
 from indexer.model.errors import LakeDamagedError
+from indexer.model.tables import SCHEMAS, SILVER, Bronze, Noted, TableEngine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,13 @@ class TableCheck:
     different: tuple[str, ...] = ()
 
 
-def compare_rows(engine: Engine, lake: Lake, progress: Callable[[str], None] = lambda _: None) -> list[TableCheck]:
+_OF_EVENTS: Final = (*SILVER, "duplicates")
+"""Tables that follow from the events alone, without what the store has noted."""
+
+
+def compare_rows(
+    engine: Engine, lake: Lake, progress: Callable[[str], None] = lambda _: None, by: TableEngine = DUCKDB
+) -> list[TableCheck]:
     """Compares every row of the index that can be compared, field by field.
 
     The events of store and lake, as far as both have them; messages and receipts of the store with what all events say;
@@ -46,6 +53,7 @@ def compare_rows(engine: Engine, lake: Lake, progress: Callable[[str], None] = l
         engine: the store's, for reading.
         lake: the lake.
         progress: told what is being done.
+        by: what computes the tables to compare with.
 
     Raises:
         IndexerError: the lake can't be read.
@@ -57,23 +65,24 @@ def compare_rows(engine: Engine, lake: Lake, progress: Callable[[str], None] = l
         different = [str(one) for one in check.differences] + ([check.problem] if check.problem else [])
         name = f"events of chain {check.chain_id} in store and lake"
         found.append(TableCheck(table=name, rows=check.rows, different=tuple(different)))
-    served = from_history(engine, history)
+    served = from_history(engine, history, by)
     rows = served.messages + served.receipts
     found.append(TableCheck(table="messages and receipts of the store", rows=rows, different=served.reasons))
-    for name in TABLES:
+    for name in _OF_EVENTS:
         progress(f"comparing the lake's table {name}")
-        found += _of_lake(name, lake)
+        found += _of_lake(name, lake, by)
     return found
 
 
-def _of_lake(name: str, lake: Lake) -> list[TableCheck]:
-    folder, schema = lake.place / name, TABLES[name][1]
+def _of_lake(name: str, lake: Lake, by: TableEngine) -> list[TableCheck]:
+    folder, schema = lake.place / name, SCHEMAS[name]
     version = events_version_of_table(folder)
     if version is None:
         return []
     try:
         files = lake.at(version).files()
-        made = made_of(name, files, folder=lake.folder) if files else schema.empty_table()
+        with by.tables(Bronze(files=files, folder=lake.folder), Noted()) as tables:
+            made = tables.rows(name)
     except LakeDamagedError:
         return []  # the version that it was made of can't be read any more: the next `waybill index tables` makes it again
     names = [PurePosixPath(path).name for path in files_of_table(folder)]

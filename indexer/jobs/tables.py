@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, Executable, select, text
 
-from indexer.lake import bucketed_tables as bucketed
-from indexer.lake import lake_tables as whole
 from indexer.lake.derived import DerivedTable
 from indexer.lake.lake import Lake
+from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
+from indexer.model.tables import SCHEMAS, Bronze, Noted, TableEngine
 from indexer.store import tables
 from indexer.store.effective_status import NOTED
 from indexer.store.limits import saved_policy
@@ -37,10 +36,7 @@ class Written:
 
 
 def write_tables(
-    engine: Engine,
-    lake: Lake,
-    spark: SparkSession | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    engine: Engine, lake: Lake, by: TableEngine = DUCKDB, progress: Callable[[str], None] = lambda _: None
 ) -> list[Written]:
     """Makes the tables again, all of them from the same version of the events, and replaces each by one commit.
 
@@ -49,7 +45,7 @@ def write_tables(
     Args:
         engine: the store's, for reading: what counts as silent, and which divergences the index has noted.
         lake: the lake.
-        spark: whose tasks make what is made a message at a time; None is this process.
+        by: what computes them.
         progress: told what is being done.
 
     Raises:
@@ -58,38 +54,43 @@ def write_tables(
     """
     version = lake.version
     pinned = lake.at(version)
-    files = pinned.files()
-    parts = {"events": whole.Part(files=files, folder=lake.folder, schema=schemas.EVENTS)}
-    reach = pinned.reach(_chains_in(parts))
-    noted = noted_in(engine)
+    bronze = Bronze(files=pinned.files(), folder=lake.folder)
+    reach = pinned.reach(pinned.chains())
     done = []
-    for name in (*bucketed.TABLES, *whole.TABLES):
-        progress(f"{name}: from {len(files)} files of version {version}")
-        schema = whole.TABLES[name] if name in whole.TABLES else bucketed.TABLES[name][1]
-        table = DerivedTable(lake.place, name, schema)
-        if name in whole.TABLES:
-            manifests = whole.write_whole(name, parts, noted, table.folder)
-        else:
-            manifests = bucketed.write_table(name, files, lake.folder, table.folder, spark)
-        table.replace(manifests, version, reach)
-        parts[name] = whole.Part(files=table.files(), folder=table.folder, schema=schema)
-        rows = sum(manifest["rows"] for manifest in manifests)
-        done.append(Written(name=name, folder=str(table.folder), rows=rows, events_version=version))
+    with by.tables(bronze, noted_in(engine)) as made:
+        for name, schema in SCHEMAS.items():
+            progress(f"{name}: from {len(bronze.files)} files of version {version}")
+            table = DerivedTable(lake.place, name, schema)
+            manifests = made.write(name, table.folder)
+            table.replace(manifests, version, reach)
+            rows = sum(manifest["rows"] for manifest in manifests)
+            done.append(Written(name=name, folder=str(table.folder), rows=rows, events_version=version))
     return done
 
 
-def _chains_in(parts: Mapping[str, whole.Part]) -> list[int]:
-    with whole.opened(parts) as connection:
-        return [chain for (chain,) in connection.execute("select distinct chain_id from events").fetchall()]
+def noted_in(engine: Engine, *, with_chains: bool = False) -> Noted:
+    """What the running index has noted in its store.
 
-
-def noted_in(engine: Engine) -> whole.Noted:
-    """What the running index has noted in its store."""
+    Args:
+        engine: the store's, for reading.
+        with_chains: how far the chains were read, too, which the lake alone does not say.
+    """
+    chain, final = tables.chains.c, tables.final_times.c
+    chosen: dict[pa.Schema, Executable] = {
+        schemas.LIMITS: select(tables.stall_limits),
+        schemas.DIVERGENCES: text(NOTED),
+        schemas.FINAL_TIMES: select(final.chain_id, final.block_number, final.final_time),
+        schemas.CHAINS: select(chain.chain_id, chain.block_time, chain.final_block),
+    }
     with engine.connect() as connection:
-        limits = [dict(row) for row in connection.execute(select(tables.stall_limits)).mappings()]
-        found = [dict(row) for row in connection.execute(text(NOTED)).mappings()]
-    return whole.Noted(
+        limits, divergences, final_times, chains = (
+            pa.Table.from_pylist([dict(row) for row in connection.execute(rows).mappings()], schema=schema)
+            for schema, rows in chosen.items()
+        )
+    return Noted(
         policy=saved_policy(engine),
-        limits=pa.Table.from_pylist(limits, schema=schemas.LIMITS),
-        divergences=pa.Table.from_pylist(found, schema=schemas.DIVERGENCES),
+        limits=limits,
+        divergences=divergences,
+        final_times=final_times,
+        chains=chains if with_chains else None,
     )

@@ -1,4 +1,4 @@
-"""Tables made of the whole lake by DuckDB, a bucket of its messages at a time: in one process, or in Spark's tasks."""
+"""Tables made of the whole lake by DuckDB, a bucket of its messages at a time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import json
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from pathlib import Path, PurePosixPath
+from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.dataset import dataset
-from pyspark.sql import SparkSession
 
 from indexer.lake.compaction import BUCKETS, bucket_of_file, prefix, slices_of
-from indexer.lake.files import explained, files_of, new_file
+from indexer.lake.files import check_there, explained, files_of, new_file
 from indexer.model import schemas
 from indexer.model.storage_location import StorageLocation
 from indexer.transforms.queries import WITH_BIT_OR, query
@@ -29,11 +28,12 @@ _TYPES: Final = {
     pa.string(): "varchar",
     pa.binary(): "blob",
     pa.date32(): "date",
+    pa.float64(): "double",
     schemas.UINT64: "decimal(20, 0)",
 }
-_MEMORY: Final = "1GB"  # for one task; what does not fit goes to disk
+_MEMORY: Final = "1GB"  # what does not fit goes to disk
 _EVENTS_IN_A_SLICE: Final = 250_000
-"""So many fit into the memory of one task, and into the processor's caches better than more do (docs/decisions/0053)."""
+"""So many fit into that memory, and into the processor's caches better than more do (docs/decisions/0053)."""
 
 Ids = tuple[bytes, bytes | None]
 """Message ids from the one up to before the other, of which only the first bytes may be given; None ends after all."""
@@ -52,32 +52,6 @@ _FILES: Final = "read_parquet($files, union_by_name = true)"
 _EVENTS: Final = (
     "lake_events"  # what a bucket's files are registered as: DuckDB's own S3 reader is no part of its wheel
 )
-
-
-def made_of(
-    name: str, files: Sequence[str], bucket: int | None = None, folder: StorageLocation | None = None
-) -> pa.Table:
-    """One of `TABLES`, made of the lake's files by the same text as everywhere.
-
-    Args:
-        name: of the table.
-        files: Parquet, of the lake's pinned version.
-        bucket: only messages of this bucket; of all if not given. Files of all buckets may be among `files`.
-        folder: where the files are; it has to be given if that is an S3 bucket.
-    """
-    with _connected(files, folder) as (connection, source, parameters):
-        connection.execute("set threads = 1" if bucket is not None else "set preserve_insertion_order = false")
-        ids = ALL_IDS if bucket is None else slices_of(bucket, 1)[0]
-        found = connection.sql(table_text(name, ids, source), params=parameters).to_arrow_table()
-    return found.cast(TABLES[name][1])
-
-
-def made_of_events(name: str, events: pa.Table) -> pa.Table:
-    """One of `TABLES`, made of events in memory by the same text as everywhere."""
-    with duckdb.connect() as connection:
-        connection.register(_EVENTS, events)
-        found = connection.sql(table_text(name, source=_EVENTS)).to_arrow_table()
-    return found.cast(TABLES[name][1])
 
 
 def table_text(name: str, ids: Ids = ALL_IDS, source: str = _FILES) -> str:
@@ -108,7 +82,7 @@ def _literal(value: bytes) -> str:
 
 
 def write_table(
-    name: str, files: Sequence[str], folder: StorageLocation, target: StorageLocation, spark: SparkSession | None = None
+    name: str, files: Sequence[str], folder: StorageLocation, target: StorageLocation
 ) -> list[dict[str, Any]]:
     """Writes one of `TABLES` to new files: one per bucket of messages, or a single one of a lake that is small or not compacted.
 
@@ -116,8 +90,7 @@ def write_table(
         name: of the table.
         files: Parquet, of the lake's pinned version.
         folder: where those are.
-        target: where to write. Folders must be there, and Spark's tasks reach both.
-        spark: whose tasks do it, a bucket each; None is this process alone, with all cores for each.
+        target: where to write; the folder must be there.
 
     Returns:
         Of each file what `indexer.lake.files.write_files` says, and its `rows`; in the order of message ids.
@@ -126,29 +99,18 @@ def write_table(
         bucket: [path for path in files if bucket_of_file(path) in (bucket, None)] for bucket in range(BUCKETS)
     }
     tasks: list[tuple[int | None, list[str]]] = [(bucket, paths) for bucket, paths in of_bucket.items() if paths]
-    if spark is None:
-        if tasks and _fits_in_one(files, folder):
-            tasks = [(None, list(files))]
-        return [_write(name, bucket, paths, folder, target) for bucket, paths in tasks]
-    distributed = spark.sparkContext.parallelize(tasks, max(1, len(tasks)))
-    return distributed.map(lambda task: _write(name, *task, folder, target, threads=1)).collect()
+    if tasks and _fits_in_one(files, folder):
+        tasks = [(None, list(files))]
+    return [_write(name, bucket, paths, folder, target) for bucket, paths in tasks]
 
 
 def _write(
-    name: str,
-    bucket: int | None,
-    files: list[str],
-    folder: StorageLocation,
-    target: StorageLocation,
-    *,
-    threads: int | None = None,
+    name: str, bucket: int | None, files: list[str], folder: StorageLocation, target: StorageLocation
 ) -> dict[str, Any]:
     """Makes and writes one slice of ids after another, so that a bucket of any size takes the same memory."""
     start = "part-" if bucket is None else prefix(bucket)
     slices = [ALL_IDS] if bucket is None else slices_of(bucket, _slices(files, folder))
     with _connected(files, folder) as (connection, source, parameters):
-        if threads is not None:
-            connection.execute(f"set threads = {threads}")
         texts = [table_text(name, ids, source) for ids in slices]
         return write_rows(connection, texts, TABLES[name][1], target, start=start, parameters=parameters)
 
@@ -215,11 +177,11 @@ def _rows(files: Sequence[str], folder: StorageLocation) -> tuple[int, int]:
 
 @contextmanager
 def _connected(
-    files: Sequence[str], folder: StorageLocation | None
+    files: Sequence[str], folder: StorageLocation
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, str, dict[str, Any]]]:
     """A connection, what it calls the files' events, and the parameters that this takes."""
-    with nullcontext() if folder is None else explained(folder), duckdb.connect() as connection:
-        if folder is None or not folder.is_bucket:
+    with explained(folder), duckdb.connect() as connection:
+        if not folder.is_bucket:
             check_there(files, folder)
             yield connection, _FILES, {"files": list(files)}
             return
@@ -227,12 +189,3 @@ def _connected(
         events = dataset(names, schema=schemas.EVENTS, format="parquet", filesystem=files_of(folder))
         connection.register(_EVENTS, events)
         yield connection, _EVENTS, {}
-
-
-def check_there(files: Sequence[str], folder: StorageLocation | None) -> None:
-    """DuckDB's own error names neither the lake nor what to do."""
-    if folder is not None:
-        with explained(folder):
-            for path in files:
-                if not Path(path.removeprefix("file://")).exists():
-                    raise FileNotFoundError(path)

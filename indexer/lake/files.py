@@ -11,7 +11,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -115,6 +115,19 @@ def explained(*places: StorageLocation) -> Iterator[None]:
         found = {place: what for place in places if (what := "; ".join(damages(place)))}
         place, what = next(iter(found.items()), (places[0], _plain(str(error))))
         raise _damaged(place, what) from error
+
+
+def check_there(files: Sequence[str], folder: StorageLocation) -> None:
+    """Looks whether files on this machine are there: an engine's own error names neither the lake nor what to do.
+
+    Raises:
+        LakeDamagedError: one is not.
+    """
+    if not folder.is_bucket:
+        with explained(folder):
+            for path in files:
+                if not Path(path.removeprefix("file://")).exists():
+                    raise FileNotFoundError(path)
 
 
 def damages(place: StorageLocation) -> Iterator[str]:

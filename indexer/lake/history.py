@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from indexer.lake.lake_tables import Part, opened
 from indexer.lake.retention import ENDED, PRUNED_BEFORE, has_pruned
 from indexer.model import schemas
 from indexer.model.divergences import MEANINGS
+from indexer.model.tables import Bronze
 from indexer.sources.position import ChainPosition
 from indexer.store import tables
 from indexer.store.store import events_between, ids_checked, position_of
@@ -119,6 +120,34 @@ class History:
         if first <= last:
             parts.append(events_between(self._engine, chain, first, last, names))
         return pa.concat_tables(parts) if parts else schemas.EVENTS.empty_table().select(names)
+
+    def bronze(self, blocks: Mapping[int, int] | None = None, time: int | None = None) -> Bronze:
+        """All events that are served, to compute tables from: those of the lake, and behind them those of the store.
+
+        Args:
+            blocks: by chain, the last block that counts; chains that are not named count whole.
+            time: Unix seconds of block time; later events do not count.
+        """
+        pinned = self._lake.at(
+            self._lake.version
+        )  # before the store is read: what moves to the lake later is in its tail
+        told = blocks or {}
+        last = {
+            chain: min(position.block, told.get(chain, position.block)) for chain, position in self.positions().items()
+        }
+        tail = [schemas.EVENTS.empty_table()]
+        for chain, block in sorted(last.items()):
+            in_lake = pinned.last_block(chain)
+            first = 0 if in_lake is None else in_lake + 1
+            if first <= block:
+                tail.append(events_between(self._engine, chain, first, block))
+        return Bronze(
+            files=pinned.files(),
+            folder=pinned.folder,
+            tail=pa.concat_tables(tail),
+            last_blocks=last,
+            last_time=time,
+        )
 
     def disagreements(self) -> Iterator[DivergenceRecord]:
         """What contradicts and is not in the store: see `compare`, and `wrong_ids` of blocks that are not checked yet."""

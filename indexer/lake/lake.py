@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,8 @@ from indexer.model.errors import IndexerError, LakeDamagedError, LakeVersionErro
 from indexer.model.storage_location import StorageLocation
 
 log = structlog.get_logger(__name__)
+
+Read = TypeVar("Read")
 
 _REWRITTEN: Final = "rewritten"
 """A Delta transaction of all who take files away: of two at a time, the second one's commit fails."""
@@ -307,11 +309,20 @@ class Lake:
         """The lake as it was at an earlier version."""
         return Lake(self.place, version)
 
+    def chains(self) -> list[int]:
+        """The chains of which events are in the lake."""
+
+        def read(table: DeltaTable) -> set[int]:
+            batches = table.to_pyarrow_dataset().to_batches(columns=["chain_id"])
+            return {chain for batch in batches for chain in pc.unique(batch.column(0)).to_pylist()}
+
+        return sorted(self._read(read))
+
     def reach(self, chains: Iterable[int]) -> Reach:
         """Which events of these chains are in the lake."""
         return Reach.of(self._table(), chains)
 
-    def _read(self, read: Callable[[DeltaTable], pa.Table]) -> pa.Table:
+    def _read(self, read: Callable[[DeltaTable], Read]) -> Read:
         """If files are replaced and deleted meanwhile, there is a newer version with the same rows."""
         while True:
             table = self._table()

@@ -1,4 +1,4 @@
-"""Tables of the lake made of its other tables, of all messages at once: lane statistics and divergences. By DuckDB alone."""
+"""The tables, computed by DuckDB in this process: no JVM has to start, and no cluster helps."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import duckdb
 import pyarrow as pa
 from pyarrow.dataset import dataset
 
-from indexer.lake.bucketed_tables import check_there, typed, write_rows
-from indexer.lake.files import explained, files_of
+from indexer.lake import bucketed_tables as bucketed
+from indexer.lake.bucketed_tables import typed, write_rows
+from indexer.lake.files import check_there, explained, files_of
 from indexer.model import schemas
-from indexer.model.settings import StallPolicy
 from indexer.model.storage_location import StorageLocation
+from indexer.model.tables import MADE_OF, SCHEMAS, Bronze, Explain, Noted, Tables
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
-from indexer.transforms.queries import RULES, paused, query
-
-TABLES: Final = {"lanes": schemas.LANES, "divergences": schemas.DIVERGENCES}
-"""What is made of other tables, and its columns."""
+from indexer.transforms.queries import RULES, WITH_BIT_OR, paused, query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,39 +31,109 @@ class Part:
     schema: pa.Schema
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
-    """What the lake does not know, but the store.
+class DuckdbEngine:
+    """Computes tables in this process."""
 
-    Attributes:
-        policy: when a message counts as silent.
-        limits: `schemas.LIMITS`.
-        divergences: `schemas.DIVERGENCES`, those that do not follow from messages and receipts.
-    """
+    def __init__(self, explain: Explain | None = None) -> None:
+        """`explain` gets each plan before it runs."""
+        self._explain = explain
 
-    policy: StallPolicy
-    limits: pa.Table
-    divergences: pa.Table
+    @contextmanager
+    def tables(self, bronze: Bronze, noted: Noted) -> Iterator[Tables]:
+        """The tables of these events."""
+        yield DuckdbTables(bronze, noted, self._explain)
 
 
-def write_whole(name: str, parts: Mapping[str, Part], noted: Noted, target: StorageLocation) -> list[dict[str, Any]]:
-    """Writes one of `TABLES` to a new file.
+DUCKDB: Final = DuckdbEngine()
+
+
+class DuckdbTables:
+    """The tables of some events."""
+
+    def __init__(self, bronze: Bronze, noted: Noted, explain: Explain | None) -> None:
+        """Computes nothing yet."""
+        self._bronze = bronze
+        self._noted = noted
+        self._explain = explain
+        self._made: dict[str, pa.Table] = {}
+        self._parts = {"events": Part(files=bronze.files, folder=bronze.folder, schema=schemas.EVENTS)}
+
+    def rows(self, name: str) -> pa.Table:
+        """See `indexer.model.tables.Tables`. Messages and receipts are kept for what is made of them."""
+        if name in self._made:
+            return self._made[name]
+        with self._opened_for(name) as connection:
+            text = self._planned(name, connection)
+            found = connection.sql(text).to_arrow_table().cast(SCHEMAS[name])
+        if name in ("messages", "receipts"):
+            self._made[name] = found
+        return found
+
+    def write(self, name: str, target: StorageLocation) -> list[dict[str, Any]]:
+        """See `indexer.model.tables.Tables`. Large tables are written a bucket of messages at a time."""
+        whole = len(self._bronze.tail) == 0 and self._bronze.condition == "true"
+        if whole and self._bronze.files and name in bucketed.TABLES:
+            if self._explain is not None:
+                with self._opened_for(name) as connection:
+                    self._planned(name, connection)
+            manifests = bucketed.write_table(name, self._bronze.files, self._bronze.folder, target)
+        else:
+            with self._opened_for(name) as connection:
+                manifests = [write_rows(connection, [self._planned(name, connection)], SCHEMAS[name], target)]
+        files = [f"{target.root}/{manifest['path']}" for manifest in manifests]
+        self._parts[name] = Part(files=files, folder=target, schema=SCHEMAS[name])
+        return manifests
+
+    @contextmanager
+    def _opened_for(self, name: str) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection with what the table is made of."""
+        sources = MADE_OF.get(name, ())
+        made = {one: self.rows(one) for one in sources if one not in self._parts}
+        parts = {"lasting": self._parts["events"]} | {one: self._parts[one] for one in sources if one in self._parts}
+        with opened(parts) as connection:
+            connection.register("tail", self._bronze.tail)
+            names = ", ".join(schemas.EVENTS.names)
+            connection.execute(
+                f"create temp view events as select * from (select {names} from lasting "
+                f"union all select {names} from tail) e where {self._bronze.condition}"
+            )
+            for one, rows in made.items():
+                connection.register(one, rows)
+            yield connection
+
+    def _planned(self, name: str, connection: duckdb.DuckDBPyConnection) -> str:
+        text = typed(_text(name, connection, self._noted), SCHEMAS[name])
+        if self._explain is not None:
+            ((_, plan),) = connection.execute(f"explain {text}").fetchall()
+            self._explain(name, plan.strip())
+        return text
+
+
+def _text(name: str, connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
+    """The query for a table; what it reads besides is made on the connection."""
+    if name in bucketed.TABLES:
+        return query(bucketed.TABLES[name][0], events="events", **WITH_BIT_OR)
+    if name == "lanes":
+        return query("lanes", messages="messages", receipts="receipts")
+    if name == "divergences":
+        return divergences(connection, noted)
+    connection.register("final_times", noted.final_times)
+    deliveries = query("deliveries", messages="messages", receipts="receipts", final_times="final_times")
+    if name == "redundancy":
+        return query("redundancy", deliveries=f"({deliveries})")
+    return latencies(connection, f"({deliveries})", noted.attested)
+
+
+def latencies(connection: duckdb.DuckDBPyConnection, deliveries: str, attested: pa.Table | None) -> str:
+    """The query for `schemas.LATENCIES`.
 
     Args:
-        name: of the table.
-        parts: `events`, `messages` and `receipts`, made of the same version of the events.
-        noted: what the store knows besides.
-        target: where to write; the folder must be there.
-
-    Returns:
-        Of the file what `indexer.lake.bucketed_tables.write_rows` says; of an empty table too, so that it can be read like others.
+        connection: on which to run it.
+        deliveries: a table of `schemas.DELIVERIES`, or a query in parentheses.
+        attested: `schemas.ATTESTED`; None if no relayer was asked.
     """
-    with opened(parts) as connection:
-        if name == "lanes":
-            text = query("lanes", messages="messages", receipts="receipts")
-        else:
-            text = divergences(connection, noted)
-        return [write_rows(connection, [typed(text, TABLES[name])], TABLES[name], target)]
+    connection.register("attested", schemas.ATTESTED.empty_table() if attested is None else attested)
+    return query("latencies", deliveries=deliveries, attested="attested", asked=str(attested is not None).lower())
 
 
 @contextmanager
@@ -93,17 +161,14 @@ def opened(parts: Mapping[str, Part]) -> Iterator[duckdb.DuckDBPyConnection]:
 def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
     """The query for what contradicts, as `schemas.DIVERGENCES`; what it reads besides is made on the connection.
 
-    A chain's time is that of its newest event in the lake, since no later block is known to be final: a message counts as
-    silent later than in the store, never sooner.
-
     Args:
         connection: that has `events`, `messages` and `receipts`.
-        noted: what the store knows besides.
+        noted: what events do not say.
     """
-    connection.execute(
-        "create temp table chains as select chain_id, max(block_time) as block_time, max(block_number) as final_block "
-        "from events group by chain_id"
-    )
+    if noted.chains is None:
+        connection.execute(f"create temp table chains as {query('chains', events='events')}")
+    else:
+        connection.register("chains", noted.chains)
     connection.execute(f"create temp table rules as select * from events where {RULES}")
     told = connection.sql(
         "select * from events where message_id is null and event in (select unnest($names)) order by block_number, log_index",

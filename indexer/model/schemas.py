@@ -194,6 +194,51 @@ LANES: Final = _schema(
     executed_p99=pa.int64(),
 )
 
+DELIVERIES: Final = _schema(
+    message_id=pa.binary(),  # of a message whose source is known
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    gmp=pa.int32(),  # whose receipt this is
+    quorum=pa.int32(),
+    source_time=pa.int64(),
+    received_time=pa.int64(),
+    executed_time=pa.int64(),
+    final_time=pa.int64(),  # when the execution became final, if the index looked on
+    was_late=pa.bool_(),  # the message had been executed before
+)
+"""Receipts with the times of their messages, from which latencies and redundancy are made."""
+
+LATENCIES: Final = _schema(
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    stage=pa.string(),  # one of `indexer.store.analytics.STAGES`
+    messages=pa.int64(),  # of which it is known
+    p50=pa.int64(),  # seconds from the route, nearest rank; null if it is known of none
+    p95=pa.int64(),
+    p99=pa.int64(),
+)
+
+REDUNDANCY: Final = _schema(
+    gmp=pa.int32(),
+    receipts=pa.int64(),  # messages that it delivered
+    came_first=pa.int64(),  # of these, how many no other GMP had delivered before
+    lead_p50=pa.float64(),  # seconds by which it was first, where another one followed, median
+    late_receipts=pa.int64(),  # of these, how many came when the message was executed already
+    latency_p50=pa.int64(),  # seconds from the route to its receipt, nearest rank
+    latency_p95=pa.int64(),
+)
+
+CHAINS: Final = _schema(
+    chain_id=pa.int64(),
+    block_time=pa.int64(),  # of the last block read, Unix seconds
+    final_block=pa.int64(),
+)
+
+FINAL_TIMES: Final = _schema(chain_id=pa.int64(), block_number=pa.int64(), final_time=pa.int64())
+
+ATTESTED: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), attested_at=pa.int64())
+"""When the proof of a delivery was there, Unix seconds by the relayer's clock."""
+
 PAUSES: Final = _schema(
     chain_id=pa.int64(),  # of the router that is paused
     other_chain=pa.int64(),  # the lane's other chain; 0: all lanes (`indexer.transforms.pauses`)

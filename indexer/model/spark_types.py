@@ -9,7 +9,9 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
+    DoubleType,
     IntegerType,
     LongType,
     StringType,
@@ -24,6 +26,8 @@ _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
     pa.bool_(): BooleanType(),
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
+    pa.float64(): DoubleType(),
+    pa.date32(): DateType(),
     UINT64: DecimalType(20, 0),
 }
 

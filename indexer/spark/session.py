@@ -1,4 +1,4 @@
-"""The Spark session of the index."""
+"""Spark sessions: one for the small batches of the running index, and one for the commands that compute tables."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from indexer.sources.evm import EvmDataSource
 from indexer.spark.java import java_home
 from indexer.spark.outage import SPARK_ERRORS
 
-_SETTINGS = {
+_COMMON = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Times are integers, Unix seconds; nothing depends on it, but a report must not differ between machines.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+
+_SMALL_BATCHES = {
     # Micro-batches are small and the checkpoint is made new at every start: nothing in it is worth keeping.
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -36,7 +39,7 @@ _SETTINGS = {
     "spark.sql.ui.retainedExecutions": "10",
     "spark.sql.streaming.ui.enabled": "false",
     # Code that is written and compiled for each plan pays off from thousands of rows on. A micro-batch has some ten, and
-    # what has many is read by Spark's tasks without its SQL (docs/decisions/0054, with what was measured and what was not).
+    # what has many is computed in `batch_session` (docs/decisions/0025).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     # Plain files without checksums: nobody ever reads what this checkpoint says.
@@ -50,17 +53,35 @@ _SETTINGS = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
+_WHOLE_TABLES = {
+    "spark.sql.codegen.wholeStage": "true",
+    # It joins partitions that turn out small, so a short history pays little for many of them.
+    "spark.sql.adaptive.enabled": "true",
+    # The optimizer would work out what it can infer of each of some fifty columns through every join: minutes, for a plan that
+    # runs for seconds.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+
 _ON_THIS_MACHINE = {
-    "spark.driver.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+}
+
+_SMALL_BATCHES_HERE = {
+    "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     # On one machine the JVM distributes work that DuckDB, numpy and Python do: its second compiler and a collector with threads
     # of its own only take cores from them. It needs 70 MB, and starts with 192 whatever the machine has (docs/decisions/0054).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms192m -XX:MetaspaceSize=128m",
 }
 
-_LOCAL = "local[2]"
+_WHOLE_TABLES_HERE = {
+    "spark.driver.memory": "3g",
+    "spark.sql.shuffle.partitions": "32",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+}
+
+_LOCAL, _ALL_CORES = "local[2]", "local[*]"
 _LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 
@@ -77,6 +98,40 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
     Raises:
         JavaNotFound: there is no Java to run it.
     """
+    here = {**_ON_THIS_MACHINE, **_SMALL_BATCHES_HERE, "spark.master": _LOCAL}
+    with _started(master, _COMMON | _SMALL_BATCHES, here, log_file) as session:
+        session.dataSource.register(EvmDataSource)
+        yield session
+
+
+@contextmanager
+def batch_session(master: str | None = None) -> Iterator[SparkSession]:
+    """A session for tables of whole histories: generated code, adaptive plans, all cores of this machine.
+
+    In a process that has a session already, such as a notebook, it is a new one in the same Spark, which goes on afterwards.
+
+    Args:
+        master: as for `spark_session`; ``sc://host:15002`` is a Spark Connect server, which needs `pyspark[connect]`.
+
+    Raises:
+        JavaNotFound: there is no Java to run it.
+    """
+    if (active := SparkSession.getActiveSession()) is not None:
+        session = active.newSession()
+        for name, value in _WHOLE_TABLES.items():
+            session.conf.set(name, value)
+        yield session
+        return
+    here = {**_ON_THIS_MACHINE, **_WHOLE_TABLES_HERE, "spark.master": _ALL_CORES}
+    with _started(master, _COMMON | _WHOLE_TABLES, here, None) as session:
+        yield session
+
+
+@contextmanager
+def _started(
+    master: str | None, settings: dict[str, str], here: dict[str, str], log_file: Path | None
+) -> Iterator[SparkSession]:
+    """A session that ends with the block; `here` are the settings on this machine alone."""
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     is_local = master is None and not submitted
     if not submitted:
@@ -89,15 +144,14 @@ def spark_session(master: str | None = None, *, log_file: Path | None = None) ->
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("waybill-index")
-    if told := _LOCAL if is_local else master:
-        builder = builder.master(told)
-    for name, value in (_SETTINGS | (_ON_THIS_MACHINE if is_local else {})).items():
+    if master is not None:
+        builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    for name, value in (settings | (here if is_local else {})).items():
         builder = builder.config(name, value)
     _silence_py4j()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         session = builder.getOrCreate()
-        session.dataSource.register(EvmDataSource)
     is_lost = False
     try:
         yield session

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import median
 from typing import Final
 
 Lane = tuple[int, int]
@@ -113,69 +112,6 @@ class Alternative:
 def percentile(ascending: Sequence[int], share: float) -> int:
     """The nearest-rank percentile of a sorted sequence that is not empty."""
     return ascending[max(0, math.ceil(share * len(ascending)) - 1)]
-
-
-def gmp_shares(deliveries: Iterable[Delivery]) -> list[GmpShare]:
-    """Who delivered, who first, and who in vain; by GMP."""
-    by_gmp: dict[int, list[Delivery]] = defaultdict(list)
-    leads: dict[int, list[int]] = defaultdict(list)
-    first: dict[int, int] = defaultdict(int)
-    for received in _by_message(deliveries).values():
-        order = sorted(received, key=lambda one: (one.received_time, one.gmp))
-        first[order[0].gmp] += 1
-        if len(order) > 1:
-            leads[order[0].gmp].append(order[1].received_time - order[0].received_time)
-        for one in order:
-            by_gmp[one.gmp].append(one)
-    return [_share(gmp, found, first[gmp], leads[gmp]) for gmp, found in sorted(by_gmp.items())]
-
-
-def _share(gmp: int, found: Sequence[Delivery], first: int, leads: Sequence[int]) -> GmpShare:
-    seconds = sorted(one.received_time - one.source_time for one in found)
-    return GmpShare(
-        gmp=gmp,
-        receipts=len(found),
-        first=first,
-        lead_p50=median(leads) if leads else None,
-        late=sum(one.was_late for one in found),
-        latency_p50=percentile(seconds, 0.5),
-        latency_p95=percentile(seconds, 0.95),
-    )
-
-
-def stages(deliveries: Iterable[Delivery], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
-    """How long messages took to each of `STAGES`, by lane.
-
-    Args:
-        deliveries: of some messages, all that there are of each.
-        attested: when proofs were there (Unix seconds), by message and GMP; None if nobody knows.
-
-    Returns:
-        "attested" unless `attested` is None, and "final" of lanes with executions, even if they are known of no message.
-    """
-    seconds: dict[tuple[Lane, str], list[int]] = defaultdict(list)
-    for received in _by_message(deliveries).values():
-        some = min(received, key=lambda one: (one.received_time, one.gmp))
-        times = sorted(one.received_time - some.source_time for one in received)
-        seconds[some.lane, "delivered"].append(times[0])
-        if attested is not None:
-            proven = seconds[some.lane, "attested"]
-            if (at := attested.get((some.message_id, some.gmp))) is not None:
-                proven.append(max(0, math.floor(at) - some.source_time))  # two clocks: the chain's may be ahead
-        if len(times) >= some.quorum:
-            seconds[some.lane, "quorum"].append(times[some.quorum - 1])
-        if some.executed_time is not None:
-            seconds[some.lane, "executed"].append(some.executed_time - some.source_time)
-            final = seconds[some.lane, "final"]
-            if some.final_time is not None:
-                final.append(some.final_time - some.source_time)
-    order = sorted(seconds, key=lambda key: (key[0], STAGES.index(key[1])))
-    return [_stage(lane, stage, sorted(seconds[lane, stage])) for lane, stage in order]
-
-
-def _stage(lane: Lane, stage: str, ascending: Sequence[int]) -> Stage:
-    p50, p95, p99 = (percentile(ascending, share) if ascending else None for share in (0.5, 0.95, 0.99))
-    return Stage(lane=lane, stage=stage, messages=len(ascending), p50=p50, p95=p95, p99=p99)
 
 
 def gmps_in_sets(deliveries: Iterable[Delivery]) -> tuple[tuple[int, ...], tuple[int, ...]]:

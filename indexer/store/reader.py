@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import BigInteger, BindParameter, ColumnElement, bindparam, cast, func, select, text
+from sqlalchemy import BigInteger, BindParameter, ColumnElement, Engine, bindparam, cast, func, select, text
 
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import (
@@ -77,6 +77,11 @@ class IndexReader:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def engine(self) -> Engine:
+        """Reads the store."""
+        return self._engine
 
     def close(self) -> None:
         """Closes the store."""

@@ -1,4 +1,4 @@
-"""The transforms' SQL, which runs unchanged on Spark and in the store: one definition of a message's life."""
+"""The transforms' SQL, which runs on Spark, in DuckDB and in the store: one definition of a message's life."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Final
 _GMPS: Final = range(1, 17)
 
 _COLUMNS: Final[dict[str, str]] = {
+    "facts_from": "facts_by_window",
     "dispatched_bits": " + ".join(
         f"coalesce(max(case when stage in ('routed', 'retried') then gmps & {1 << (gmp - 1)} end), 0)" for gmp in _GMPS
     ),
     "received_bits": " + ".join(
         f"max(case when stage = 'received' and gmp = {gmp} then {1 << (gmp - 1)} else 0 end)" for gmp in _GMPS
     ),
+    # Where a message's own events can stand: those of its source, and those of its destination.
+    "source_stages": "'created', 'unfunded', 'routed', 'retried', 'cancelling', 'outcome', 'contradicted'",
+    "destination_stages": "'received', 'executed', 'failed', 'expired', 'cancelled', 'late'",
     # How many GMPs' receipts there are.
     "received_count": "("
     + " + ".join(f"case when (received & {1 << (gmp - 1)}) <> 0 then 1 else 0 end" for gmp in _GMPS)
@@ -55,6 +59,12 @@ WITH_BIT_OR: Final = {
 }
 """The same for DuckDB: two aggregates instead of 32, which the store, being asked for few messages, can afford."""
 
+FOR_SPARK: Final = {
+    "dispatched_bits": WITH_BIT_OR["dispatched_bits"],
+    "received_bits": "coalesce(bit_or(case when stage = 'received' then shiftleft(1, gmp - 1) end), 0)",
+    "facts_from": "facts_by_struct",
+}
+"""The same for Spark, which reads a message's events by one aggregate over structs instead of a sort of all events."""
 
 RULES: Final = (
     "message_id is null and error is null and event in "
@@ -73,9 +83,12 @@ def query(name: str, **tables: str) -> str:
 
     Args:
         name: of a file in `transforms/sql`.
-        tables: what stands for the tables that it reads, and `text`, the engine's word for a string.
+        tables: what stands for the tables that it reads, `text`, the engine's word for a string, and what else depends on the
+            engine: `WITH_BIT_OR`, `FOR_SPARK`.
     """
-    return _template(name).substitute(_COLUMNS | tables)
+    values = _COLUMNS | tables
+    facts = _template(values["facts_from"]).substitute(values)
+    return _template(name).substitute(values, facts=facts.rstrip())
 
 
 def paused(kind: str, since: str, until: str = "d.block_time") -> str:

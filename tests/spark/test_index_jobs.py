@@ -18,7 +18,6 @@ from indexer.jobs.pruning import pruned
 from indexer.jobs.repair import find_violation, repair
 from indexer.jobs.report import make_report
 from indexer.jobs.tables import write_tables
-from indexer.lake.compaction import BUCKETS
 from indexer.lake.files import damages
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
@@ -29,13 +28,13 @@ from indexer.sources import evm, options
 from indexer.sources.answers import WrongChainError
 from indexer.sources.chain import ChainReader
 from indexer.sources.options import chain_config
+from indexer.spark.tables import SparkEngine
 from indexer.store import tables
 from indexer.store.store import Store
-from indexer.transforms import divergence, duplicates, lifecycle, quarantine, stalled
 from tests.spark.chain import network
 from tests.spark.story import World, log_of
 from tests.support.spark_lake import messages_of_lake
-from tests.unit.indexer.world import executed, lane_pause_set, policy_set, received, retried, routed, unfunded
+from tests.unit.indexer.world import retried
 
 ENDED = 3
 """Of the six messages of a story."""
@@ -91,51 +90,6 @@ def test_a_run_fills_a_lake_again_whose_last_commit_a_power_cut_emptied(spark: S
     world.index_once(spark)
     assert [Lake(place).events(chain.chain_id, 0, 10**6) for chain in (world.alpha, world.beta)] == whole
     assert list(damages(place / "events")) == []
-
-
-def test_transforms_on_dataframes_give_what_the_store_has(spark: SparkSession, world: World) -> None:
-    sent = world.tell_a_story(7)
-    world.beta.emit(log_of(executed(sent[0])))
-    paused, ignored = world.new_message(), world.new_message()
-    world.alpha.emit(log_of(unfunded(world.new_message())), log_of(routed(paused)), log_of(routed(ignored)))
-    world.beta.emit(log_of(received(ignored, 1)))
-    world.beta.emit(log_of(policy_set(ignored.recipient, world.alpha.chain_id, 0b110, quorum=1)))
-    world.beta.emit(log_of(lane_pause_set(world.alpha.chain_id, world.beta.time() + 1_000)))
-    world.alpha.let_pass(100)
-    world.beta.let_pass(100)
-    world.index_once(spark)
-    events = frame(spark, world, tables.events, schemas.EVENTS)
-    # Made once: Spark would plan all of it again for each of the queries below, for longer than they take.
-    messages = spark.createDataFrame(lifecycle.messages(events).toArrow())
-    receipts = spark.createDataFrame(lifecycle.receipts(events).toArrow())
-    chains = spark.createDataFrame(
-        [(chain.chain_id, chain.time(), 0) for chain in (world.alpha, world.beta)],
-        "chain_id bigint, block_time bigint, final_block bigint",
-    )
-    assert rows(messages) == stored(world, tables.messages, schemas.MESSAGES, spark)
-    assert rows(receipts) == stored(world, tables.receipts, schemas.RECEIPTS, spark)
-    policy = world.settings().stall
-    with world.reader() as reader:
-        expected_stalled = {found.message_id for found in reader.messages(status=Status.STALLED)}
-        expected_divergences = [(found.kind, found.message_id) for found in reader.divergences()]
-        expected_duplicates = [found.message_id for found in reader.duplicates()]
-        expected_quarantine = [found.error for found in reader.quarantined()]
-    now = world.beta.time()
-    pauses = frame(spark, world, tables.pauses, schemas.PAUSES)
-    found_stalled = stalled.stalled(messages, chains, policy, now, pauses=pauses).select("message_id").collect()
-    assert {bytes(row.message_id) for row in found_stalled} == expected_stalled == set()
-    unpaused = stalled.stalled(messages, chains, policy, now, receipts=receipts, events=events)
-    counts = {bytes(row.message_id): (row.counted, row.needed) for row in unpaused.collect()}
-    assert counts.keys() == {sent[4].id, sent[5].id, paused.id, ignored.id}
-    with world.reader() as reader:
-        shown = [reader.message(message_id) for message_id in counts]
-    assert list(counts.values()) == [(one.receipts, one.quorum) for one in shown if one]
-    assert counts[ignored.id] == (0, 1)
-    found_divergences = divergence.divergences(messages, receipts, chains, events, policy, pauses=pauses).collect()
-    assert [(row.kind, bytes(row.message_id)) for row in found_divergences] == expected_divergences
-    assert expected_divergences == [("EXECUTED_TWICE", sent[0].id)]
-    assert [bytes(row.message_id) for row in duplicates.duplicates(events).collect()] == expected_duplicates
-    assert [row.error for row in quarantine.quarantined(events).collect()] == expected_quarantine
 
 
 def test_after_reorgs_of_depth_1_to_8_the_index_is_the_chains_own_logs(spark: SparkSession, world: World) -> None:
@@ -243,10 +197,8 @@ def test_final_history_is_read_in_parallel_into_the_lake_and_the_store_and_lifec
     assert {row[0] for row in of_lake} == {one.id for one in sent}
     assert of_lake == [row for row in stored(world, tables.messages, schemas.MESSAGES, spark) if row[0] != last.id]
     with closing(Store(world.settings().folder.store_url)) as store:
-        written, *_ = write_tables(store.engine, lake, spark)
-    files = DeltaTable(written.folder).file_uris()
-    assert len(files) == BUCKETS
-    assert rows(spark.read.parquet(*files)) == of_lake
+        written, *_ = write_tables(store.engine, lake, SparkEngine(spark))
+    assert rows(spark.read.parquet(*DeltaTable(written.folder).file_uris())) == of_lake
     ranges = [(chain.chain_id, 0, lake.last_block(chain.chain_id)) for chain in (world.alpha, world.beta)]
     as_rows = (
         spark.read.format(evm.FORMAT)

@@ -28,7 +28,13 @@ HEALTHY, STALLING, REFUSED, REPEATED = 44, 22, 3, 4
 STALL_AFTER = 10  # seconds
 _PATIENCE = 90  # seconds that any step may take
 _POLL = 0.5  # seconds
-_REPORT = ("report", "--max-behind", "3600")  # what it expects the demonstration waits for, however slow the index is
+_REPORT = (
+    "report",
+    "--engine",
+    "duckdb",
+    "--max-behind",
+    "3600",
+)  # what it expects the demonstration waits for, however slow the index is
 
 Say = Callable[[str], None]
 Finished = Callable[[Report], Awaitable[None]]

@@ -1,5 +1,5 @@
--- One row per lane and day (UTC) on which messages were created. The columns are those of schemas.LANES. For DuckDB, which has
--- percentiles: `quantile_disc` takes the nearest rank, as `indexer.store.analytics.percentile` does.
+-- One row per lane and day (UTC) on which messages were created. The columns are those of schemas.LANES. For Spark and DuckDB,
+-- which have percentiles: `percentile_disc` takes the nearest rank, as `indexer.store.analytics.percentile` does.
 with arrived as (
   select
     r.message_id,
@@ -16,7 +16,7 @@ with arrived as (
 select
   m.source_chain,
   m.destination_chain,
-  cast(to_timestamp(m.source_time) at time zone 'UTC' as date) as day,
+  date '1970-01-01' + cast(floor(m.source_time / 86400) as int) as day,
   count(*) as messages,
   count(case when m.executions > 0 then 1 end) as executed,
   count(case when m.status = 'EXPIRED' then 1 end) as expired,
@@ -28,12 +28,12 @@ select
   sum(coalesce(a.receipts, 0)) as receipts,
   sum(coalesce(a.late, 0)) as late_receipts,
   sum(m.duplicates) as duplicates,
-  quantile_disc(m.received_time - m.source_time, 0.50) as delivered_p50,
-  quantile_disc(m.received_time - m.source_time, 0.95) as delivered_p95,
-  quantile_disc(m.received_time - m.source_time, 0.99) as delivered_p99,
-  quantile_disc(m.executed_time - m.source_time, 0.50) as executed_p50,
-  quantile_disc(m.executed_time - m.source_time, 0.95) as executed_p95,
-  quantile_disc(m.executed_time - m.source_time, 0.99) as executed_p99
+  percentile_disc(0.50) within group (order by m.received_time - m.source_time) as delivered_p50,
+  percentile_disc(0.95) within group (order by m.received_time - m.source_time) as delivered_p95,
+  percentile_disc(0.99) within group (order by m.received_time - m.source_time) as delivered_p99,
+  percentile_disc(0.50) within group (order by m.executed_time - m.source_time) as executed_p50,
+  percentile_disc(0.95) within group (order by m.executed_time - m.source_time) as executed_p95,
+  percentile_disc(0.99) within group (order by m.executed_time - m.source_time) as executed_p99
 from $messages m
 left join arrived a on a.message_id = m.message_id
 where m.source_block is not null

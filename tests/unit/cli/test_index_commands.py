@@ -347,6 +347,8 @@ def test_tables_writes_what_is_served_of_final_blocks_into_the_lake_and_replaces
         "attempts": 1,
         "duplicates": 0,
         "lanes": 1,
+        "latencies": 4,
+        "redundancy": 1,
         "divergences": 0,
     }
     assert waybill("index", "tables").code == 0

@@ -8,18 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.jobs import report as job
 from indexer.jobs.page import report_page
 from indexer.jobs.report import make_report
+from indexer.lake.lake_tables import latencies
+from indexer.model import schemas
 from indexer.model.errors import AttestationsUnknownError
-from indexer.store.analytics import Delivery, Stage, alternatives, gmp_shares, gmps_in_sets, percentile, stages
+from indexer.store.analytics import Delivery, GmpShare, Stage, alternatives, gmps_in_sets, percentile
 from indexer.store.costs import Costs, TransactionCost, fees_paid, gmp_costs, paid_for
 from indexer.store.ranking import NEWEST, Dispatch, gmp_health
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
+from indexer.transforms.queries import query
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import START, absorbed, apply, executed, new_world, received, routed, sent_message
 
@@ -53,6 +59,28 @@ THREE = [
     delivery(2, 2, 9),
     delivery(3, 1, 100),
 ]
+
+
+def rows_of(deliveries: Sequence[Delivery]) -> pa.Table:
+    rows = [
+        {name: getattr(one, name) for name in schemas.DELIVERIES.names if hasattr(one, name)}
+        | {"source_chain": one.lane[0], "destination_chain": one.lane[1]}
+        for one in deliveries
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.DELIVERIES)
+
+
+def stages(deliveries: Sequence[Delivery], attested: Mapping[tuple[bytes, int], float] | None = None) -> list[Stage]:
+    with duckdb.connect() as connection:
+        connection.register("deliveries", rows_of(deliveries))
+        text = latencies(connection, "deliveries", job.attested_rows(attested))
+        return job.stages(connection.sql(text).to_arrow_table())
+
+
+def gmp_shares(deliveries: Sequence[Delivery]) -> list[GmpShare]:
+    with duckdb.connect() as connection:
+        connection.register("deliveries", rows_of(deliveries))
+        return job.shares(connection.sql(query("redundancy", deliveries="deliveries")).to_arrow_table())
 
 
 def test_shares_say_who_was_first_by_how_much_and_who_in_vain() -> None:

@@ -22,7 +22,6 @@ from indexer.jobs.report import make_report
 from indexer.jobs.tables import write_tables
 from indexer.lake import bucketed_tables as bucketed
 from indexer.lake import compaction
-from indexer.lake.bucketed_tables import made_of
 from indexer.lake.compaction import BUCKETS, bucket_of, slices_of
 from indexer.lake.derived import files_of_table
 from indexer.lake.files import write_files
@@ -35,7 +34,7 @@ from indexer.model.storage_location import StorageLocation
 from indexer.store import tables
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
-from tests.unit.indexer.lakes import chain_with_events, final
+from tests.unit.indexer.lakes import chain_with_events, final, made_of
 from tests.unit.indexer.logs import ALPHA, BETA
 from tests.unit.indexer.world import (
     START,
@@ -177,10 +176,7 @@ def test_lifecycles_of_the_lake_by_duckdb_are_those_of_the_store(world: World, *
         world.lake.compact()
         world.index()
     expected = contents(world.store)["messages"]
-    whole = [tuple(row.values()) for row in made_of("messages", world.lake.files()).to_pylist()]
-    assert sorted(whole) == expected
-    parts = [made_of("messages", world.lake.files(), bucket).to_pylist() for bucket in range(BUCKETS)]
-    assert sorted(tuple(row.values()) for part in parts for row in part) == expected
+    assert sorted(tuple(row.values()) for row in made_of("messages", world.lake).to_pylist()) == expected
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -240,13 +236,13 @@ def test_a_bucket_is_written_in_the_order_of_ids_so_that_slices_of_it_can_be_ski
 
 def test_the_state_of_an_earlier_version_can_still_be_asked_for(world: World) -> None:
     version = world.lake.version
-    executed_then = made_of("messages", world.lake.files()).column("status").to_pylist().count("EXECUTED")
+    executed_then = made_of("messages", world.lake).column("status").to_pylist().count("EXECUTED")
     world.beta.mine(received(SENT[-1], 1), executed(SENT[-1]))
     world.index()
     world.lake.compact()
-    statuses = made_of("messages", world.lake.at(version).files()).column("status").to_pylist()
+    statuses = made_of("messages", world.lake.at(version)).column("status").to_pylist()
     assert statuses.count("EXECUTED") == executed_then == OLD
-    assert made_of("messages", world.lake.files()).column("status").to_pylist().count("EXECUTED") == OLD + 1
+    assert made_of("messages", world.lake).column("status").to_pylist().count("EXECUTED") == OLD + 1
 
 
 def test_files_that_no_commit_names_are_swept_and_those_of_the_version_stay(world: World) -> None:

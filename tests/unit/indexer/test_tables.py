@@ -38,7 +38,7 @@ from tests.unit.indexer.world import (
     sent_message,
 )
 
-TABLES = ("messages", "receipts", "attempts", "duplicates", "lanes", "divergences")
+TABLES = ("messages", "receipts", "attempts", "duplicates", "lanes", "latencies", "redundancy", "divergences")
 SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 31)]
 
 

@@ -1,0 +1,83 @@
+"""What computes the index's tables: Spark, unless DuckDB is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.cli.output import CliError, UsageError, progress
+
+if TYPE_CHECKING:
+    from indexer.model.tables import TableEngine
+
+
+class EngineName(StrEnum):
+    """The engines."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
+
+
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine",
+        envvar="WAYBILL_INDEX_ENGINE",
+        help="What computes it. spark: this machine's cores or a cluster; starting it takes five seconds and more. "
+        "duckdb: this process, for a quick look. Both give the same rows.",
+    ),
+]
+
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Print the engine's plan of each query on stderr before it runs.")
+]
+
+
+@contextmanager
+def opened(engine: EngineName, master: str | None, *, explain: bool) -> Iterator[TableEngine]:
+    """The engine that was asked for, ready to compute.
+
+    Args:
+        engine: which one.
+        master: of a Spark cluster; None is this machine, or what `spark-submit` was told.
+        explain: print each plan.
+
+    Raises:
+        UsageError: a cluster was named for DuckDB, which works in this process alone.
+        CliError: Spark did not start.
+    """
+    show = _show if explain else None
+    if engine is EngineName.DUCKDB:
+        if master is not None:
+            raise UsageError(
+                f"--engine duckdb computes in this process, not on {master}",
+                next_step="leave out --master and WAYBILL_SPARK_MASTER, or --engine duckdb",
+            )
+        from indexer.lake.lake_tables import DuckdbEngine
+
+        yield DuckdbEngine(show)
+        return
+    progress(f"starting Spark {'on this machine' if master is None else f'at {master}'}")
+    # Spark takes a second to import, which no other command has to wait for.
+    from indexer.spark.java import JavaNotFoundError
+    from indexer.spark.outage import SPARK_ERRORS, first_line
+    from indexer.spark.session import batch_session
+    from indexer.spark.tables import SparkEngine
+
+    with ExitStack() as stack:
+        try:
+            spark = stack.enter_context(batch_session(master))
+        except (JavaNotFoundError, *SPARK_ERRORS) as error:
+            raise CliError(
+                f"Spark did not start: {first_line(error)}",
+                next_step="the same command with --engine duckdb needs no Spark",
+            ) from error
+        yield SparkEngine(spark, show)
+
+
+def _show(name: str, plan: str) -> None:
+    progress(f"plan of {name}:\n{plan}")

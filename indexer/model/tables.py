@@ -1,0 +1,117 @@
+"""The tables that follow from the events: what they are computed from, and what an engine that computes them offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from indexer.model import schemas
+from indexer.model.dictionary import TABLES as DESCRIBED
+from indexer.model.settings import StallPolicy
+from indexer.model.storage_location import StorageLocation
+
+SILVER: Final = ("messages", "receipts", "attempts")
+"""What became of each message, made of the events alone."""
+
+GOLD: Final = ("duplicates", "lanes", "latencies", "redundancy", "divergences")
+"""What all messages add up to, made of the events and of `SILVER`."""
+
+MADE_OF: Final = dict.fromkeys(("lanes", "latencies", "redundancy", "divergences"), ("messages", "receipts"))
+"""By table, which others it is made of; those that are not named are made of the events alone."""
+
+SCHEMAS: Final[dict[str, pa.Schema]] = {name: DESCRIBED[name][0] for name in (*SILVER, *GOLD)}
+"""The columns of each table, by its name, in the order in which one is made of the others."""
+
+Explain = Callable[[str, str], None]
+"""Gets the name of a table and the engine's plan for it, before it is computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bronze:
+    """The events to compute from.
+
+    Attributes:
+        files: Parquet, of one version of the lake.
+        folder: where these are.
+        tail: events that the lake does not have yet, `schemas.EVENTS`.
+        last_blocks: by chain, the last block that counts; events of other chains do not. None: all events count.
+        last_time: Unix seconds of block time; later events do not count. None: all do.
+    """
+
+    files: Sequence[str]
+    folder: StorageLocation
+    tail: pa.Table = field(default_factory=schemas.EVENTS.empty_table)
+    last_blocks: Mapping[int, int] | None = None
+    last_time: int | None = None
+
+    @property
+    def condition(self) -> str:
+        """Which events count, in SQL."""
+        parts = ["true"]
+        if self.last_blocks is not None:
+            chains = [f"(chain_id = {chain} and block_number <= {last})" for chain, last in self.last_blocks.items()]
+            parts.append(f"({' or '.join(chains) or 'false'})")
+        if self.last_time is not None:
+            parts.append(f"block_time <= {self.last_time}")
+        return " and ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """What the events do not say, but the store and the relayer.
+
+    Attributes:
+        policy: when a message counts as silent.
+        limits: `schemas.LIMITS`.
+        divergences: `schemas.DIVERGENCES`, those that do not follow from messages and receipts.
+        chains: `schemas.CHAINS`, how far each was read; None: up to its newest event, so that a message counts as silent
+            later, never sooner.
+        final_times: `schemas.FINAL_TIMES`.
+        attested: `schemas.ATTESTED`; None if no relayer was asked.
+    """
+
+    policy: StallPolicy = field(default_factory=StallPolicy)
+    limits: pa.Table = field(default_factory=schemas.LIMITS.empty_table)
+    divergences: pa.Table = field(default_factory=schemas.DIVERGENCES.empty_table)
+    chains: pa.Table | None = None
+    final_times: pa.Table = field(default_factory=schemas.FINAL_TIMES.empty_table)
+    attested: pa.Table | None = None
+
+
+class Tables(Protocol):
+    """The tables of some events, each computed when it is asked for."""
+
+    def rows(self, name: str) -> pa.Table:
+        """One of `SILVER` and `GOLD`, with the columns of `SCHEMAS`, in no order.
+
+        Raises:
+            IndexerError: the events can't be read, or the engine fails.
+        """
+        ...
+
+    def write(self, name: str, target: StorageLocation) -> list[dict[str, Any]]:
+        """Writes one of them to new files; what is made of it later reads these.
+
+        Args:
+            name: of the table.
+            target: where to write; the folder must be there.
+
+        Returns:
+            Of each file what `indexer.lake.files.write_files` says, and its `rows`; of an empty table one file, too.
+
+        Raises:
+            IndexerError: the events can't be read, or the engine fails.
+        """
+        ...
+
+
+class TableEngine(Protocol):
+    """Computes tables: Spark, or DuckDB."""
+
+    def tables(self, bronze: Bronze, noted: Noted) -> AbstractContextManager[Tables]:
+        """The tables of these events."""
+        ...

@@ -1,0 +1,129 @@
+"""The tables by Spark's pipeline: the same rows as DuckDB's and the store's, and the engine of each command that needs them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from indexer.jobs.tables import noted_in
+from indexer.lake.lake_tables import DUCKDB
+from indexer.model.storage_location import StorageLocation
+from indexer.model.tables import SCHEMAS
+from indexer.spark.session import batch_session
+from indexer.spark.tables import SparkEngine
+from indexer.store.reader import IndexReader
+from tests.spark.history import rows_of, seeded_history
+from tests.unit.cli.command import Command
+from tests.unit.cli.test_index_commands import SENT, Network
+from tests.unit.indexer.world import START, contents
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def batch(spark: SparkSession) -> Iterator[SparkSession]:  # noqa: ARG001  it is the one that is active
+    with batch_session() as session:
+        yield session
+
+
+def test_a_session_for_tables_generates_code_and_adapts_its_plans(spark: SparkSession, batch: SparkSession) -> None:
+    names = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
+    assert [[session.conf.get(name) for name in names] for session in (batch, spark)] == [["true"] * 2, ["false"] * 2]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("seed", range(2))
+def test_spark_and_duckdb_make_the_same_rows_of_a_history_with_reorgs(
+    batch: SparkSession, seed: int, tmp_path: Path
+) -> None:
+    made = seeded_history(seed, tmp_path)
+    noted, bronze = noted_in(made.store.engine, with_chains=True), made.history.bronze()
+    assert bronze.files
+    assert len(bronze.tail)
+    with SparkEngine(batch).tables(bronze, noted) as ours, DUCKDB.tables(bronze, noted) as theirs:
+        found = {name: ours.rows(name) for name in SCHEMAS}
+        for name, rows in found.items():
+            assert rows.schema.equals(SCHEMAS[name]), name
+            assert rows_of(rows) == rows_of(theirs.rows(name)), name
+        assert all(len(rows) for rows in found.values())
+        folder = tmp_path / "written"
+        folder.mkdir()
+        written = ours.write("receipts", StorageLocation.of(folder))
+        files = [pq.read_table(folder / one["path"]) for one in written]
+        assert rows_of(found["receipts"]) == sorted(row for file in files for row in rows_of(file))
+    stored = contents(made.store)
+    for name in ("messages", "receipts"):
+        assert sorted(tuple(row.values()) for row in found[name].to_pylist()) == stored[name]
+    with IndexReader(str(made.store.engine.url)) as reader:
+        expected = [(one.kind, one.message_id, one.evidence) for one in reader.divergences()]
+    kinds = [(row["kind"], row["message_id"], row["evidence"]) for row in found["divergences"].to_pylist()]
+    assert sorted(kinds, key=repr) == sorted(expected, key=repr)
+    made.store.close()
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    made = Network(tmp_path)
+    made.index()
+    yield made
+    made.close()
+
+
+COMMANDS = {
+    "report": ("report",),
+    "divergence": ("index", "divergence"),
+    "rebuild": ("index", "rebuild"),
+    "as-of": ("index", "as-of", "--time", str(START + 1)),
+    "tables": ("index", "tables"),
+    "verify": ("index", "verify"),
+}
+
+
+@pytest.mark.timeout(400)
+def test_each_command_computes_with_spark_unless_told_otherwise_and_answers_the_same(
+    spark: SparkSession,  # noqa: ARG001  each command takes a session in it
+    network: Network,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waybill = Command(monkeypatch, capsys)
+    lake, written = network.workspace.lake, {}
+    answers: dict[str, list[Any]] = {}
+    for name, command in COMMANDS.items():
+        for engine, operator in (((), "AdaptiveSparkPlan"), (("--engine", "duckdb"), "╭─ Projection")):
+            ended = waybill(*command, *engine, "--explain", "--json")
+            assert ended.code == 0, ended.err
+            assert operator in ended.err, f"{name}: {ended.err}"
+            answers.setdefault(name, []).append(_without_versions(json.loads(ended.out)))
+            if name == "tables":
+                written[engine] = {
+                    table: rows_of(DeltaTable(f"{lake}/{table}").to_pyarrow_table()) for table in SCHEMAS
+                }
+        assert answers[name][0] == answers[name][1], name
+    assert written[()] == written["--engine", "duckdb"]
+    assert len(written[()]["messages"]) == 1
+    assert SENT.id.hex() in str(answers["as-of"][0]) or answers["as-of"][0]["messages"]
+
+
+def _without_versions(value: Any) -> Any:
+    """An answer without how far behind the index is, which a moment changes."""
+    return {name: part for name, part in value.items() if name != "index"}
+
+
+def test_the_pipeline_is_made_of_dataframes_alone() -> None:
+    """Spark Connect and serverless platforms have neither RDDs nor a JVM to call."""
+    paths = [*(ROOT / "indexer" / "transforms").glob("*.py"), ROOT / "indexer" / "spark" / "tables.py"]
+    used = {
+        node.attr for path in paths for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+    }
+    assert "sparkSession" in used
+    assert not used & {"sparkContext", "rdd", "_jdf", "_jvm", "_sc", "_jsparkSession"}
