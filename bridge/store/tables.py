@@ -301,11 +301,11 @@ jobs = Table(
         name="state",
     ),
     Index(None, "queue", "state", "since"),
-    Index(None, "queue", "finished_at"),
     Index(None, "destination_chain", "seen_number"),
 )
 
 _UNFINISHED = jobs.c.finished_at.is_(None)
+_FINISHED = jobs.c.finished_at.is_not(None)  # else SQLite takes that index to look for what is unfinished
 _SENDING = jobs.c.state == literal_column(f"'{RetryState.SENDING}'")
 
 Index(
@@ -315,6 +315,13 @@ Index(
     jobs.c.job_id,
     sqlite_where=_UNFINISHED,
     postgresql_where=_UNFINISHED,
+)
+Index(
+    "ix_jobs_finished",
+    jobs.c.queue,
+    jobs.c.finished_at,
+    sqlite_where=_FINISHED,
+    postgresql_where=_FINISHED,
 )
 Index(
     "uq_jobs_one_sending",
