@@ -294,11 +294,14 @@ async def storm(seed: int, *, messages: int = 40) -> None:
     random = Random(seed)  # a seeded storm
     world, store = dear_world(seed), MemoryStore()
     strangers = [LocalSigner.from_key(f"0x{number:064x}").address for number in range(1, 4)]
+    # Lane and chain have room for all that the strangers may spend, and for what is honest. With less, it would wait for midnight.
+    by_sender, by_honest = random.randint(6, 12), 4 * 2
+    by_all = len(strangers) * by_sender + by_honest
     bounds = SpendBounds(
         message=random.randint(3, 6) * DELIVERY,
-        sender=random.randint(6, 12) * DELIVERY,
-        lane=random.randint(25, 40) * DELIVERY,
-        chain=random.randint(40, 50) * DELIVERY,
+        sender=by_sender * DELIVERY,
+        lane=(by_all + random.randint(0, 5)) * DELIVERY,
+        chain=(by_all + random.randint(5, 10)) * DELIVERY,
         message_failures=random.randint(1, 4),
         sender_failures=random.randint(2, 8),
     )
@@ -330,7 +333,7 @@ async def storm(seed: int, *, messages: int = 40) -> None:
     spanned = 2  # it begins less than two hours before midnight
     for chain_id, at_first in before.items():
         loss = lost(world, chain_id, at_first)
-        mine = 4 * 2 * DELIVERY  # of honest messages, at most
+        mine = by_honest * DELIVERY  # of honest messages, at most
         assert bounds.sender is not None
         assert loss <= spanned * len(strangers) * bounds.sender + mine, (seed, chain_id, loss / DELIVERY)
         assert bounds.chain is not None
