@@ -16,7 +16,6 @@ from eth_account.signers.local import LocalAccount
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.dead_letters import letter_value, log_record_value, opened_value
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.dead_letter import iso
@@ -24,6 +23,7 @@ from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, LogRecord
+from bridge.queries.dead_letters import letter_value, log_record_value, opened_value
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
 from bridge.service.relayer_service import SystemClock

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import getpass
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, result, table
-from bridge.cli.overview import lane_name
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.lanes import Lane, LaneChange, LaneState
-from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.protocol.deployment import DeploymentError
+from bridge.queries.lanes import lane_change_value, lane_name
 
 app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)
 
@@ -39,7 +39,7 @@ def list_lanes(
     with open_relayer_store(workspace) as store:
         lanes = store.lanes if store else None
         changes = [] if lanes is None else lanes.history() if history else lanes.held()
-    value = [_value(change, deployment) for change in changes]
+    value = [lane_change_value(change, deployment) for change in changes]
     rows = [[row["lane"], row["state"], row["reason"], row["by"]] for row in value]
     drawn = table(None, ["lane", "state", "reason", "by"], rows)
     result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "every lane runs"))
@@ -107,16 +107,6 @@ def change_lane(
             " replace that",
             next_step="waybill lane list",
         )
-    value = {**_value(change, deployment), "changed": changed}
+    value = {**lane_change_value(change, deployment), "changed": changed}
     text = f"{value['lane']} is {now}" + ("" if changed else ", as it was")
     result(value, as_json=as_json, render=lambda console: console.print(text))
-
-
-def _value(change: LaneChange, deployment: Deployment) -> dict[str, Any]:
-    return {
-        "lane": lane_name(deployment, change.lane.source_chain, change.lane.destination_chain),
-        "state": change.state.value,
-        "reason": change.reason,
-        "by": change.by,
-        "at": change.at,
-    }

@@ -27,6 +27,7 @@ from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
 from bridge.queries.explain import GmpProgress, Stage
+from bridge.queries.lanes import lane_name
 from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
@@ -208,7 +209,7 @@ def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any
     """A message as the index knows it, for JSON."""
     return {
         "messageId": f"0x{record.message_id.hex()}",
-        "lane": _lane(deployment, record.source_chain, record.destination_chain),
+        "lane": lane_name(deployment, record.source_chain, record.destination_chain),
         "status": record.status.value,
         "receipts": record.receipts,
         "quorum": record.quorum,
@@ -219,12 +220,6 @@ def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any
         "executedAt": _utc(record.executed_time),
         "duplicates": record.duplicates,
     }
-
-
-def _lane(deployment: Deployment, source: int | None, destination: int | None) -> str:
-    names = {chain.chain_id: chain.name for chain in deployment.chains}
-    ends = ("?" if end is None else names.get(end, str(end)) for end in (source, destination))
-    return " → ".join(ends)
 
 
 def _utc(seconds: int | None) -> str | None:
@@ -329,7 +324,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
         console.print(
             facts(
                 {
-                    "lane": f"{_lane(found.deployment, message.source_chain, message.destination_chain)},"
+                    "lane": f"{lane_name(found.deployment, message.source_chain, message.destination_chain)},"
                     f" nonce {message.nonce}",
                     "sender": from_bytes32(message.sender),
                     "recipient": from_bytes32(message.recipient),

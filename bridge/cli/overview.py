@@ -13,6 +13,7 @@ from bridge.domain.jobs import RetryJob, totals
 from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.queries.lanes import chain_name, lane_change_value, queue_value
 from bridge.relayer.breaker import breakers
 
 _CHAIN_SECONDS: Final = 3.0
@@ -81,31 +82,13 @@ async def _chain(deployed: ChainDeployment, asked: Awaitable[int], indexed: Mapp
 def _outbox(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
     with open_relayer_store(workspace) as store:
         counts = store.outbox.counts() if store else []
-    return [
-        {
-            "lane": lane_name(deployment, count.source_chain, count.destination_chain),
-            "gmp": count.gmp.label,
-            "state": count.state.value,
-            "count": count.count,
-            "failing": count.failing,
-        }
-        for count in counts
-    ]
+    return [queue_value(count, deployment) for count in counts]
 
 
 def _lanes(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
     with open_relayer_store(workspace) as store:
         held = store.lanes.held() if store else []
-    return [
-        {
-            "lane": lane_name(deployment, change.lane.source_chain, change.lane.destination_chain),
-            "state": change.state.value,
-            "reason": change.reason,
-            "by": change.by,
-            "at": change.at,
-        }
-        for change in held
-    ]
+    return [lane_change_value(change, deployment) for change in held]
 
 
 def _breakers(workspace: Workspace, deployment: Deployment) -> list[dict[str, Any]]:
@@ -132,13 +115,3 @@ def _retries(workspace: Workspace) -> dict[str, int]:
 def _messages(workspace: Workspace) -> dict[str, int]:
     with index_if_any(workspace) as index:
         return {state.value: count for state, count in index.counts_by_status().items()} if index else {}
-
-
-def chain_name(deployment: Deployment, chain_id: int) -> str:
-    """A chain's name, or its id if the network does not have it."""
-    return next((chain.name for chain in deployment.chains if chain.chain_id == chain_id), str(chain_id))
-
-
-def lane_name(deployment: Deployment, source: int, destination: int) -> str:
-    """A lane by its chains' names."""
-    return f"{chain_name(deployment, source)} → {chain_name(deployment, destination)}"

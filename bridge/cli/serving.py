@@ -19,12 +19,11 @@ from fastapi import FastAPI
 
 from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
 from bridge.api.app import DEFAULT_LIMITS
-from bridge.cli.dead_letters import letter_value, opened_value
 from bridge.cli.lookup import look_up_any
 from bridge.cli.message import message_value, record_value
 from bridge.cli.open_stores import index_if_any
 from bridge.cli.output import plain
-from bridge.cli.overview import chain_name, lane_name, overview
+from bridge.cli.overview import overview
 from bridge.cli.workspace import Workspace
 from bridge.client import UnknownMessageError
 from bridge.dead_letters.decisions import DecisionError
@@ -41,6 +40,8 @@ from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.status import Status
+from bridge.queries.dead_letters import letter_value, opened_value
+from bridge.queries.lanes import behind, chain_name, lane_change_value, lane_name
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import SystemClock
@@ -203,7 +204,7 @@ class WorkspaceBackend:
             "name": chain_name(self._deployment, chain.chain_id),
             "chainId": chain.chain_id,
             "block": chain.block,
-            "blocksBehind": max(0, chain.head_block - chain.block),
+            "blocksBehind": behind(chain),
             "secondsBehind": chain.lag_seconds,
             "halted": chain.halted,
         }
@@ -287,7 +288,9 @@ class WorkspaceBackend:
 
     async def lanes(self) -> list[dict[str, Any]]:
         """See `Backend.lanes`."""
-        return [self._change(change) for change in await asyncio.to_thread(self._store.lanes.held)]
+        return [
+            lane_change_value(change, self._deployment) for change in await asyncio.to_thread(self._store.lanes.held)
+        ]
 
     async def change_lane(
         self, source: str, destination: str, state: LaneState, reason: str, by: str
@@ -302,16 +305,7 @@ class WorkspaceBackend:
         now = await asyncio.to_thread(self._store.lanes.state, lane)
         if not changed and now is not state:
             raise BackendError(ErrorCode.REFUSED, f"the lane is {now}; a pause does not replace that")
-        return self._change(change)
-
-    def _change(self, change: LaneChange) -> dict[str, Any]:
-        return {
-            "lane": lane_name(self._deployment, change.lane.source_chain, change.lane.destination_chain),
-            "state": change.state.value,
-            "reason": change.reason,
-            "by": change.by,
-            "at": change.at,
-        }
+        return lane_change_value(change, self._deployment)
 
     def _delivery(self, entry: OutboxEntry) -> dict[str, Any]:
         transaction = entry.delivery.transaction_hash if entry.delivery else None

@@ -64,6 +64,7 @@ def serve(
         block_explorers=_by_chain(deployment, "--block-explorer", block_explorers),
         read_only=read_only,
         requests_per_minute=requests_per_minute,
+        max_lag=kept.index.max_lag,
     )
     try:
         payloads = read_abis(abis) if abis else ()

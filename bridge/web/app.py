@@ -26,10 +26,10 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending, with_diverged
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
+from bridge.queries import lanes
 from bridge.web import figures
 from bridge.web.dead_letters import listed, read_letter
 from bridge.web.decisions import OpenReview, add_decisions
-from bridge.web.figures import paid_for_gmp, paid_on_lane
 from bridge.web.guards import admit, headers
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import WAITED_FOR, ShownMessage, message_data, read_message, tried_gmps
@@ -72,6 +72,7 @@ class ExplorerSettings:
     streams_per_client: int = 12  # live updates open at once
     streams: int = 200  # of everybody
     poll_interval: float = 1.0  # seconds between two looks at the stores for live updates
+    max_lag: float = 120.0  # seconds of block time behind which pages say that the index is behind
     patience: float = 0.15
     """Seconds that a page waits for a figure that takes long; without it the page says that it is being computed."""
 
@@ -101,12 +102,16 @@ class Explorer:
         self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST, clock=clock)
         self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
         self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST, clock=clock)
-        self.sizes = Cached(lambda: figures.lane_sizes(sources), lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
+        self.sizes = Cached(self._sizes, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
         index = self.sources.index()
         return sorted(index.divergences(), key=lambda one: one.severity) if index else []  # critical, high, medium
+
+    def _sizes(self) -> dict[lanes.Ends, int]:
+        index = self.sources.index()
+        return lanes.lane_sizes(self.sources.deployment, index) if index else {}
 
     def _counts(self) -> dict[Status, int]:
         index = self.sources.index()
@@ -145,7 +150,10 @@ class Explorer:
             found = self.chains.look(self.settings.patience)
         except StoreError:
             return ""  # the page itself says so
-        return self.render("_as_of.html", chains_read=found.value if found else None, is_late=figures.is_late)
+        return self.render("_as_of.html", chains_read=found.value if found else None, is_late=self._is_late)
+
+    def _is_late(self, chain: ChainRecord) -> bool:
+        return lanes.is_late(chain, self.settings.max_lag)
 
     def problem(self, status_code: int, text: str) -> HTMLResponse:
         """A page that says what went wrong."""
@@ -257,28 +265,31 @@ class Explorer:
         """How every lane does, and every chain."""
         index = self.sources.index()
         sizes = self.sizes.look(self.settings.patience)
-        lanes = figures.lanes(self.sources, index, sizes.value if sizes else None) if index else []
+        deployment, store = self.sources.deployment, self.sources.store()
+        found = lanes.lane_figures(deployment, index, store, sizes.value if sizes else None) if index else []
         spending, unknown = self._spent()
         return self.page(
             "lanes.html",
-            lanes=lanes,
-            paid={lane.ends: spending and paid_on_lane(spending, lane.ends, lane.name) for lane in lanes},
+            lanes=found,
+            figures=figures,
+            paid={lane.ends: spending and lanes.paid_on_lane(spending, lane.ends) for lane in found},
             unknown=unknown,
             chains_read=index.chains() if index else [],
-            behind=figures.behind,
+            behind=lanes.behind,
         )
 
     def gmps(self) -> Response:
         """How every GMP does."""
         index = self.sources.index()
-        health = figures.gmps(self.sources, index) if index else []
+        health = lanes.gmp_figures(self.sources.deployment, index, self.sources.store()) if index else []
         spending, unknown = self._spent()
         return self.page(
             "gmps.html",
             has_index=index is not None,
             health=health,
-            sample=figures.SAMPLE,
-            paid={gmp.number: spending and paid_for_gmp(spending, gmp.number) for gmp in health},
+            sample=lanes.SAMPLE,
+            figures=figures,
+            paid={gmp.number: spending and lanes.paid_for_gmp(spending, gmp.number) for gmp in health},
             unknown=unknown,
         )
 

@@ -16,10 +16,11 @@ from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelop
 from bridge.protocol.status import Status
 from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action
 from bridge.queries.explain import Explanation, IndexView, explain
+from bridge.queries.lanes import gmp_name, lane_name
 from bridge.web.payload import Decoded, decode_payload
 from bridge.web.rendering import account, tone, words
 from bridge.web.sources import Sources
-from bridge.web.timeline import Step, Transaction, gmp_name, timeline, transactions
+from bridge.web.timeline import Step, Transaction, timeline, transactions
 
 _SEVERITIES: Final = ("critical", "high", "medium")
 
@@ -124,7 +125,7 @@ def read_message(sources: Sources, message_id: bytes) -> ShownMessage | None:
         ),
         message=message,
         record=record,
-        lane=f"{sources.chain_name(source)} → {sources.chain_name(destination)}",
+        lane=lane_name(sources.deployment, source, destination),
         sender=account(message.sender if message else record.sender if record else None),
         recipient=account(message.recipient if message else record.recipient if record else None),
         id_matches=message.id == message_id if message else None,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.indexed import Index, Spending
+from bridge.queries.lanes import chain_name
 from bridge.web.payload import PayloadAbi
 
 _COMMAND = re.compile(r"`waybill ([^`]*)`")
@@ -29,12 +30,6 @@ class Sources:
 
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
-    chain_names: Mapping[int, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Looks the chains' names up once."""
-        names = {chain.chain_id: chain.name for chain in self.deployment.chains}
-        object.__setattr__(self, "chain_names", names)
 
     def command(self, words: str) -> str:
         """A command line for this network."""
@@ -47,4 +42,4 @@ class Sources:
 
     def chain_name(self, chain_id: int | None) -> str:
         """A chain's name, or its id where the deployments file does not know it."""
-        return "?" if chain_id is None else self.chain_names.get(chain_id, str(chain_id))
+        return chain_name(self.deployment, chain_id)

@@ -8,8 +8,9 @@ from typing import Final
 
 from bridge.domain.jobs import RetryJob
 from bridge.protocol.contracts import explain_refusal, explain_revert
-from bridge.protocol.gmps import Gmp, gmps_from_bits
+from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.indexed import EventRecord
+from bridge.queries.lanes import gmp_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,16 +42,6 @@ def transactions(steps: Iterable[Step]) -> tuple[Transaction, ...]:
         if step.chain_id is not None and step.transaction_hash is not None:
             found.setdefault((step.chain_id, step.transaction_hash), []).append(step.title)
     return tuple(Transaction(chain, digest, tuple(titles)) for (chain, digest), titles in found.items())
-
-
-def gmp_name(number: int | None) -> str:
-    """A GMP's name, also of one that this version does not know."""
-    if number is None:
-        return "a GMP"
-    try:
-        return Gmp(number).label
-    except ValueError:
-        return f"GMP {number}"
 
 
 def timeline(events: Sequence[EventRecord], jobs: Iterable[RetryJob], *, is_proven: bool = True) -> list[Step]:

@@ -15,9 +15,9 @@ from bridge.domain.observations import BlockRef, ObservedMessage, ObservedRange
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
+from bridge.queries.lanes import gmp_name
 from bridge.web import Sources, create_app
 from bridge.web.app import Explorer
-from bridge.web.timeline import gmp_name
 from indexer.store.browser import SCANNED
 from tests.unit.dead_letters.world import DeadLetterService
 from tests.unit.indexer.logs import ALPHA, BETA

@@ -1,4 +1,4 @@
-"""Dead letters as JSON, the same for the command and the API."""
+"""Dead letters as JSON, the same for every face."""
 
 from __future__ import annotations
 

@@ -1,0 +1,281 @@
+"""Lanes and GMPs, as all faces show them: names, what is held, how far the index is, latency, and what redundancy cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.domain.lanes import LaneChange
+from bridge.domain.outbox import QueueCount
+from bridge.domain.store import Store
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import (
+    ChainRecord,
+    FeePaid,
+    GmpCost,
+    GmpDelivery,
+    Index,
+    LaneCheckRecord,
+    MessageLatency,
+    Spending,
+)
+
+SAMPLE: Final = 500
+"""Newest messages that the figures are of: at most, per lane, and of all lanes together for GMPs."""
+
+_LANES_TOGETHER: Final = 1_000
+"""Newest messages that the figures of all lanes look at, spread over the lanes."""
+
+Ends = tuple[int, int]
+"""Source and destination chain."""
+
+
+def chain_name(deployment: Deployment, chain_id: int | None) -> str:
+    """A chain's name, its id if the network does not have it, or ``?`` if nobody knows which it is."""
+    known = (chain.name for chain in deployment.chains if chain.chain_id == chain_id)
+    return "?" if chain_id is None else next(known, str(chain_id))
+
+
+def lane_name(deployment: Deployment, source: int | None, destination: int | None) -> str:
+    """A lane by its chains' names."""
+    return f"{chain_name(deployment, source)} → {chain_name(deployment, destination)}"
+
+
+def gmp_name(number: int | None) -> str:
+    """A GMP's name, also of one that this version does not know."""
+    if number is None:
+        return "a GMP"
+    try:
+        return Gmp(number).label
+    except ValueError:
+        return f"GMP {number}"
+
+
+def lane_change_value(change: LaneChange, deployment: Deployment) -> dict[str, Any]:
+    """A lane that is held, or a change of one, for JSON."""
+    return {
+        "lane": lane_name(deployment, change.lane.source_chain, change.lane.destination_chain),
+        "state": change.state.value,
+        "reason": change.reason,
+        "by": change.by,
+        "at": change.at,
+    }
+
+
+def queue_value(count: QueueCount, deployment: Deployment) -> dict[str, Any]:
+    """How many deliveries of a lane and GMP are in one state, for JSON."""
+    return {
+        "lane": lane_name(deployment, count.source_chain, count.destination_chain),
+        "gmp": count.gmp.label,
+        "state": count.state.value,
+        "count": count.count,
+        "failing": count.failing,
+    }
+
+
+def behind(chain: ChainRecord) -> int:
+    """Blocks that the index has still to read."""
+    return max(0, chain.head_block - chain.block)
+
+
+def is_late(chain: ChainRecord, max_lag: float) -> bool:
+    """Whether the index is so far behind a chain that answers may mislead; `max_lag` in seconds, the setting of that name."""
+    return chain.halted is not None or chain.lag_seconds > max_lag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneFigures:
+    """One lane in figures."""
+
+    name: str
+    source_chain: int
+    destination_chain: int
+    newest: Sequence[MessageLatency]  # the messages that the figures are of
+    seconds: Sequence[int]  # of block time, from creation to execution, ascending
+    percentiles: tuple[tuple[str, float], ...]  # of these
+    deliveries: int  # by GMPs, of the sample
+    late: int  # of these, how many came when the message had been executed: what redundancy cost
+    repeated: int  # deliveries that changed nothing at all
+    checks: tuple[LaneCheckRecord, ...]  # of its totals on the source and on the destination
+    waiting: int  # deliveries of the lane that the relayer has not finished
+    held: LaneChange | None  # None: its deliveries are not held back
+    size: int | None  # messages that the index knows; None while they are being counted
+
+    @property
+    def ends(self) -> Ends:
+        """Source and destination chain."""
+        return self.source_chain, self.destination_chain
+
+    @property
+    def sample(self) -> int:
+        """Messages that the figures are of."""
+        return len(self.newest)
+
+    @property
+    def executed(self) -> int:
+        """Of the sample."""
+        return len(self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GmpFigures:
+    """One GMP in figures."""
+
+    number: int
+    name: str
+    taken: int
+    refused: int
+    delivered: int
+    late: int  # delivered when the message had been executed already: what redundancy cost
+    repeated: int
+    seconds: Sequence[int]  # of block time, from creation to receipt, ascending
+    percentiles: tuple[tuple[str, float], ...]  # of these
+    queue: tuple[QueueCount, ...]
+
+    @property
+    def share(self) -> float:
+        """Of the messages it took, the share it has delivered."""
+        return self.delivered / self.taken if self.taken else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid:
+    """What deliveries were paid for; amounts in wei."""
+
+    costs: Sequence[GmpCost]
+    fees: Sequence[FeePaid]
+
+    @property
+    def deliveries(self) -> int:
+        """Whose cost is known."""
+        return sum(cost.deliveries for cost in self.costs)
+
+    @property
+    def gas_paid(self) -> int:
+        """For their gas."""
+        return sum(cost.gas_paid for cost in self.costs)
+
+    @property
+    def late_gas_paid(self) -> int:
+        """Of it, for deliveries that came when the message had been executed already."""
+        return sum(cost.late_gas_paid for cost in self.costs)
+
+    @property
+    def late_share(self) -> float:
+        """Of what was paid for gas, the share that redundancy took."""
+        return self.late_gas_paid / self.gas_paid if self.gas_paid else 0.0
+
+
+def paid_on_lane(spending: Spending, lane: Ends) -> Paid | None:
+    """What was paid on one lane; None if nothing is known of it."""
+    costs = [cost for cost in spending.gmps if cost.lane == lane]
+    return Paid(costs=costs, fees=[fee for fee in spending.fees if fee.lane == lane]) if costs else None
+
+
+def paid_for_gmp(spending: Spending, gmp: int) -> Paid | None:
+    """What was paid for one GMP's deliveries on all lanes; None if nothing is known of it."""
+    costs = [cost for cost in spending.gmps if cost.gmp == gmp]
+    return Paid(costs=costs, fees=()) if costs else None
+
+
+def lane_sizes(deployment: Deployment, index: Index) -> dict[Ends, int]:
+    """How many messages the index knows of each lane. Takes as long as there are messages."""
+    return {ends: index.lane_size(*ends) for ends in _lanes_of(deployment)}
+
+
+def lane_figures(
+    deployment: Deployment, index: Index, store: Store | None, sizes: Mapping[Ends, int] | None
+) -> list[LaneFigures]:
+    """Every lane that has had a message.
+
+    Args:
+        deployment: the network.
+        index: of it.
+        store: the relayer's; None if none has run.
+        sizes: messages by lane, None while they are being counted.
+    """
+    waiting, checks = Counter[Ends](), index.lane_checks()
+    for count in _queue(store):
+        if count.state in ("PENDING", "CLAIMED"):
+            waiting[count.source_chain, count.destination_chain] += count.count
+    held = (
+        {(change.lane.source_chain, change.lane.destination_chain): change for change in store.lanes.held()}
+        if store
+        else {}
+    )
+    every = list(_lanes_of(deployment))
+    sample = min(SAMPLE, _LANES_TOGETHER // max(1, len(every)))
+    found = []
+    for ends in every:
+        newest = index.message_latencies(*ends, sample)
+        if not newest:
+            continue
+        source, destination = ends
+        totals = {(source, "sent", destination), (destination, "executed", source)}
+        seconds = sorted(item.executed_time - item.source_time for item in newest if item.executed_time is not None)
+        carried = index.gmp_deliveries(sample, ends)
+        found.append(
+            LaneFigures(
+                name=lane_name(deployment, *ends),
+                source_chain=source,
+                destination_chain=destination,
+                newest=newest,
+                seconds=seconds,
+                percentiles=percentiles(seconds),
+                deliveries=sum(item.seconds is not None for item in carried),
+                late=sum(item.was_late for item in carried),
+                repeated=sum(item.duplicates for item in carried),
+                checks=tuple(one for one in checks if (one.chain_id, one.direction, one.other_chain) in totals),
+                waiting=waiting[ends],
+                held=held.get(ends),
+                size=None if sizes is None else sizes.get(ends),
+            )
+        )
+    return found
+
+
+def gmp_figures(deployment: Deployment, index: Index, store: Store | None) -> list[GmpFigures]:
+    """Every GMP that is deployed, or has carried one of the newest messages."""
+    carried, queue = index.gmp_deliveries(SAMPLE), _queue(store)
+    deployed = frozenset[Gmp]().union(*(chain.gmp_numbers for chain in deployment.chains))
+    numbers = sorted({item.gmp for item in carried} | {int(gmp) for gmp in deployed})
+    return [_gmp_figures(number, [item for item in carried if item.gmp == number], queue) for number in numbers]
+
+
+def _gmp_figures(number: int, carried: Sequence[GmpDelivery], queue: Sequence[QueueCount]) -> GmpFigures:
+    seconds = sorted(item.seconds for item in carried if item.seconds is not None)
+    return GmpFigures(
+        number=number,
+        name=gmp_name(number),
+        taken=sum(item.dispatches > 0 for item in carried),
+        refused=sum(item.dispatch_failures for item in carried),
+        delivered=len(seconds),
+        late=sum(item.was_late for item in carried),
+        repeated=sum(item.duplicates for item in carried),
+        seconds=seconds,
+        percentiles=percentiles(seconds),
+        queue=tuple(count for count in queue if count.gmp == number and count.state != "DELIVERED"),
+    )
+
+
+def _lanes_of(deployment: Deployment) -> Iterator[Ends]:
+    return itertools.permutations((chain.chain_id for chain in deployment.chains), 2)
+
+
+def _queue(store: Store | None) -> list[QueueCount]:
+    return store.outbox.counts() if store else []
+
+
+def percentiles(ascending: Sequence[int]) -> tuple[tuple[str, float], ...]:
+    """p50, p95 and p99 by nearest rank."""
+    if not ascending:
+        return ()
+    return tuple(
+        (name, float(ascending[math.ceil(share * len(ascending)) - 1]))
+        for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+    )
