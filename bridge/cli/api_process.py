@@ -26,13 +26,13 @@ from bridge.cli.logs import configure_logging
 from bridge.cli.serving import api_of, opened_backend
 from bridge.cli.workspace import Workspace
 from bridge.domain.ports import TransientError
-from bridge.evm.endpoints import EndpointState
 from bridge.http.listening import listening_at, url_of
 from bridge.http.server import CONNECTIONS, serving
 from bridge.metrics import RelayerFigures
 from bridge.protocol.backoff import backoff
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.recovery import RetryFailedError
+from bridge.rpc.policy import EndpointState
 from bridge.service.relayer_service import RelayerService
 from bridge.settings import Settings
 

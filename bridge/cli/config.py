@@ -14,9 +14,9 @@ from sqlalchemy.exc import ArgumentError
 from bridge.cli import options
 from bridge.cli.output import progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.evm.transport import without_secrets
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.rpc.policy import without_secrets
 from bridge.service.keys import require_keys
 from bridge.settings import Settings, SettingsError, check_chains
 from bridge.settings.sources import unknown_variables

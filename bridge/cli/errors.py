@@ -15,13 +15,13 @@ from bridge.devnet import DevnetError, PortTakenError
 from bridge.domain.dead_letters import BrokenLogError
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TerminalError, TransientError
-from bridge.evm.endpoints import WrongChainIdError
 from bridge.evm.signing import InvalidKeyError
 from bridge.http.listening import ListeningError
 from bridge.protocol.addresses import AddressError
 from bridge.protocol.deployment import DeploymentError
 from bridge.protocol.gmps import UnknownGmpError
 from bridge.relayer.commits import CommitsHaltedError
+from bridge.rpc.answers import RpcError
 from bridge.settings import SettingsError
 from indexer.model.errors import IndexerError
 
@@ -37,7 +37,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (ListeningError, ExitCode.USAGE, _READ_HELP),
     (PlanError, ExitCode.USAGE, "waybill deploy --help"),
     (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
-    (WrongChainIdError, ExitCode.FAILED, "waybill doctor"),
+    (RpcError, ExitCode.FAILED, "waybill doctor"),
     (TransientError, ExitCode.FAILED, "waybill status"),
     (DeploymentError, ExitCode.FAILED, "waybill doctor"),
     (DeployError, ExitCode.FAILED, "waybill deploy --help"),

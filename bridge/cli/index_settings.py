@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bridge.cli.workspace import Workspace
 from bridge.protocol.deployment import Deployment
+from bridge.rpc.policy import EndpointPolicy
 from bridge.settings import ChainSettings, Settings, check_chains
-from indexer.model.settings import EndpointLimits, IndexSettings, SourceLimits, StallPolicy
+from indexer.model.settings import INDEX_POLICY, IndexSettings, SourceLimits, StallPolicy
 
 if TYPE_CHECKING:
     from indexer.sources.chain import ChainConfig
@@ -59,7 +61,7 @@ def indexed_deployment(workspace: Workspace) -> Deployment:
 
 def chains_to_ask(workspace: Workspace) -> list[ChainConfig]:
     """Each chain of the network, for commands that ask it themselves."""
-    from indexer.sources.options import chain_config
+    from indexer.sources.chain import chain_config
 
     deployment = indexed_deployment(workspace)
     limits = _endpoints(workspace.settings(), deployment)
@@ -75,11 +77,14 @@ def _limits(settings: Settings) -> SourceLimits:
     return SourceLimits(**{name: getattr(settings.index, name) for name in SourceLimits.__dataclass_fields__})
 
 
-def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, EndpointLimits]:
+def _endpoints(settings: Settings, deployment: Deployment) -> dict[int, EndpointPolicy]:
     named = {chain.chain_id: settings.chains.get(chain.name, ChainSettings()) for chain in deployment.chains}
     return {
-        chain_id: EndpointLimits(
-            requests_per_second=chain.requests_per_second, concurrency=chain.concurrency, batch=chain.batch
+        chain_id: replace(
+            INDEX_POLICY,
+            requests_per_second=chain.requests_per_second,
+            concurrency=chain.concurrency,
+            batch=chain.batch,
         )
         for chain_id, chain in named.items()
     }

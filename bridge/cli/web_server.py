@@ -22,6 +22,7 @@ from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
+from bridge.rpc.answers import RpcError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import SystemClock, run_until_signalled
@@ -156,7 +157,7 @@ def _spending(chains: Sequence[ChainConfig], get: Callable[[], IndexBrowser | No
         asked = {chain: [one for one in hashes if (chain, one) not in known] for chain, hashes in wanted.items()}
         try:
             new = costs_of(chains, asked)
-        except IndexerError as error:
+        except RpcError as error:
             raise TransientError(str(error)) from error
         kept = {(chain, one): known[chain, one] for chain in wanted for one in wanted[chain] if (chain, one) in known}
         known.clear()

@@ -78,7 +78,7 @@ async def deploy(plan: NetworkPlan, key: str, target: Path, progress: Progress =
 
     Raises:
         DeployError: a chain is not as the plan says, the key is not the owner's, or Foundry failed.
-        WrongChainIdError: an endpoint is of another chain.
+        WrongChainError: an endpoint is of another chain.
         TransientError: a chain can't be reached.
     """
     _require_owner(plan, key)

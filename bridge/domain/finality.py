@@ -1,6 +1,6 @@
 """Up to where a chain is final for the bridge: as deep as the deployments file asks, and no higher than the chain's own tag.
 
-The index has a rule of its own, see `indexer.sources.headers`.
+The index has a rule of its own, see `indexer.sources.blocks`.
 """
 
 from __future__ import annotations

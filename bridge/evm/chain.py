@@ -1,14 +1,17 @@
-"""An EVM chain behind JSON-RPC: the `Chain` port over web3.py."""
+"""An EVM chain behind JSON-RPC: the `Chain` port over `bridge.evm.transport`, which is aiohttp. web3.py is in `bridge.client`."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar
 
-from eth_utils import keccak
+from eth_abi.abi import decode
+from eth_utils.address import to_checksum_address
+from eth_utils.crypto import keccak
 
 from bridge.domain.ports import (
     Block,
@@ -23,22 +26,19 @@ from bridge.domain.ports import (
     TransientError,
     UnansweredError,
 )
-from bridge.evm.answers import (
+from bridge.evm.transport import Endpoints
+from bridge.protocol.deployment import Deployment, FinalityTag
+from bridge.rpc.answers import (
+    Meaning,
+    RangeTooLargeError,
+    RefusedError,
+    Request,
     RpcError,
+    TransientRpcError,
     decoder_of,
     revert_data,
-    to_base_fee,
-    to_block,
-    to_bytes,
-    to_int,
-    to_logs,
-    to_receipt,
-    to_values,
 )
-from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.evm.endpoints import Endpoints, EndpointState
-from bridge.protocol.deployment import Deployment, FinalityTag
-from bridge.protocol.node_errors import Meaning
+from bridge.rpc.policy import EndpointPolicy, EndpointState, KnownBlock
 
 # A base fee grows by at most an eighth per block: twice the present one lasts for six full blocks.
 _BASE_FEE_MARGIN = 2
@@ -67,11 +67,14 @@ class EvmChain:
             changes: to the policy, by the names of its fields.
 
         Raises:
-            WrongChainIdError: an endpoint is of another chain.
+            WrongChainError: an endpoint is of another chain.
             TransientError: no endpoint answers.
         """
         asked = replace(policy or EndpointPolicy(), **changes)
-        return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked))
+        try:
+            return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked))
+        except TransientRpcError as error:
+            raise _as_port_error(error) from error
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -93,16 +96,16 @@ class EvmChain:
     @property
     def answering_url(self) -> str:
         """The endpoint that requests go to first at present: for programs that take only one."""
-        return self._endpoints.answering_url
+        return self._endpoints.pool.in_order()[0].url
 
     @property
     def endpoint_states(self) -> list[EndpointState]:
         """How each endpoint does."""
-        return self._endpoints.states
+        return self._endpoints.pool.states
 
     async def head(self) -> Block:
         """See `Chain.head`."""
-        blocks = await self._opinions("the newest block", to_block, "eth_getBlockByNumber", "latest", False)
+        blocks = await self._opinions("the newest block", self._to_remembered, "eth_getBlockByNumber", "latest", False)
         number = _reached([block.number for block in blocks], self._endpoints.agreement)
         same = [block for block in blocks if block.number == number]
         if all(one == same[0] for one in same) and len(same) >= self._endpoints.agreement:
@@ -118,13 +121,16 @@ class EvmChain:
         Raises:
             UnansweredError: a node does not know the tag, too.
         """
+        request, what = Request("eth_getBlockByNumber", (tag, False)), f"the {tag} block"
         try:
-            blocks = await self._opinions(f"the {tag} block", _to_block_or_none, "eth_getBlockByNumber", tag, False)
-        except RpcError as error:
+            blocks = await self._endpoints.opinions(request, decoder_of(what, self._to_remembered_or_none))
+        except RefusedError as error:
             raise UnansweredError(
                 f"chain {self._chain_id} does not tell which block is {tag!r}: {error}; a chain whose nodes do not know the"
                 " tag needs a deployments file without finality, and confirmations"
             ) from error
+        except RpcError as error:
+            raise _as_port_error(error) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
             raise UnansweredError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
@@ -134,10 +140,9 @@ class EvmChain:
         """See `Chain.block`."""
 
         def decoder(answer: Any) -> Block | None:
-            block = _to_block_or_none(answer)
-            if block is not None and block.number != number:
-                raise ValueError(f"it is number {block.number}")
-            return block
+            if answer is not None and to_int(answer["number"]) != number:
+                raise ValueError(f"it is number {to_int(answer['number'])}")
+            return self._to_remembered_or_none(answer)
 
         found: Block | None = await self._look_up(
             f"block {number}", decoder, _sum_of_block, "eth_getBlockByNumber", hex(number), False
@@ -170,11 +175,12 @@ class EvmChain:
                     )
             return found
 
-        what = decoder_of(f"an answer with logs of blocks {first} to {last}", decoder)
+        what = f"an answer with logs of blocks {first} to {last}"
+        request = Request("eth_getLogs", (criteria,))
         try:
-            logs: list[Log] = await self._endpoints.agreed(_sum_of_logs, "eth_getLogs", criteria, decoder=what)
+            logs: list[Log] = await self._endpoints.agreed(_sum_of_logs, request, decoder_of(what, decoder))
         except RpcError as error:
-            if error.meaning is not Meaning.TOO_MUCH_ASKED or first == last:
+            if not isinstance(error, RangeTooLargeError) or first == last:
                 raise _as_port_error(error) from error
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
@@ -211,7 +217,8 @@ class EvmChain:
     async def broadcast(self, transaction: bytes) -> None:
         """See `Chain.broadcast`."""
         try:
-            await self._endpoints.agreed(_is_taken, "eth_sendRawTransaction", _hex(transaction))
+            request = Request("eth_sendRawTransaction", (_hex(transaction),))
+            await self._endpoints.agreed(_is_taken, request, lambda answer: answer)
         except RpcError as error:
             meaning = error.meaning
             if meaning is Meaning.ALREADY_KNOWN:
@@ -221,6 +228,8 @@ class EvmChain:
                 return
             if meaning is Meaning.MALFORMED:
                 raise TerminalError(str(error)) from error
+            if meaning is Meaning.NOT_UNDERSTOOD:
+                raise TransientError(str(error)) from error
             raise _as_port_error(error) from error
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
@@ -267,20 +276,30 @@ class EvmChain:
     ) -> Any:
         """What enough endpoints answer, decoded. `decoder` may raise whatever a wrong form makes it raise."""
         try:
-            return await self._endpoints.agreed(essence, method, *params, decoder=decoder_of(what, decoder))
+            return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
             raise _as_port_error(error) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
         """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
-        try:
-            return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
-        except RpcError as error:
-            raise _as_port_error(error) from error
+        return _reached(await self._opinions(what, decoder, method, *params), self._endpoints.agreement)
 
     async def _opinions(self, what: str, decoder: Callable[[Any], _T], method: str, *params: Any) -> list[_T]:
         """What endpoints say, without what has an unusable form: so many that have to agree, at least."""
-        return await self._endpoints.opinions(str, method, *params, decoder=decoder_of(what, decoder))
+        try:
+            return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
+        except RpcError as error:
+            raise _as_port_error(error) from error
+
+    def _to_remembered(self, answer: Any) -> Block:
+        """A block's header, which another endpoint must have too if one endpoint decides."""
+        block = to_block(answer)
+        if self._endpoints.agreement == 1:
+            self._endpoints.pool.remember(KnownBlock(block.number, block.hash))
+        return block
+
+    def _to_remembered_or_none(self, answer: Any) -> Block | None:
+        return None if answer is None else self._to_remembered(answer)
 
 
 def _reached(numbers: Sequence[int], needed: int) -> int:
@@ -294,9 +313,12 @@ def _as_port_error(error: RpcError) -> Exception:
         return CallRevertedError(revert_data(error))
     if meaning is Meaning.NO_FUNDS:
         return InsufficientFundsError(str(error))
-    # What has used a nonce may be gone in a moment: only blocks tell what became of it, and a message is not to blame.
-    # What nobody knows the meaning of may be a node's passing trouble: the caller's policy bounds how often it is tried.
-    return TransientError(str(error))
+    if isinstance(error, RangeTooLargeError) or (
+        isinstance(error, RefusedError) and meaning is not Meaning.NOT_UNDERSTOOD
+    ):
+        # What has used a nonce may be gone in a moment: only blocks tell what became of it, and a message is not to blame.
+        return TransientError(str(error))
+    return UnansweredError(str(error))
 
 
 def _to_json(call: Call, sender: str | None) -> dict[str, str]:
@@ -346,8 +368,86 @@ def _is_taken(_answer: Any) -> Hashable:
     return True
 
 
-def _to_block_or_none(answer: Any) -> Block | None:
-    return None if answer is None else to_block(answer)
+def to_int(quantity: str) -> int:
+    """A JSON-RPC quantity."""
+    if not quantity.startswith("0x"):
+        raise ValueError(f"{quantity[:20]!r} does not start with 0x")
+    return int(quantity, 16)
+
+
+def to_bytes(data: str) -> bytes:
+    """JSON-RPC data."""
+    if not data.startswith("0x"):
+        raise ValueError(f"{data[:20]!r} does not start with 0x")
+    return bytes.fromhex(data[2:])
+
+
+def to_values(types: Sequence[str]) -> Callable[[str], bytes]:
+    """The data of a call's answer; refuses what does not decode as those ABI types. Without types it takes all data."""
+
+    def check(data: str) -> bytes:
+        answer = to_bytes(data)
+        if types:
+            decode(types, answer)
+        return answer
+
+    return check
+
+
+def to_block(block: Mapping[str, Any]) -> Block:
+    """A block's header."""
+    return Block(
+        number=to_int(block["number"]),
+        hash=to_bytes(block["hash"]),
+        parent_hash=to_bytes(block["parentHash"]),
+        timestamp=to_int(block["timestamp"]),
+    )
+
+
+def to_base_fee(block: Mapping[str, Any]) -> int | None:
+    """A block's base fee in wei per gas, or None on a chain without EIP-1559."""
+    fee = block.get("baseFeePerGas")
+    return None if fee is None else to_int(fee)
+
+
+@functools.lru_cache(maxsize=4096)  # a hash each time, for the few contracts that emit nearly everything
+def _checksummed(address: str) -> str:
+    return to_checksum_address(address)
+
+
+def to_log(log: Mapping[str, Any]) -> Log:
+    """An event of an included transaction."""
+    return Log(
+        address=_checksummed(log["address"]),
+        topics=tuple(to_bytes(topic) for topic in log["topics"]),
+        data=to_bytes(log["data"]),
+        block_number=to_int(log["blockNumber"]),
+        block_hash=to_bytes(log["blockHash"]),
+        transaction_hash=to_bytes(log["transactionHash"]),
+        log_index=to_int(log["logIndex"]),
+    )
+
+
+def to_logs(logs: list[Mapping[str, Any]]) -> list[Log]:
+    """Events in the chain's order, each once; those that a node reports as removed are left out."""
+    found = {}
+    for item in logs:
+        if not item.get("removed", False):
+            log = to_log(item)
+            found[log.block_number, log.log_index] = log
+    return [found[position] for position in sorted(found)]
+
+
+def to_receipt(receipt: Mapping[str, Any]) -> Receipt:
+    """A transaction's receipt."""
+    return Receipt(
+        transaction_hash=to_bytes(receipt["transactionHash"]),
+        block_number=to_int(receipt["blockNumber"]),
+        block_hash=to_bytes(receipt["blockHash"]),
+        succeeded=to_int(receipt["status"]) == 1,
+        gas_used=to_int(receipt["gasUsed"]),
+        logs=tuple(to_logs(receipt["logs"])),
+    )
 
 
 @asynccontextmanager
@@ -369,7 +469,7 @@ async def open_chains(
         eager: look behind every URL now; else with the first request to it, and nothing is raised here.
 
     Raises:
-        WrongChainIdError: an endpoint is of another chain.
+        WrongChainError: an endpoint is of another chain.
         TransientError: a chain has no endpoint that answers.
     """
     async with AsyncExitStack() as stack:

@@ -9,8 +9,8 @@ from typing import Final
 import structlog
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
 
-from bridge.evm.transport import without_secrets
 from bridge.protocol.backoff import backoff
+from bridge.rpc.policy import without_secrets
 
 _log = structlog.get_logger(__name__)
 

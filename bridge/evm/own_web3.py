@@ -12,10 +12,10 @@ from web3 import AsyncWeb3, Web3
 
 from bridge.domain.ports import TransientError
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.evm.endpoints import Endpoints
-from bridge.evm.transport import NoAnswerError
+from bridge.evm.transport import Endpoints
 from bridge.protocol.deployment import Deployment, DeploymentError
+from bridge.rpc.answers import TransientRpcError
+from bridge.rpc.policy import EndpointPolicy
 
 
 class Web3Exchange:
@@ -35,7 +35,7 @@ class Web3Exchange:
                 answer = await asyncio.to_thread(make, method, list(params))
         except Exception as error:
             # Each provider has errors of its own for a node that does not answer.
-            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+            raise TransientRpcError(f"{type(error).__name__}: {error}") from error
         return dict(answer)
 
     async def close(self) -> None:
@@ -82,5 +82,5 @@ async def _chain_id(web3: AsyncWeb3[Any] | Web3) -> int:
     try:
         answer = await Web3Exchange(web3).ask("eth_chainId", [])
         return int(answer["result"], 16)
-    except (NoAnswerError, KeyError, TypeError, ValueError) as error:
+    except (TransientRpcError, KeyError, TypeError, ValueError) as error:
         raise TransientError(f"a Web3 does not say which chain it is of: {error}") from error

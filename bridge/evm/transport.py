@@ -1,20 +1,41 @@
-"""JSON-RPC over HTTP. Requests that are made at the same moment travel together, as one batch."""
+"""JSON-RPC over aiohttp, as `bridge.rpc.policy` says. Requests that are made at the same moment travel together, as one batch."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import orjson
 import structlog
-from aiohttp import ClientError, ClientResponseError, ClientSession, ClientTimeout, TCPConnector
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from bridge.evm.answers import RpcError
-from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.protocol.node_errors import ANOTHER_NODE
+from bridge.rpc.answers import (
+    BatchRefusedError,
+    Request,
+    RpcError,
+    TransientRpcError,
+    check_batch,
+    check_status,
+    result_of,
+)
+from bridge.rpc.policy import (
+    Ask,
+    Endpoint,
+    EndpointPolicy,
+    EndpointPool,
+    Race,
+    Read,
+    Steps,
+    Verdict,
+    Wait,
+    verdict_on,
+    votes_of,
+    without_secrets,
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -22,22 +43,15 @@ _HEADERS: Final = {"Content-Type": "application/json"}
 
 _TURNS: Final = 5
 
-# How servers say that they take one request at a time, or not so many.
-_NO_BATCHES: Final = frozenset({400, 405, 413, 415, 422, 501})
-
-
-class NoAnswerError(Exception):
-    """A request got no answer, or none that is JSON-RPC."""
-
 
 class Exchange(Protocol):
     """How requests travel to one endpoint, and answers back."""
 
-    async def ask(self, method: str, params: Sequence[Any]) -> dict[str, Any]:
-        """The JSON object that answers a request, with its result or error.
+    async def ask(self, method: str, params: Sequence[Any]) -> Any:
+        """The JSON document that answers a request, with its result or error.
 
         Raises:
-            NoAnswerError: there is none.
+            RpcError: there is none.
         """
 
     async def close(self) -> None:
@@ -48,12 +62,8 @@ Connect = Callable[[str, EndpointPolicy], Exchange]
 """How a URL is reached."""
 
 
-class _BatchRefusedError(Exception):
-    """The server does not take requests together."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _Pending:
     method: str
     params: Sequence[Any]
     answer: asyncio.Future[Any] = field(repr=False)
@@ -62,27 +72,18 @@ class _Request:
         return {"jsonrpc": "2.0", "id": number, "method": self.method, "params": self.params}
 
 
-class Transport:
+class HttpExchange:
     """See `Exchange`: one URL, over connections that are kept open. A server that refuses batches gets single requests from then on."""
 
-    def __init__(self, url: str, name: str, *, seconds: float, batch: int) -> None:
-        """Nothing is asked before the first request.
-
-        Args:
-            url: where to.
-            name: what it is called in texts.
-            seconds: that an answer may take.
-            batch: requests that travel together at most.
-        """
+    def __init__(self, url: str, policy: EndpointPolicy) -> None:
+        """Nothing is asked before the first request."""
         self._url = url
-        self._name = name
-        self._batch = batch
+        self._name = without_secrets(url)
+        self._batch = policy.batch
         self._session = ClientSession(
-            connector=TCPConnector(limit=64, keepalive_timeout=60),
-            timeout=ClientTimeout(total=seconds),
-            raise_for_status=True,
+            connector=TCPConnector(limit=64, keepalive_timeout=60), timeout=ClientTimeout(total=policy.request_seconds)
         )
-        self._waiting: list[_Request] = []
+        self._waiting: list[_Pending] = []
         self._exchanges: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -92,19 +93,16 @@ class Transport:
         await asyncio.gather(*self._exchanges, return_exceptions=True)
         await self._session.close()
 
-    async def ask(self, method: str, params: Sequence[Any]) -> dict[str, Any]:
+    async def ask(self, method: str, params: Sequence[Any]) -> Any:
         """See `Exchange.ask`."""
         if self._session.closed:
             raise RuntimeError(f"{method} was asked of {self._name} after its connection was closed")
         loop = asyncio.get_running_loop()
-        request = _Request(method, params, loop.create_future())
+        request = _Pending(method, params, loop.create_future())
         self._waiting.append(request)
         if len(self._waiting) == 1:
             loop.call_soon(self._send, _TURNS)
-        answer = await request.answer
-        if not isinstance(answer, dict):
-            raise NoAnswerError(f"{method} answered neither a result nor an error")
-        return answer
+        return await request.answer
 
     def _send(self, turns: int) -> None:
         """Sends what waits, a few turns of the loop after the first request: tasks of tasks ask at the same moment too."""
@@ -118,65 +116,234 @@ class Transport:
             self._exchanges.add(exchange)
             exchange.add_done_callback(self._exchanges.discard)
 
-    async def _exchange(self, requests: Sequence[_Request]) -> None:
+    async def _exchange(self, requests: Sequence[_Pending]) -> None:
         try:
-            if len(requests) == 1:
-                answers = [await self._post(requests[0].as_json(1))]
-            else:
-                answers = await self._post_all(requests)
-        except _BatchRefusedError as error:
+            answers = await self._post(requests)
+        except BatchRefusedError as error:
             if self._batch > 1:
                 self._batch = 1
                 _log.info(
                     "endpoint takes no batches: single requests from now on", endpoint=self._name, said=str(error)
                 )
             await asyncio.gather(*(self._exchange([request]) for request in requests))
+        except RpcError as error:
+            _refuse(requests, error)
         except TimeoutError:
-            _refuse(requests, "no answer in time")
+            _refuse(requests, TransientRpcError(f"{self._name}: no answer in time"))
         except (ClientError, OSError, ValueError) as error:
-            _refuse(requests, str(error) or type(error).__name__)
+            _refuse(requests, TransientRpcError(f"{self._name}: {str(error) or type(error).__name__}"))
         except BaseException:
-            _refuse(requests, "the connection was closed")
+            _refuse(requests, TransientRpcError(f"{self._name}: the connection was closed"))
             raise
         else:
             for request, answer in zip(requests, answers, strict=True):
                 if not request.answer.done():
                     request.answer.set_result(answer)
 
-    async def _post_all(self, requests: Sequence[_Request]) -> list[Any]:
-        try:
-            answers = await self._post([request.as_json(number) for number, request in enumerate(requests)])
-        except ClientResponseError as error:
-            if error.status in _NO_BATCHES:
-                raise _BatchRefusedError(f"{error.status} {error.message}") from error
-            raise
+    async def _post(self, requests: Sequence[_Pending]) -> list[Any]:
+        documents = [request.as_json(number) for number, request in enumerate(requests)]
+        body = orjson.dumps(documents if len(documents) > 1 else documents[0])
+        async with self._session.post(self._url, data=body, headers=_HEADERS) as response:
+            content = await response.read()
+        retry_after = response.headers.get("retry-after")
+        check_status(response.status, retry_after, content, self._name, requests=len(requests), now=time.time())
+        answers = orjson.loads(content)
+        if len(requests) == 1:
+            return [answers]
         if isinstance(answers, list):
             by_number = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
             return [by_number.get(number) for number in range(len(requests))]
-        if isinstance(answers, dict) and answers.get("error") is not None:
-            refusal = RpcError.from_json("a batch", answers["error"])
-            if refusal.meaning not in ANOTHER_NODE:
-                raise _BatchRefusedError(str(refusal))
+        check_batch(answers, self._name)
         return [answers] * len(requests)
 
-    async def _post(self, body: Any) -> Any:
-        async with self._session.post(self._url, data=orjson.dumps(body), headers=_HEADERS) as response:
-            return orjson.loads(await response.read())
 
-
-def _refuse(requests: Sequence[_Request], reason: str) -> None:
+def _refuse(requests: Sequence[_Pending], reason: RpcError) -> None:
     for request in requests:
         if not request.answer.done():
-            request.answer.set_exception(NoAnswerError(reason))
+            request.answer.set_exception(copy(reason))
 
 
-def over_http(url: str, policy: EndpointPolicy) -> Transport:
-    """See `Connect`."""
-    return Transport(url, without_secrets(url), seconds=policy.request_seconds, batch=policy.batch)
+class Endpoints:
+    """Carries out the policy for the endpoints of one chain. Create it inside the event loop that uses it, best with `open`."""
+
+    def __init__(
+        self, chain_id: int, urls: Sequence[str], policy: EndpointPolicy, connect: Connect = HttpExchange
+    ) -> None:
+        """Asks nobody yet; `connect` says how requests travel to a URL."""
+        self._chain_id = chain_id
+        self._pool = EndpointPool(chain_id, urls, policy, lambda: asyncio.get_running_loop().time())
+        self._exchanges = {endpoint: connect(endpoint.url, policy) for endpoint in self._pool.endpoints}
+        self.agreement = policy.agreement
+
+    @classmethod
+    async def open(cls, chain_id: int, urls: Sequence[str], policy: EndpointPolicy) -> Endpoints:
+        """Connects, and looks behind every URL.
+
+        Args:
+            chain_id: the EIP-155 id that each of them must have.
+            urls: in order of preference.
+            policy: how they are asked.
+
+        Raises:
+            WrongChainError: one that answers is another chain.
+            TransientRpcError: none answers, or there are fewer than have to agree.
+        """
+        endpoints = cls(chain_id, urls, policy)
+        try:
+            await endpoints._look_behind_each()
+        except BaseException:
+            await endpoints.close()
+            raise
+        return endpoints
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await asyncio.gather(*(exchange.close() for exchange in self._exchanges.values()))
+
+    @property
+    def pool(self) -> EndpointPool:
+        """The endpoints, and what is known of them."""
+        return self._pool
+
+    async def request(self, request: Request, read: Read) -> Any:
+        """The result of a request; see `EndpointPool.request`."""
+        return await self._run(self._pool.request(request, read))
+
+    async def agreed(self, essence: Callable[[Any], Hashable], request: Request, read: Read) -> Any:
+        """The result of a request on which as many endpoints agree as the policy asks for; no liar can make it up alone.
+
+        Args:
+            essence: what of an answer must be equal.
+            request: what is asked.
+            read: see `request`; an answer that it refuses has no vote.
+
+        Raises:
+            RpcError: so many nodes answered with an error that means the same, too few answered, or they do not agree.
+        """
+        if self.agreement == 1:
+            return await self.request(request, read)
+        votes = votes_of((await self._opinions(essence, request, read))[0], essence)
+        most: list[Any] = votes[0] if votes else []
+        if len(most) < self.agreement:
+            raise TransientRpcError(
+                f"chain {self._chain_id}: {self.agreement} endpoints have to agree on {request.method}, and {len(most)} of"
+                f" {len(self._exchanges)} do ({len(votes)} different answers)"
+            )
+        if isinstance(most[0], RpcError):
+            raise most[0]
+        return read(most[0])
+
+    async def opinions(self, request: Request, read: Read) -> list[Any]:
+        """What each endpoint says, where several have to agree; else one answer. Who is slow is not waited for once they do.
+
+        Raises:
+            RpcError: fewer than have to agree gave a result: a node's error that says why, or that too few answered.
+        """
+        if self.agreement == 1:
+            return [await self.request(request, read)]
+        answers, failures = await self._opinions(str, request, read)
+        results = [read(answer) for answer in answers if not isinstance(answer, RpcError)]
+        if len(results) < self.agreement:
+            refusal = next((one for one in answers if isinstance(one, RpcError)), None)
+            raise refusal or self._pool.nobody(failures)
+        return results
+
+    async def _opinions(
+        self, essence: Callable[[Any], Hashable], request: Request, read: Read
+    ) -> tuple[list[Any], list[RpcError]]:
+        """What sound endpoints answer until enough of them agree, errors included; and why others do not."""
+        loop = asyncio.get_running_loop()
+        asked = [loop.create_task(self._opinion(endpoint, request, read)) for endpoint in self._exchanges]
+        answers: list[Any] = []
+        failures: list[RpcError] = []
+        waiting = set(asked)
+        try:
+            while waiting and all(len(votes) < self.agreement for votes in votes_of(answers, essence)):
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in (task for task in asked if task in done):
+                    answer = task.result()
+                    is_failure = isinstance(answer, RpcError) and verdict_on(answer, request) is Verdict.AT_FAULT
+                    (failures if is_failure else answers).append(answer)
+        finally:
+            await _cancel(asked)
+        return answers, failures
+
+    async def _opinion(self, endpoint: Endpoint, request: Request, read: Read) -> Any:
+        """One endpoint's answer as it gave it, or its error."""
+
+        def check(answer: Any) -> Any:
+            read(answer)
+            return answer
+
+        try:
+            answer = await self._run(self._pool.ask_alone(endpoint, request, check))
+        except RpcError as error:
+            return error
+        self._pool.take_back(endpoint)
+        return answer
+
+    async def _look_behind_each(self) -> None:
+        errors = []
+        for endpoint in self._exchanges:
+            try:
+                await self._run(self._pool.verify(endpoint))
+            except TransientRpcError as error:
+                self._pool.put_aside(endpoint, error)
+                errors.append(error)
+        if len(errors) == len(self._exchanges):
+            raise self._pool.nobody(errors)
+        if len(self._exchanges) < self.agreement:
+            raise TransientRpcError(
+                f"chain {self._chain_id} has {len(self._exchanges)} endpoints, and {self.agreement} have to agree:"
+                " name more of them, or lower agreement"
+            )
+
+    async def _run(self, steps: Steps) -> Any:
+        """Carries out the policy's steps, and returns what they return."""
+        outcome: Any = None
+        failure: RpcError | None = None
+        while True:
+            try:
+                step = steps.send(outcome) if failure is None else steps.throw(failure)
+            except StopIteration as end:
+                return end.value
+            outcome, failure = None, None
+            try:
+                outcome = await self._carry_out(step)
+            except RpcError as error:
+                failure = error
+
+    async def _carry_out(self, step: Ask | Wait | Race) -> Any:
+        if isinstance(step, Wait):
+            return await asyncio.sleep(step.seconds)
+        if isinstance(step, Race):
+            return await self._race(step)
+        wait = step.endpoint.pace.wait_from(asyncio.get_running_loop().time())
+        if wait:
+            await asyncio.sleep(wait)
+        answer = await self._exchanges[step.endpoint].ask(step.request.method, step.request.params)
+        return result_of(answer, step.request, f"{step.endpoint.name}: {step.request.method}")
+
+    async def _race(self, race: Race) -> tuple[Any, list[RpcError]]:
+        asked = [asyncio.create_task(self._run(race.first))]
+        errors: list[RpcError] = []
+        try:
+            done, _ = await asyncio.wait(asked, timeout=race.after)
+            if not done:
+                asked.append(asyncio.create_task(self._run(race.second())))
+            for answer in asyncio.as_completed(asked):
+                try:
+                    return await answer, []
+                except RpcError as error:
+                    if verdict_on(error, race.request) is Verdict.SPEAKS_FOR_ALL:
+                        raise
+                    errors.append(error)
+        finally:
+            await _cancel(asked)
+        return None, errors
 
 
-def without_secrets(url: str) -> str:
-    """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
-    parts = urlsplit(url)
-    host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
-    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

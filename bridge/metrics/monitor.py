@@ -16,12 +16,12 @@ from bridge.domain.ports import Block, Clock, TransientError
 from bridge.domain.store import Store
 from bridge.domain.ttl_cache import AsyncCached, Cached
 from bridge.evm.chain import EvmChain
-from bridge.evm.endpoints import EndpointState
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
+from bridge.rpc.policy import EndpointState
 from bridge.settings import Settings
 
 _log = structlog.get_logger(__name__)

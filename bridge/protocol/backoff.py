@@ -1,7 +1,4 @@
-"""How long to wait before the next try: the one formula of relayer and indexer.
-
-Requests over JSON-RPC are repeated by stamina, which has its own; nothing else waits by another one.
-"""
+"""How long to wait before the next try: the one formula of relayer and indexer."""
 
 from __future__ import annotations
 

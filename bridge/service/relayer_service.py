@@ -264,7 +264,7 @@ async def open_relayer(
     Raises:
         SettingsError: see `RelayerService`.
         StoreError: the store can't be opened, is being restored, or is of a newer version.
-        WrongChainIdError: an endpoint is of another chain.
+        WrongChainError: an endpoint is of another chain.
         TransientError: a chain has no endpoint that answers.
     """
     worker = _worker_name()

@@ -24,7 +24,6 @@ from bridge.domain.relay_policy import RelayPolicy
 from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError, RetryPolicy, validated
 from bridge.domain.spending import SpendBounds
 from bridge.evm.account import SendingSettings
-from bridge.evm.endpoint_policy import EndpointPolicy
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
@@ -34,6 +33,7 @@ from bridge.relayer.commits import CommitSettings, CommitStrategy
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.recovery import RecoverySettings
 from bridge.relayer.settings import Ordering, RelaySettings
+from bridge.rpc.policy import EndpointPolicy
 from bridge.settings.problems import SettingsError, explain, refusal
 from bridge.settings.sections import (
     ANY,

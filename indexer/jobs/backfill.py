@@ -9,12 +9,13 @@ from typing import Final
 import structlog
 from pyspark.sql import SparkSession
 
+from bridge.rpc.policy import EndpointPolicy
 from indexer.jobs.backfill_task import read_into_files
 from indexer.jobs.maintain import let_go_of_ended
 from indexer.jobs.repair import misfit_of_lake
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.model.errors import FinalityViolatedError
-from indexer.model.settings import EndpointLimits, IndexSettings, SourceLimits
+from indexer.model.settings import IndexSettings, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.store.blocks import BlockRange
@@ -59,11 +60,11 @@ def blocks_in_a_task(blocks: int, cores: int) -> int:
     return min(_BLOCKS_IN_A_TASK, max(_FEWEST_IN_A_TASK, shared))
 
 
-def tasks_at_once(ranges: int, limits: EndpointLimits, cores: int) -> int:
+def tasks_at_once(ranges: int, policy: EndpointPolicy, cores: int) -> int:
     """Into how many tasks so many ranges are put: where an endpoint has a limit, only as many as really run at once."""
-    if limits.concurrency is None and limits.requests_per_second is None:
+    if policy.concurrency is None and policy.requests_per_second is None:
         return ranges
-    return max(1, min(ranges, cores, limits.concurrency or cores))
+    return max(1, min(ranges, cores, policy.concurrency or cores))
 
 
 def _read_into_lake(

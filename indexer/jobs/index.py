@@ -17,9 +17,8 @@ from indexer.jobs.stream import Stream
 from indexer.lake.files import mend_last_commit
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import lost, promote
-from indexer.model.settings import IndexSettings
-from indexer.sources.chain import ChainConfig, ChainReader
-from indexer.sources.options import chain_config
+from indexer.model.settings import INDEX_POLICY, IndexSettings
+from indexer.sources.chain import ChainConfig, ChainReader, chain_config
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
 from indexer.spark.session import spark_session
 from indexer.store.retries import request_retries
@@ -53,7 +52,9 @@ class Index:
         Raises:
             IndexerError: the store can't be used.
         """
-        self._chains = [chain_config(chain, settings.endpoints.get(chain.chain_id)) for chain in deployment.chains]
+        self._chains = [
+            chain_config(chain, settings.endpoints.get(chain.chain_id, INDEX_POLICY)) for chain in deployment.chains
+        ]
         self._settings = settings
         self._spark = spark
         self._clock = clock
@@ -143,7 +144,9 @@ def check_chains(deployment: Deployment, settings: IndexSettings) -> None:
         RpcError: a chain can't be reached.
     """
     for chain in deployment.chains:
-        with ChainReader(chain_config(chain, settings.endpoints.get(chain.chain_id)), settings.limits) as reader:
+        with ChainReader(
+            chain_config(chain, settings.endpoints.get(chain.chain_id, INDEX_POLICY)), settings.limits
+        ) as reader:
             head = reader.head()
         log.info("chain reached", chain=chain.name, chain_id=chain.chain_id, head=head.number)
 

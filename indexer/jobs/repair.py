@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import structlog
 
+from bridge.rpc.answers import UnknownBlockError
 from indexer.lake.history import History
 from indexer.lake.lake import FinalBlocks, Lake
-from indexer.sources.answers import UnknownBlockError
 from indexer.sources.chain import ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
 from indexer.store.blocks import BlockRange

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from sqlalchemy.exc import OperationalError
 
+from bridge.rpc.answers import RpcError
 from indexer.jobs.maintain import maintain
 from indexer.jobs.repair import find_violation, mark
 from indexer.jobs.table_builder import TablesAside
@@ -36,7 +37,6 @@ from indexer.model.errors import (
 )
 from indexer.model.settings import IndexSettings
 from indexer.sources import evm, options
-from indexer.sources.answers import RpcError
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition
 from indexer.spark.outage import SPARK_ERRORS, SparkOutage
@@ -258,7 +258,7 @@ def where_to_begin(chains: Sequence[ChainConfig], store: Store) -> dict[int, Cha
 
 def _told_by_source(error: StreamingQueryException | None) -> IndexerError | None:
     """The error of ours that ended the data source's process: Spark passes on no more than its traceback's text."""
-    lines = re.findall(r"^indexer\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
+    lines = re.findall(r"^(?:indexer|bridge\.rpc)\.[\w.]+\.(\w+Error): (.*)$", str(error), re.MULTILINE)
     if not lines:
         return None
     name, text = lines[-1]

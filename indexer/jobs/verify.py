@@ -13,10 +13,10 @@ import structlog
 from sqlalchemy import Engine, delete, insert, select
 
 from bridge.protocol.contracts import ROUTER
+from bridge.rpc.answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from indexer.lake.history import PLACE, History, places
 from indexer.lake.lake import Lake
 from indexer.model import schemas
-from indexer.sources.answers import RpcError, StateUnavailableError, TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainReader
 from indexer.store import tables
 from indexer.store.store import Store

@@ -13,6 +13,7 @@ import pyarrow as pa
 import structlog
 from sqlalchemy import delete, insert, select
 
+from bridge.rpc.answers import RpcError
 from indexer.jobs.restore import restore
 from indexer.jobs.verify import Verdict, correct, keep, last_equal, verify
 from indexer.lake.history import ID_DIFFERS, History, RowCheck
@@ -170,7 +171,7 @@ class Watch:
             for check in checks:
                 if check.verdict is Verdict.DIFFERENT:
                     log.error("lane differs", chain=check.chain_id, lane=check.other_chain, reason=check.reason)
-        except IndexerError as error:
+        except (IndexerError, RpcError) as error:
             log.warning("lanes can't be compared now", reason=str(error))
         finally:
             for reader in readers:

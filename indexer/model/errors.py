@@ -2,7 +2,6 @@
 
 IndexerError
 ├── SettingsError           a setting that makes no sense
-├── RpcError                an endpoint's answer (`indexer.sources.answers`)
 ├── FinalityViolatedError   a chain took back what it had called final
 ├── NoIndexError            there is no store to read
 ├── StoreVersionError       the store was written by a newer or an older Waybill
@@ -11,6 +10,8 @@ IndexerError
 ├── AttestationsUnknownError  the relayer's store does not say when GMPs attested
 ├── LakeUnreachableError    the lake's bucket is not there, refuses, or does not answer
 └── RangeGapError           a block range that does not follow what is stored
+
+What an endpoint answers wrong is a `bridge.rpc.answers.RpcError`.
 """
 
 from __future__ import annotations

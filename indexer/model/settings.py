@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from bridge.protocol.message import Kind
+from bridge.rpc.policy import EndpointPolicy
 from indexer.model.errors import SettingsError
 from indexer.model.storage_location import StorageLocation
 
@@ -45,24 +47,8 @@ class StallPolicy:
         return None if told is None else min(self.max_retries, told)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointLimits:
-    """What each endpoint of a chain is asked at most. None is no limit."""
-
-    requests_per_second: float | None = None  # a backfill's tasks share them
-    concurrency: int | None = None  # requests under way at once, from one machine; a backfill has no more tasks either
-    batch: int = 50  # requests that travel together
-
-    def __post_init__(self) -> None:
-        for name in ("requests_per_second", "concurrency", "batch"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise SettingsError(f"{name} is {value}; it must be greater than 0")
-
-    def shared_by(self, tasks: int) -> EndpointLimits:
-        """What each of some tasks may ask that ask at once."""
-        rate = self.requests_per_second
-        return self if rate is None else replace(self, requests_per_second=rate / tasks)
+INDEX_POLICY: Final = EndpointPolicy(retry_seconds=2.0, rest_seconds=60.0, branch_seconds=60.0)
+"""How endpoints are asked: a chain that does not answer is looked at again soon, and a task waits for one that says when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +110,7 @@ class IndexSettings:
     folder: IndexFolder
     stall: StallPolicy = StallPolicy()
     limits: SourceLimits = SourceLimits()
-    endpoints: Mapping[int, EndpointLimits] = field(default_factory=dict[int, EndpointLimits])  # by chain
+    endpoints: Mapping[int, EndpointPolicy] = field(default_factory=dict[int, EndpointPolicy])  # by chain
     lake_interval: float = 30.0  # seconds between two appends of newly final events to the lake
     maintenance_interval: float = 3_600.0  # seconds between two rounds of compaction and retention
     keep_ended: int = 30 * 86_400  # seconds that the store keeps a message after it has ended; the lake keeps all

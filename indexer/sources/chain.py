@@ -7,23 +7,24 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import httpx
 import pyarrow as pa
 
+from bridge.protocol.deployment import ChainDeployment
 from bridge.protocol.events import MessageReceived, topic_of
+from bridge.rpc.answers import TransientRpcError, UnknownBlockError
+from bridge.rpc.policy import EndpointPolicy, KnownBlock
 from indexer.decode.events import Emitters
 from indexer.decode.hexadecimal import HexError, quantity
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
-from indexer.model.settings import EndpointLimits, SourceLimits
-from indexer.sources.answers import TransientRpcError, UnknownBlockError
-from indexer.sources.headers import Headers
-from indexer.sources.logs import EventReader
+from indexer.model.settings import INDEX_POLICY, SourceLimits
+from indexer.sources.blocks import EventReader, Headers
 from indexer.sources.position import HASH_PREFIX, ChainPosition, Header
-from indexer.sources.rpc import Block, ChainRpc
+from indexer.sources.transport import ChainRpc
 from indexer.store.costs import Costs, TransactionCost
 
 _RECEIVED: Final = "0x" + topic_of(MessageReceived).hex()
@@ -47,11 +48,26 @@ class ChainConfig:
     urls: tuple[str, ...]
     start_block: int
     emitters: Emitters
-    endpoints: EndpointLimits = field(default_factory=EndpointLimits)
+    endpoints: EndpointPolicy = INDEX_POLICY
 
     def with_adapters(self, adapters: Iterable[bytes]) -> ChainConfig:
         """The same chain with adapters that its router has taken since it was deployed."""
         return replace(self, emitters=self.emitters.with_adapters(adapters))
+
+
+def chain_config(chain: ChainDeployment, endpoints: EndpointPolicy = INDEX_POLICY) -> ChainConfig:
+    """What the source needs to know of a chain of the deployment."""
+    return ChainConfig(
+        chain_id=chain.chain_id,
+        urls=chain.rpc_urls,
+        start_block=chain.start_block,
+        emitters=Emitters(
+            chain_id=chain.chain_id,
+            router=bytes.fromhex(chain.router[2:]),
+            adapters=frozenset(bytes.fromhex(address[2:]) for address in chain.adapters.values()),
+        ),
+        endpoints=endpoints,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +104,8 @@ class ChainReader:
         self.config = config
         self._limits = limits
         self._clock = clock
-        self._rpc = ChainRpc(
-            config.chain_id,
-            config.urls,
-            limits.rpc_timeout,
-            transport,
-            limits=config.endpoints,
-            patience=limits.failover_patience,
-            clock=clock,
-        )
+        policy = replace(config.endpoints, request_seconds=limits.rpc_timeout, branch_seconds=limits.failover_patience)
+        self._rpc = ChainRpc(config.chain_id, config.urls, policy, transport, clock=clock)
         self._headers = Headers(self._rpc, limits.finality_depth)
         self._schedule = PollSchedule(limits.poll_interval)
         self._next_look = limits.poll_interval
@@ -130,7 +139,7 @@ class ChainReader:
 
     def follow(self, final: tuple[int, bytes]) -> None:
         """Asks only endpoints that have that final block, number and hash; the one that is asked at present is taken to."""
-        self._rpc.must_have(final, final)
+        self._rpc.must_have(KnownBlock(*final), KnownBlock(*final))
 
     def header(self, number: int) -> Header:
         """The block at that height on the chain as it is now.
@@ -146,7 +155,7 @@ class ChainReader:
         Raises:
             RpcError: none has it, and not all of them have another in its place: it may still be there.
         """
-        return self._rpc.anyone_has((number, block_hash))
+        return self._rpc.anyone_has(KnownBlock(number, block_hash))
 
     def call_at(self, block_hash: bytes, calls: Sequence[bytes]) -> list[bytes]:
         """What the router answers to calls, all at one block and no other.
@@ -270,7 +279,7 @@ class ChainReader:
             "that was read: it lags behind"
         )
         if position.final_hash and head.number < position.final_block:
-            self._rpc.gives_way((position.final_block, position.final_hash), lags)
+            self._rpc.gives_way(KnownBlock(position.final_block, position.final_hash), lags)
             raise lags
         now = self._clock()
         if self._lower_head_since is None:
@@ -312,7 +321,7 @@ class ChainReader:
             "divergence`, then `waybill index repair`. If this is a devnet that was started again, delete the index's folder"
         )
         forked = TransientRpcError(f"{text}. Another endpoint has it")
-        if self._rpc.gives_way((number, position.final_hash), forked):
+        if self._rpc.gives_way(KnownBlock(number, position.final_hash), forked):
             raise forked
         raise FinalityViolatedError(text)
 
@@ -370,11 +379,11 @@ class ChainReader:
         return replace(position, final_block=reached.number, final_hash=reached.hash)
 
 
-def _ours(position: ChainPosition) -> tuple[Block | None, Block | None]:
+def _ours(position: ChainPosition) -> tuple[KnownBlock | None, KnownBlock | None]:
     """The last block read, and the last final one, with what is remembered of their hashes."""
     last = position.hash_at(position.block)
-    final = (position.final_block, position.final_hash) if position.final_hash else None
-    return (position.block, last) if last else final, final
+    final = KnownBlock(position.final_block, position.final_hash) if position.final_hash else None
+    return KnownBlock(position.block, last) if last else final, final
 
 
 class PollSchedule:

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from bridge.protocol.deployment import ChainDeployment
+from bridge.rpc.policy import EndpointPolicy
 from indexer.decode.events import Emitters
-from indexer.model.settings import EndpointLimits, SourceLimits
+from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig
 from indexer.sources.position import ChainPosition
 
@@ -21,21 +21,6 @@ RANGES = "ranges"
 
 Ranges = Sequence[tuple[int, int, int]]
 """Chain, first block, last block."""
-
-
-def chain_config(chain: ChainDeployment, endpoints: EndpointLimits | None = None) -> ChainConfig:
-    """What the source needs to know of a chain of the deployment; without `endpoints`, they are asked as much as it takes."""
-    return ChainConfig(
-        chain_id=chain.chain_id,
-        urls=chain.rpc_urls,
-        start_block=chain.start_block,
-        emitters=Emitters(
-            chain_id=chain.chain_id,
-            router=bytes.fromhex(chain.router[2:]),
-            adapters=frozenset(bytes.fromhex(address[2:]) for address in chain.adapters.values()),
-        ),
-        endpoints=endpoints or EndpointLimits(),
-    )
 
 
 def encode_chains(chains: Sequence[ChainConfig]) -> str:
@@ -66,7 +51,7 @@ def decode_chains(text: str) -> list[ChainConfig]:
                 router=bytes.fromhex(document["router"]),
                 adapters=frozenset(map(bytes.fromhex, document["adapters"])),
             ),
-            endpoints=EndpointLimits(**document.get("endpoints", {})),
+            endpoints=EndpointPolicy(**document["endpoints"]),
         )
         for document in orjson.loads(text)
     ]

@@ -11,10 +11,10 @@ from typing import Final
 import pyarrow as pa
 import structlog
 
+from bridge.rpc.answers import RpcError
 from indexer.model import schemas
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits
-from indexer.sources.answers import RpcError
 from indexer.sources.chain import Advance, ChainConfig, ChainReader
 from indexer.sources.position import ChainPosition
 

@@ -16,8 +16,7 @@ from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.model import schemas
 from indexer.model.settings import SourceLimits, StallPolicy
-from indexer.sources.chain import ChainReader
-from indexer.sources.options import chain_config
+from indexer.sources.chain import ChainReader, chain_config
 from indexer.sources.position import ChainPosition
 from indexer.sources.tail import ChainTail
 from indexer.store import tables

@@ -35,7 +35,7 @@ from bridge.web import Sources
 from bridge.web.messages import read_message
 from indexer.model import schemas
 from indexer.model.settings import SourceLimits, StallPolicy
-from indexer.sources.options import chain_config
+from indexer.sources.chain import chain_config
 from indexer.sources.position import ChainPosition
 from indexer.sources.tail import ChainTail
 from indexer.store.blocks import Batch

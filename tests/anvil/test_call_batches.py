@@ -23,8 +23,7 @@ from bridge.evm.signing import LocalSigner
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import SystemClock
 from bridge.store import SqlStore
-from indexer.sources.chain import costs_of
-from indexer.sources.options import chain_config
+from indexer.sources.chain import chain_config, costs_of
 from tests.anvil.relayers import PATIENCE, until
 from tests.anvil.test_relayer import Traffic, blocks, relaying
 from tests.anvil.traffic import RELAYER, World

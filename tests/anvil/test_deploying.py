@@ -21,11 +21,11 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain
-from bridge.evm.endpoints import WrongChainIdError
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, Contract
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.rpc.answers import WrongChainError
 from tests.anvil.rpc import rpc
 from tests.anvil.traffic import DAPP, transact
 
@@ -187,7 +187,7 @@ def test_urls_of_two_chains_that_were_swapped_are_refused(devnet: Devnet, tmp_pa
         alpha.model_copy(update={"rpc_urls": beta.rpc_urls}),
         beta.model_copy(update={"rpc_urls": alpha.rpc_urls}),
     )
-    with pytest.raises(WrongChainIdError):
+    with pytest.raises(WrongChainError):
         run(full.model_copy(update={"chains": swapped}), tmp_path / "second.json")
 
 

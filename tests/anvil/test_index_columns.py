@@ -14,8 +14,7 @@ from bridge.protocol.events import load_abi
 from bridge.protocol.message import Kind, decode_envelope
 from indexer.model import schemas
 from indexer.model.settings import SourceLimits
-from indexer.sources.chain import ChainReader
-from indexer.sources.options import chain_config
+from indexer.sources.chain import ChainReader, chain_config
 from tests.spark.chain import AnvilChain, Log, anvil_chain
 from tests.unit.indexer.logs import ALPHA, BETA, SIGNATURE_OF, message, topics_and_data
 

@@ -17,8 +17,7 @@ from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.model.settings import SourceLimits
-from indexer.sources.chain import ChainReader
-from indexer.sources.options import chain_config
+from indexer.sources.chain import ChainReader, chain_config
 from indexer.sources.position import ChainPosition
 from indexer.store import tables
 from indexer.store.blocks import BlockRange

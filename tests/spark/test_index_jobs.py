@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from bridge.protocol.status import Status
+from bridge.rpc.answers import RpcError, WrongChainError
 from indexer.jobs.index import check_chains
 from indexer.jobs.pruning import pruned
 from indexer.jobs.repair import find_violation, repair
@@ -22,12 +23,10 @@ from indexer.lake.files import damages
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.model import schemas
-from indexer.model.errors import FinalityViolatedError, IndexerError, LakeDamagedError
+from indexer.model.errors import FinalityViolatedError, LakeDamagedError
 from indexer.model.settings import SourceLimits, StallPolicy
 from indexer.sources import evm, options
-from indexer.sources.answers import WrongChainError
-from indexer.sources.chain import ChainReader
-from indexer.sources.options import chain_config
+from indexer.sources.chain import ChainReader, chain_config
 from indexer.spark.tables import SparkEngine
 from indexer.store import tables
 from indexer.store.store import Store
@@ -300,5 +299,5 @@ def test_a_wrong_chain_id_behind_a_url_is_refused_before_spark_starts(world: Wor
 
 def test_an_unreachable_chain_is_an_error_that_names_its_url(world: World) -> None:
     gone = network(world.alpha.deployment("alpha"), world.beta.deployment("beta", url="http://127.0.0.1:9"))
-    with pytest.raises(IndexerError, match=r"http://127\.0\.0\.1:9"):
+    with pytest.raises(RpcError, match=r"http://127\.0\.0\.1:9"):
         check_chains(gone, world.settings())

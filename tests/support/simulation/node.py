@@ -11,11 +11,11 @@ from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 
 from bridge.domain.ports import Block, Call, CallRevertedError, Log, Receipt, TransientError
-from bridge.evm.transport import NoAnswerError
 from bridge.protocol.contracts import ROUTER
 from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import gmps_from_bits
 from bridge.protocol.message import decode_envelope
+from bridge.rpc.answers import TransientRpcError
 from tests.support.simulation.chain import SilentError, SimulatedChain
 from tests.support.simulation.contracts import DISPATCHED, event_log, gmp_address
 
@@ -44,7 +44,7 @@ class SimulatedNode:
         try:
             return {"result": await self._answers[method](*params)}
         except SilentError as error:
-            raise NoAnswerError(str(error)) from error
+            raise TransientRpcError(str(error)) from error
         except CallRevertedError as error:
             return {"error": {"code": 3, "message": "execution reverted", "data": _hex(error.data)}}
         except TransientError as error:

@@ -20,10 +20,8 @@ from bridge.domain.store import Store
 from bridge.domain.supervision import run_forever
 from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain
-from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.evm.endpoints import Endpoints
 from bridge.evm.sender import Sender
-from bridge.evm.transport import Exchange
+from bridge.evm.transport import Endpoints, Exchange
 from bridge.protocol.message import Kind
 from bridge.relayer.execution import Execution
 from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePropagator
@@ -32,6 +30,7 @@ from bridge.relayer.relayer import Relayer
 from bridge.relayer.retry_planning import Planner
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
+from bridge.rpc.policy import EndpointPolicy
 from tests.support.memory_store.dead_letters import MemoryDeadLetterLog
 from tests.support.simulation.adapter import SimulatedAdapter
 from tests.support.simulation.chain import SimulatedChain

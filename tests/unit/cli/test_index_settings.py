@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Kind
 from bridge.settings import Settings, SettingsError
 from bridge.settings.sections import IndexTable
-from indexer.model.settings import EndpointLimits, IndexFolder, IndexSettings, SourceLimits, StallPolicy
+from indexer.model.settings import INDEX_POLICY, IndexFolder, IndexSettings, SourceLimits, StallPolicy
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
@@ -76,7 +77,7 @@ def test_without_anything_set_the_index_runs_by_its_own_defaults(workspace: Work
     settings = index_settings(workspace)
     assert settings.stall == StallPolicy(retries_by_kind=RETRIES)
     assert settings.limits == SourceLimits(poll_interval=0.1)  # a devnet's
-    assert set(settings.endpoints.values()) == {EndpointLimits()}
+    assert set(settings.endpoints.values()) == {INDEX_POLICY}
     usual = IndexSettings(folder=settings.folder)
     for name in IndexSettings.__dataclass_fields__.keys() - {"endpoints", "stall", "limits"}:
         assert getattr(settings, name) == getattr(usual, name), name
@@ -107,8 +108,8 @@ def test_everything_that_can_be_set_arrives_where_it_is_used(workspace: Workspac
         failover_patience=90.0,
     )
     assert settings.endpoints == {
-        31337: EndpointLimits(requests_per_second=10.0, concurrency=3, batch=5),
-        31338: EndpointLimits(),
+        31337: replace(INDEX_POLICY, requests_per_second=10.0, concurrency=3, batch=5),
+        31338: INDEX_POLICY,
     }
     assert (settings.backfill_blocks, settings.lake_interval, settings.maintenance_interval) == (2_000, 11.0, 600.0)
     assert (settings.verify_interval, settings.keep_ended, settings.keep_versions) == (120.0, 3 * 86_400, 5)

@@ -17,8 +17,8 @@ from web3.types import RPCEndpoint, RPCResponse
 from bridge.client import BlockingClient
 from bridge.domain.ports import TransientError
 from bridge.evm.own_web3 import Web3Exchange, own_web3
-from bridge.evm.transport import NoAnswerError
 from bridge.protocol.deployment import DeploymentError
+from bridge.rpc.answers import TransientRpcError
 from tests.unit.web.explorer import deployment
 
 HEAD = {"number": "0x10", "hash": "0x" + "11" * 32, "parentHash": "0x" + "22" * 32, "timestamp": "0x64"}
@@ -107,7 +107,7 @@ async def test_a_web3_of_another_network_is_refused_and_one_that_is_down_is_tran
     with pytest.raises(TransientError, match="does not say which chain it is of: ConnectionError: nobody is there"):
         async with own_web3(Web3(Scripted(CHAINS[0], down=True)))(deployment()):
             pass
-    with pytest.raises(NoAnswerError, match="ConnectionError: nobody is there"):
+    with pytest.raises(TransientRpcError, match="ConnectionError: nobody is there"):
         await Web3Exchange(Web3(Scripted(CHAINS[0], down=True))).ask("eth_blockNumber", [])
 
 

@@ -12,9 +12,9 @@ from aiohttp import web
 
 from bridge.domain.ports import Call, TerminalError, TransientError, UnansweredError, read_view
 from bridge.evm.chain import EvmChain
-from bridge.evm.endpoint_policy import EndpointPolicy
-from bridge.evm.endpoints import Endpoints
+from bridge.evm.transport import Endpoints
 from bridge.protocol.contracts import ROUTER
+from bridge.rpc.policy import EndpointPolicy
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
@@ -293,7 +293,7 @@ async def test_an_endpoint_that_is_behind_is_not_gone_over_to(serve: Serve) -> N
     async with await EvmChain.connect(ALPHA, [preferred.url, behind.url], retry_seconds=0.3) as chain:
         assert (await chain.head()).number == 9
         preferred.behaviour = lambda *_: web.Response(status=500)
-        with pytest.raises(TransientError, match="it is behind: it does not know block 9 yet"):
+        with pytest.raises(TransientError, match="is behind: it has no block 9 yet"):
             await chain.head()
         behind.behaviour = chain_up_to(10)
         assert (await chain.head()).number == 10
@@ -307,7 +307,7 @@ async def test_an_endpoint_on_another_branch_is_not_gone_over_to_until_no_other_
     async with await EvmChain.connect(ALPHA, urls, retry_seconds=0.3, branch_seconds=1) as chain:
         ours = await chain.head()
         preferred.behaviour = lambda *_: web.Response(status=500)
-        with pytest.raises(TransientError, match=r"it is on another branch: its block 9 is 0x0+2, and ours 0x0+1"):
+        with pytest.raises(TransientError, match=r"is on another branch: its block 9 is 0x0+2, and ours 0x0+1"):
             await chain.head()
         preferred.behaviour = chain_up_to(9, 1)
         assert await chain.head() == ours, "and while ours answers, no time counts"

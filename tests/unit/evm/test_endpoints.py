@@ -19,7 +19,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.evm.chain import EvmChain
-from bridge.evm.endpoints import WrongChainIdError
+from bridge.rpc.answers import WrongChainError
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
@@ -54,10 +54,9 @@ def closed_port() -> str:
 
 async def test_a_wrong_chain_behind_any_url_is_refused_and_the_text_names_url_and_both_ids(serve: Serve) -> None:
     right, wrong = await serve(balance), await serve(balance, chain_id=1)
-    with pytest.raises(WrongChainIdError) as refused:
+    with pytest.raises(WrongChainError) as refused:
         await EvmChain.connect(ALPHA, [right.url, wrong.url])
-    assert (refused.value.url, refused.value.expected, refused.value.found) == (wrong.url, ALPHA, 1)
-    assert all(part in str(refused.value) for part in (wrong.url, "31337", "is chain 1,"))
+    assert all(part in str(refused.value) for part in (wrong.url, "chain 31337", "serves chain 1,"))
 
 
 async def test_an_unreachable_chain_is_named_with_its_urls() -> None:
@@ -101,6 +100,26 @@ async def test_without_another_endpoint_the_error_is_transient_and_says_which_ur
             await chain.balance(ADDRESS)
 
 
+async def test_an_endpoint_that_says_when_to_come_back_is_left_alone_until_then(serve: Serve) -> None:
+    limited = await serve(lambda *_: web.Response(status=429, headers={"retry-after": "600"}))
+    other = await serve(balance)
+    async with await EvmChain.connect(ALPHA, [limited.url, other.url]) as chain:
+        for _ in range(3):
+            assert await chain.balance(ADDRESS) == 42
+    async with await EvmChain.connect(ALPHA, [limited.url]) as chain:
+        with pytest.raises(UnansweredError, match="to be left alone for 600 s"):
+            await chain.balance(ADDRESS)
+    assert limited.asked("eth_getBalance") == 2
+
+
+async def test_an_endpoint_that_wants_a_key_is_not_asked_again_and_again(serve: Serve) -> None:
+    locked = await serve(lambda *_: web.Response(status=401))
+    async with await EvmChain.connect(ALPHA, [locked.url]) as chain:
+        with pytest.raises(UnansweredError, match="the endpoint wants a key"):
+            await chain.balance(ADDRESS)
+    assert locked.asked("eth_getBalance") == 1
+
+
 async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(serve: Serve) -> None:
     async def hang(*_: object) -> Answer:
         await asyncio.sleep(30)
@@ -118,7 +137,7 @@ async def test_a_hanging_endpoint_is_given_up_in_time_and_asked_last_afterwards(
 async def test_the_preferred_endpoint_is_asked_again_once_it_has_rested(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.evm.endpoints.REST_SECONDS", 0.1)
+    monkeypatch.setattr("bridge.rpc.policy.REST_SECONDS", 0.1)
     answers = iter([web.Response(status=500)])
     preferred = await serve(lambda *_: next(answers, {"result": "0x1"}))
     other = await serve(lambda *_: {"result": "0x2"})
@@ -145,7 +164,7 @@ async def test_after_a_failure_the_chain_id_is_looked_at_again_and_an_impostor_i
         impostor = await RpcServer(balance, chain_id=1).start(port)
         try:
             await other.stop()
-            with pytest.raises(TransientError, match=f"{server.url} is chain 1"):
+            with pytest.raises(TransientError, match=f"{server.url} serves chain 1"):
                 await chain.balance(ADDRESS)
             assert impostor.asked("eth_getBalance") == 0
         finally:

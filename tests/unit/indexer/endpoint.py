@@ -12,13 +12,13 @@ from eth_abi.abi import decode, encode
 from eth_utils.crypto import keccak
 
 from bridge.protocol.contracts import ROUTER
-from indexer.model.settings import EndpointLimits, SourceLimits
+from bridge.rpc.policy import EndpointPolicy
+from indexer.model.settings import INDEX_POLICY, SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
 from tests.unit.indexer.logs import ALPHA, BETA, EMITTERS
 from tests.unit.indexer.world import SimulatedChain, routed, sent_message
 
 URL = "http://simulated"
-UNLIMITED = EndpointLimits()
 Misbehaviour = Callable[[str, Any], httpx.Response | None]
 
 
@@ -216,7 +216,7 @@ def reader_of(
     endpoint: Endpoint | dict[str, Endpoint],
     limits: SourceLimits,
     clock: Callable[[], float] = lambda: 0.0,
-    endpoints: EndpointLimits = UNLIMITED,
+    endpoints: EndpointPolicy = INDEX_POLICY,
 ) -> ChainReader:
     """A reader that talks to one endpoint, or to several by URL."""
     by_url = endpoint if isinstance(endpoint, dict) else {URL: endpoint}

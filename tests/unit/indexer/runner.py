@@ -85,7 +85,7 @@ class Runner:
             monkeypatch.setattr(module, "ChainReader", self.reader)
         monkeypatch.setattr(backfill, "_read_into_lake", _read_into_lake)
         monkeypatch.setattr(index, "chain_config", lambda chain, _endpoints: chain)
-        monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
+        monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
         return self
 
     def catch_up(self) -> None:

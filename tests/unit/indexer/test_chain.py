@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridge.rpc.answers import RangeTooLargeError, Request, RpcError, TransientRpcError, UnknownBlockError
 from indexer.model.errors import FinalityViolatedError
 from indexer.model.settings import SourceLimits
-from indexer.sources.answers import RangeTooLargeError, RpcError, TransientRpcError, UnknownBlockError, answers_together
+from indexer.sources.blocks import AdaptiveRanges
 from indexer.sources.chain import ChainReader
-from indexer.sources.logs import AdaptiveRanges
 from indexer.sources.position import ChainPosition
+from indexer.sources.transport import Sent, answers_together
 from tests.unit.indexer.endpoint import Endpoint, RpcFaultError, chain_copy, chain_of, reader_of, truth
 from tests.unit.indexer.logs import ADAPTERS, ALPHA
 from tests.unit.indexer.world import SimulatedChain, absorbed, adapter_replaced, retried, routed, sent_message
@@ -28,7 +29,7 @@ LIMITS = SourceLimits(hash_window=16, rollback_patience=5.0)
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
 
 
 def follow(reader: ChainReader, position: ChainPosition) -> tuple[ChainPosition, list[tuple[int, bytes]]]:
@@ -321,10 +322,11 @@ def test_a_batch_that_two_nodes_answer_by_turns_gives_no_half_of_the_logs_though
 def test_answers_in_any_order_and_with_any_blanks_are_those_of_their_requests(turns: list[int], looked_at: int) -> None:
     ids = list(range(1, len(turns) + 1))
     parts = [json.dumps({"id": id_, "result": turn}, indent=turn or None) for id_, turn in zip(ids, turns, strict=True)]
+    sent = [Sent(Request("eth_any"), id_, "here") for id_ in ids]
     for order in (parts, parts[::-1]):
         with pytest.MonkeyPatch.context() as changed:
-            changed.setattr("indexer.sources.answers._FIRST", looked_at)  # the first look may end anywhere
-            answers, rest = answers_together((" [ " + " , ".join(order) + "\n] ").encode(), ids, "here")
+            changed.setattr("indexer.sources.transport._FIRST", looked_at)  # the first look may end anywhere
+            answers, rest = answers_together((" [ " + " , ".join(order) + "\n] ").encode(), sent)
         assert [answer["result"] for answer in answers] + [json.loads(rest)["result"]] == turns
 
 

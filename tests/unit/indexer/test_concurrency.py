@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from indexer.model.settings import EndpointLimits, SourceLimits
+from bridge.rpc.answers import Request
+from bridge.rpc.policy import EndpointPolicy
+from indexer.model.settings import SourceLimits
 from indexer.sources.chain import ChainConfig, ChainReader
-from indexer.sources.endpoint import ConcurrencyLimiter
+from indexer.sources.transport import ConcurrencyLimiter
 from tests.unit.indexer.logs import ALPHA, EMITTERS
 
 ASK = """
@@ -67,14 +69,14 @@ def ask(url: str, concurrency: int, readers: int = 4) -> None:
         urls=(url,),
         start_block=0,
         emitters=EMITTERS[ALPHA],
-        endpoints=EndpointLimits(concurrency=concurrency),
+        endpoints=EndpointPolicy(concurrency=concurrency),
     )
 
     def one(_number: int) -> None:
         with ChainReader(config, SourceLimits()) as reader:
-            for endpoint in reader._rpc._endpoints * 3:
+            for connection in list(reader._rpc._connections.values()) * 3:
                 with pytest.raises(Exception, match="HTTP 503"):
-                    endpoint.call(lambda *_: None, "eth_blockNumber", ())
+                    connection.call(lambda *_: None, Request("eth_blockNumber"))
 
     with ThreadPoolExecutor(readers) as pool:
         list(pool.map(one, range(readers)))
@@ -89,7 +91,7 @@ def test_readers_of_two_processes_share_the_places_at_one_endpoint(url: str) -> 
 
 
 def test_a_process_that_is_killed_leaves_its_place(url: str) -> None:
-    hold = "import sys, time; from indexer.sources.endpoint import ConcurrencyLimiter\nwith ConcurrencyLimiter(sys.argv[1], 1).one(): print('held', flush=True); time.sleep(600)"
+    hold = "import sys, time; from indexer.sources.transport import ConcurrencyLimiter\nwith ConcurrencyLimiter(sys.argv[1], 1).one(): print('held', flush=True); time.sleep(600)"
     holder = subprocess.Popen([sys.executable, "-c", hold, url], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"

@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import select
 
 from bridge.protocol.status import Status
+from bridge.rpc.answers import TransientRpcError, UnknownBlockError
 from indexer.jobs.repair import find_violation, mark, repair
 from indexer.jobs.stream import Stream
 from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.model.settings import IndexFolder, IndexSettings, SourceLimits
-from indexer.sources.answers import TransientRpcError, UnknownBlockError
 from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.spark.outage import SparkOutage
 from indexer.store import tables
@@ -98,7 +98,7 @@ def _down() -> Endpoint:
 
 @pytest.fixture(autouse=True)
 def _retries_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("indexer.sources.transport.time.sleep", lambda _seconds: None)
 
 
 @pytest.fixture

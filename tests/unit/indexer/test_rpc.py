@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-import stamina
 
-from indexer.sources.answers import NoAccessError, TransientRpcError
-from indexer.sources.rpc import ChainRpc
+from bridge.rpc.answers import NoAccessError, TransientRpcError
+from bridge.rpc.policy import EndpointPolicy
+from indexer.sources.transport import ChainRpc
 
+POLICY = EndpointPolicy(retry_seconds=0.0)  # tried a second time, and no more
 LONG = "0x" + "ab" * 1_000_000
 
 
@@ -45,19 +46,12 @@ class Node(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-@pytest.fixture(autouse=True)
-def without_waiting() -> Iterator[None]:
-    """Retries come at once."""
-    with stamina.set_testing(True, attempts=2):
-        yield
-
-
 @pytest.fixture
 def rpc() -> Iterator[ChainRpc]:
     """A chain behind such a server."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        with ChainRpc(1, [f"http://127.0.0.1:{server.server_port}"], timeout=10.0) as rpc:
+        with ChainRpc(1, [f"http://127.0.0.1:{server.server_port}"], POLICY) as rpc:
             yield rpc
         server.shutdown()
 
@@ -86,5 +80,5 @@ def test_nobody_there_is_no_answer() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with ChainRpc(1, [url], timeout=1.0) as rpc, pytest.raises(TransientRpcError, match="ConnectError"):
+        with ChainRpc(1, [url], POLICY) as rpc, pytest.raises(TransientRpcError, match="ConnectError"):
             rpc.call("whole")

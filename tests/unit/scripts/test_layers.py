@@ -31,6 +31,7 @@ MODULES = (
     "bridge/protocol/message.py",
     "bridge/protocol/status.py",
     "bridge/relayer/delivery.py",
+    "bridge/rpc/policy.py",
     "bridge/service/relayer_service.py",
     "indexer/jobs/index.py",
 )
@@ -50,6 +51,8 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
     allowed = {
         "indexer/jobs/index.py": "import bridge.protocol\nfrom bridge.protocol.message import __doc__",
         "bridge/protocol/message.py": "from bridge.protocol import status\nimport eth_abi",
+        "indexer/sources/__init__.py": "import bridge.rpc.policy",
+        "bridge/rpc/policy.py": "import bridge.protocol.message\nimport structlog",
         "bridge/relayer/delivery.py": "from bridge import dead_letters, gmps, store, evm, domain",
         "bridge/store/__init__.py": "import sqlalchemy\nfrom bridge import domain",
         "bridge/evm/__init__.py": "import web3\nfrom bridge.domain import ports",
@@ -66,6 +69,10 @@ def test_allowed_imports_pass(tmp_path: Path) -> None:
     [
         ("indexer/jobs/index.py", "from bridge.domain import ports"),
         ("indexer/jobs/index.py", "import bridge.store"),
+        ("indexer/jobs/index.py", "import bridge.evm"),
+        ("bridge/rpc/policy.py", "import aiohttp"),
+        ("bridge/rpc/policy.py", "import time"),
+        ("bridge/rpc/policy.py", "from bridge.domain import ports"),
         ("indexer/store/__init__.py", "import indexer.jobs.index"),
         ("indexer/transforms/__init__.py", "import indexer.lake"),
         ("bridge/service/relayer_service.py", "import indexer.jobs"),

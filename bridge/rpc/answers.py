@@ -1,0 +1,498 @@
+"""What a JSON-RPC endpoint's answer means. Nothing but a well-formed result of the right request counts as one.
+
+Clients word and number the same error differently, so both are looked at.
+
+RpcError
+├── TransientRpcError      no usable answer; the same request may succeed later
+│   ├── UndecodableError   the answer does not have the form that every honest node's has
+│   └── RateLimitedError   the endpoint wants to be asked more slowly
+├── RangeTooLargeError     ask for fewer blocks
+├── StateUnavailableError  the endpoint has no state of that block any more
+├── UnknownBlockError      the endpoint does not have that block (any more)
+├── RefusedError           the node understood the request and refused it, or did not understand it
+├── NoAccessError          the endpoint answers nothing to us, such as without a key
+└── WrongChainError        the endpoint serves another chain
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+from eth_abi.exceptions import DecodingError
+
+T = TypeVar("T")
+
+
+class Meaning(Enum):
+    """What an error says about the request."""
+
+    REVERTED = auto()  # a contract refused
+    ALREADY_KNOWN = auto()  # the node has this very transaction
+    NONCE_USED = auto()  # a transaction with that nonce is included, perhaps this one
+    UNDERPRICED = auto()  # another fee, or a calmer chain, is needed
+    NO_FUNDS = auto()
+    MALFORMED = auto()  # no node will ever take it
+    NOT_UNDERSTOOD = auto()  # by this node: its code says that the request or its method is none
+    NO_SUCH_BLOCK = auto()  # this node does not have that block, or not any more
+    NO_STATE = auto()  # this node knows the block, and has pruned its state
+    RATE_LIMITED = auto()  # asked more slowly, it would be answered
+    TOO_MUCH_ASKED = auto()  # a smaller range of blocks would be answered
+    LIMITED = auto()  # one of the last two, and the words don't say which
+    UNAVAILABLE = auto()  # this node can't answer now
+    UNKNOWN = auto()
+
+
+ANOTHER_NODE: Final = frozenset(
+    {Meaning.NO_SUCH_BLOCK, Meaning.NO_STATE, Meaning.RATE_LIMITED, Meaning.LIMITED, Meaning.UNAVAILABLE}
+)
+"""Where another node may answer what this one did not."""
+
+# Regular expressions of words, in small letters, that tell what an error means. In order, and the first that fits decides: a
+# revert comes first, because its text holds whatever a contract wrote; what the pace of requests is about, before ranges,
+# which have limits and maxima too.
+_WORDINGS: Final[tuple[tuple[Meaning, tuple[str, ...]], ...]] = (
+    (
+        Meaning.REVERTED,
+        (
+            "execution reverted",  # geth, anvil, reth, besu, erigon
+            "vm execution error",  # nethermind, openethereum
+            "vm exception while processing transaction: revert",  # hardhat, ganache
+            "transaction reverted",
+            "gas required exceeds allowance",  # geth, when estimating
+            "invalid opcode",
+            "out of gas: ",  # anvil: "EVM error OutOfGas" has no blank
+            "evm error outofgas",
+        ),
+    ),
+    (
+        Meaning.ALREADY_KNOWN,
+        (
+            "already known",  # geth, reth
+            "alreadyknown",  # nethermind
+            "known transaction",  # besu, old geth
+            "already imported",  # anvil, openethereum
+            "already exists",  # zksync
+        ),
+    ),
+    (
+        Meaning.NONCE_USED,
+        (
+            "nonce too low",  # geth, anvil, reth
+            "nonce is too low",  # openethereum
+            "transaction nonce is below",  # besu
+            "oldnonce",  # nethermind
+            "nonce has already been used",  # providers' own
+        ),
+    ),
+    (
+        Meaning.UNDERPRICED,
+        (
+            "underpriced",  # geth, anvil, reth, besu
+            "feetoolow",  # nethermind
+            "fee too low",
+            "gas price too low",
+            "gas price below",
+            "less than block base fee",  # geth: max fee per gas less than block base fee
+            "gas price less than",
+        ),
+    ),
+    (
+        Meaning.NO_FUNDS,
+        (
+            "insufficient funds",  # geth, anvil, reth
+            "insufficientfunds",  # nethermind
+            "insufficient balance",
+            "upfront cost exceeds",  # besu
+            "have enough funds",  # hardhat
+        ),
+    ),
+    (Meaning.MALFORMED, ("block tag",)),  # "unknown block tag finalized": of no block at all
+    (
+        Meaning.NO_SUCH_BLOCK,
+        (
+            "(unknown|missing) (block|header)",
+            r"(block|header)( \S+)* not found",  # geth, behind a load balancer
+            "(block|header) for hash",
+            "beyond (current )?head",  # geth, of a range that ends above its head
+            "blockoutofrange",  # anvil, above its head
+        ),
+    ),
+    (
+        Meaning.NO_STATE,
+        (
+            "missing trie node",  # geth, pruned
+            "state .*(not|un)[ -]?available",
+            "no historical",
+            "state .*pruned",
+            "old data not",
+            "state does not exist",
+            "distance to target block exceeds",  # reth
+        ),
+    ),
+    (
+        Meaning.RATE_LIMITED,
+        (
+            r"rate[ -]?limit",
+            "too many requests",
+            "request limit",
+            "request count exceeded",  # infura
+            "requests per ",
+            "per second",
+            "compute units",  # alchemy
+            "throttled",
+            "quota",
+        ),
+    ),
+    (
+        Meaning.TOO_MUCH_ASKED,
+        (
+            "query returned more than",  # infura, geth's fork of it
+            "(block|log)s? range",  # reth, alchemy, ankr, cloudflare: "max block range", "block range is too wide", …
+            "range (is )?too (large|wide|big)",
+            "too many (blocks|results|logs)",
+            r"more than \d+ (results|logs)",
+            "exceeds max results",  # reth
+            "exceeds? (the )?(maximum )?range",
+            "logs matched by query exceeds limit",
+            "response size",  # alchemy
+            "response is too",
+            "query timeout",  # quicknode
+            r"limited to (a )?\d",  # quicknode: "eth_getLogs is limited to a 10,000 range"
+            "please limit",
+        ),
+    ),
+    (Meaning.LIMITED, ("limit exceeded",)),
+    (
+        Meaning.UNAVAILABLE,
+        (
+            "timeout",
+            "timed out",
+            "temporarily",
+            "syncing",
+            "nonce too high",
+            "nonce gap",
+            "noncegap",  # nethermind
+            "nonce is too distant",  # besu
+            "txpool is full",
+        ),
+    ),
+    (
+        Meaning.MALFORMED,
+        (
+            "invalid sender",
+            "invalid signature",
+            "invalid chain id",
+            "wrong chain id",
+            "intrinsic gas too low",
+            "exceeds block gas limit",
+            "gas limit reached",
+            "gas limit too high",
+            "oversized data",
+            "max initcode size",
+            "rlp",
+            "failed to decode",
+            "transaction type not supported",
+            "exceeds the configured cap",
+        ),
+    ),
+)
+_PATTERNS: Final = tuple((meaning, re.compile("|".join(wordings))) for meaning, wordings in _WORDINGS)
+
+# Where the words say nothing, the code may.
+_CODES: Final[Mapping[int, Meaning]] = {
+    429: Meaning.RATE_LIMITED,
+    -32005: Meaning.LIMITED,
+    -32603: Meaning.UNAVAILABLE,
+    -32600: Meaning.NOT_UNDERSTOOD,
+    -32601: Meaning.NOT_UNDERSTOOD,
+    -32602: Meaning.NOT_UNDERSTOOD,
+    -32700: Meaning.NOT_UNDERSTOOD,
+}
+
+_REVERT_CODE: Final = 3  # geth's, taken over by most
+
+
+def meaning_of(code: int, text: str) -> Meaning:
+    """What a node means by an error with that JSON-RPC code and text."""
+    if code == _REVERT_CODE:
+        return Meaning.REVERTED
+    words = text.lower()
+    for meaning, pattern in _PATTERNS:
+        if pattern.search(words):
+            return meaning
+    return _CODES.get(code, Meaning.UNKNOWN)
+
+
+CHANGING: Final = frozenset({"eth_sendRawTransaction"})
+"""Requests that change the chain: they are not asked of a second endpoint because the first is slow."""
+
+_TAGS: Final = frozenset({"safe", "finalized"})
+
+
+class Request(NamedTuple):
+    """Method and parameters of a request."""
+
+    method: str
+    params: Sequence[Any] = ()
+
+    @property
+    def is_of_tag(self) -> bool:
+        """Whether it asks for a block by a tag such as `finalized`, which not every chain has."""
+        return self.method == "eth_getBlockByNumber" and self.params[0] in _TAGS
+
+    @property
+    def is_of_range(self) -> bool:
+        """Whether it asks for the logs of more than one block, so that fewer could be asked for."""
+        if self.method != "eth_getLogs":
+            return False
+        criteria = self.params[0]
+        return "blockHash" not in criteria and criteria.get("fromBlock") != criteria.get("toBlock")
+
+
+class RpcError(Exception):
+    """An endpoint did not answer as asked.
+
+    Attributes:
+        meaning: what it says about the request.
+        code: the JSON-RPC error code; None if no JSON-RPC error came.
+        data: what the node added; for a revert, the contract's answer in one of several forms.
+    """
+
+    usual: ClassVar[Meaning] = Meaning.UNKNOWN
+
+    def __init__(self, text: str, *, meaning: Meaning | None = None, code: int | None = None, data: Any = None) -> None:
+        super().__init__(text)
+        self.meaning = meaning or self.usual
+        self.code = code
+        self.data = data
+
+
+class TransientRpcError(RpcError):
+    """No usable answer: unreachable, overloaded, truncated. The same request may succeed later."""
+
+    usual = Meaning.UNAVAILABLE
+
+
+class UndecodableError(TransientRpcError):
+    """An answer does not have the form that every honest node's has."""
+
+
+class RateLimitedError(TransientRpcError):
+    """The endpoint wants to be asked more slowly.
+
+    Attributes:
+        retry_after: seconds for which it wants to be left alone, or None where it does not say.
+    """
+
+    usual = Meaning.RATE_LIMITED
+
+    def __init__(self, text: str, retry_after: float | None = None, **facts: Any) -> None:
+        super().__init__(text, **facts)
+        self.retry_after = retry_after
+
+
+class RangeTooLargeError(RpcError):
+    """The endpoint wants a smaller range of blocks.
+
+    Attributes:
+        hint: how many blocks it says it would take, or None.
+    """
+
+    usual = Meaning.TOO_MUCH_ASKED
+
+    def __init__(self, text: str, hint: int | None = None, **facts: Any) -> None:
+        super().__init__(text, **facts)
+        self.hint = hint
+
+
+class UnknownBlockError(RpcError):
+    """The endpoint does not have that block: it lags, or the block is no longer on its chain."""
+
+    usual = Meaning.NO_SUCH_BLOCK
+
+
+class StateUnavailableError(RpcError):
+    """The endpoint knows the block, but has pruned its state: ask one with an archive."""
+
+    usual = Meaning.NO_STATE
+
+
+class RefusedError(RpcError):
+    """A node refused the request: a contract reverted, a transaction is not taken, or the node does not understand it."""
+
+
+class NoAccessError(RpcError):
+    """The endpoint answers nothing to us: it wants a key, or its URL is none."""
+
+
+class WrongChainError(RpcError):
+    """The endpoint serves another chain than the deployment says."""
+
+
+_KINDS: Final[Mapping[Meaning, type[RpcError]]] = {
+    Meaning.NO_SUCH_BLOCK: UnknownBlockError,
+    Meaning.NO_STATE: StateUnavailableError,
+    Meaning.RATE_LIMITED: RateLimitedError,
+    Meaning.UNAVAILABLE: TransientRpcError,
+    Meaning.UNKNOWN: TransientRpcError,
+}
+
+_HEX_RANGE: Final = re.compile(r"\[?(0x[0-9a-f]+)\s*(?:,|-|to)\s*(0x[0-9a-f]+)\]?", re.IGNORECASE)
+_DECIMAL_RANGE: Final = re.compile(r"\b(\d{3,})\s*(?:-|to)\s*(\d{3,})\b")
+_BLOCK_COUNT: Final = re.compile(
+    r"(?:max(?:imum)?|limit(?:ed)?|up to|exceeds?)\D{0,40}?(\d[\d,]*)\s*(k\b)?|(\d[\d,]*)\s*(k\b)? block", re.IGNORECASE
+)
+
+
+def result_of(answer: Any, request: Request, where: str, request_id: int | None = None) -> Any:
+    """The result in one answer.
+
+    Args:
+        answer: the JSON document.
+        request: what was asked.
+        where: endpoint and method, for errors.
+        request_id: of the request that the answer must belong to; None takes any.
+
+    Raises:
+        RpcError: it is an error, or no answer to that request.
+    """
+    if not isinstance(answer, Mapping):
+        raise TransientRpcError(f"{where}: the answer is no JSON-RPC answer: {str(answer)[:80]}")
+    if answer.get("error") is not None:
+        raise error_of(answer["error"], request, where)
+    if request_id is not None and answer.get("id") != request_id:
+        raise TransientRpcError(f"{where}: the answer belongs to request {answer.get('id')!r}, not {request_id}")
+    if "result" not in answer:
+        raise TransientRpcError(f"{where}: the answer has neither result nor error")
+    return answer["result"]
+
+
+def error_of(error: Any, request: Request, where: str) -> RpcError:
+    """The exception for a JSON-RPC error object; a shape that no standard knows becomes its own text."""
+    details = error if isinstance(error, Mapping) else {"message": str(error)}
+    given = details.get("code")
+    code = given if isinstance(given, int) else 0
+    data, message = details.get("data"), str(details.get("message", ""))
+    meaning = meaning_of(code, f"{message} {data}" if isinstance(data, str) else message)
+    text = f"{where}: {message}{f' {data}' if isinstance(data, str) else ''} (code {code})"
+    facts: dict[str, Any] = {"meaning": meaning, "code": code, "data": data}
+    if meaning in (Meaning.TOO_MUCH_ASKED, Meaning.LIMITED):
+        if request.is_of_range or (request.method == "eth_getLogs" and meaning is Meaning.TOO_MUCH_ASKED):
+            return RangeTooLargeError(text, range_hint(message), **facts)
+        return RateLimitedError(text, **facts)  # a limit all the same, and no range to make smaller
+    if meaning is Meaning.UNKNOWN and request.method in CHANGING:
+        return RefusedError(text, **facts)
+    return _KINDS.get(meaning, RefusedError)(text, **facts)
+
+
+def range_hint(message: str) -> int | None:
+    """How many blocks an error's text says would be taken."""
+    for pattern, base in ((_HEX_RANGE, 16), (_DECIMAL_RANGE, 10)):
+        if found := pattern.search(message):
+            blocks = int(found[2], base) - int(found[1], base) + 1
+            return blocks if blocks > 0 else None
+    if "result" not in message and (found := _BLOCK_COUNT.search(message)):
+        number, thousands = (found[1], found[2]) if found[1] else (found[3], found[4])
+        blocks = int(number.replace(",", "")) * (1000 if thousands else 1)
+        return blocks if blocks > 0 else None
+    return None
+
+
+_HEX: Final = re.compile(r"0x((?:[0-9a-fA-F]{2})*)")
+
+
+def revert_data(error: RpcError) -> bytes:
+    """What a contract reverted with, or nothing where the node does not say."""
+    data = error.data
+    if isinstance(data, dict):
+        data = data.get("data") or data.get("result")
+    found = _HEX.search(data) if isinstance(data, str) else None
+    return bytes.fromhex(found[1]) if found else b""
+
+
+def decoder_of(what: str, decoder: Callable[[Any], T]) -> Callable[[Any], T]:
+    """A decoder that raises `UndecodableError` for every answer that it can't make a value of; `what` names it."""
+
+    def decode(answer: Any) -> T:
+        try:
+            return decoder(answer)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DecodingError) as error:
+            if answer == "0x":
+                raise UndecodableError(
+                    f"{what} is empty: the contract is not there, or not on this node; is the deployments file of this network?"
+                ) from error
+            raise UndecodableError(f"{what} has an unusable form ({type(error).__name__}: {error})") from error
+
+    return decode
+
+
+# How servers say that they take one request at a time, or not so many.
+_NO_BATCHES: Final = frozenset({400, 405, 413, 415, 422, 501})
+_TOO_OFTEN: Final = frozenset({429, 503})
+
+
+class BatchRefusedError(Exception):
+    """The server does not take requests together."""
+
+
+def check_batch(answer: Any, where: str) -> None:
+    """Looks at an answer to many requests that is not one for each.
+
+    Raises:
+        BatchRefusedError: the server takes no batches, or not such long ones.
+    """
+    if isinstance(answer, Mapping) and answer.get("error") is not None:
+        error = error_of(answer["error"], Request("a batch"), where)
+        if error.meaning not in ANOTHER_NODE:
+            raise BatchRefusedError(str(error))
+
+
+def check_status(
+    status: int, retry_after: str | None, body: bytes, where: str, *, requests: int = 1, now: float = 0.0
+) -> None:
+    """Looks at an HTTP response.
+
+    Args:
+        status: its status.
+        retry_after: its Retry-After header.
+        body: some providers put their JSON-RPC error into an HTTP error; a proxy's error page is no JSON.
+        where: endpoint and method, for errors.
+        requests: how many travelled together.
+        now: Unix seconds.
+
+    Raises:
+        RpcError: it is no answer.
+        BatchRefusedError: the server takes no batches, or not such long ones.
+    """
+    if status == 200:
+        return
+    if status in (401, 403):
+        raise NoAccessError(f"{where}: the endpoint wants a key (HTTP {status})")
+    if status in _TOO_OFTEN and (seconds := _seconds_of(retry_after, now)):
+        raise RateLimitedError(f"{where}: HTTP {status}, to be left alone for {seconds:.0f} s", seconds)
+    if body.lstrip().startswith((b"{", b"[")):
+        return
+    if requests > 1 and status in _NO_BATCHES:
+        raise BatchRefusedError(f"HTTP {status}")
+    raise TransientRpcError(f"{where}: HTTP {status}")
+
+
+def _seconds_of(retry_after: str | None, now: float) -> float | None:
+    """The seconds that a Retry-After header says (RFC 9110, section 10.2.3), or None if it says nothing that makes sense."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(retry_after) if retry_after.strip().isdigit() else _seconds_until(retry_after, now)
+    except ValueError:
+        return None
+    return seconds if seconds > 0 else None
+
+
+def _seconds_until(date: str, now: float) -> float:
+    moment: datetime = parsedate_to_datetime(date)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now

@@ -1,0 +1,553 @@
+"""The one policy by which the JSON-RPC endpoints of a chain are asked: which one next, when, and what an answer means for it.
+
+It makes no requests and reads no clock. Its methods are generators of steps: they yield what a transport has to do, are sent what
+that brought, or have the `RpcError` thrown in, and return the result. `bridge.evm.transport` carries the steps out for code
+that awaits, `indexer.sources.transport` for code that blocks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import structlog
+
+from bridge.protocol.backoff import backoff
+from bridge.rpc.answers import (
+    CHANGING,
+    Meaning,
+    NoAccessError,
+    RateLimitedError,
+    RefusedError,
+    Request,
+    RpcError,
+    StateUnavailableError,
+    TransientRpcError,
+    UndecodableError,
+    UnknownBlockError,
+    WrongChainError,
+    revert_data,
+)
+
+_log = structlog.get_logger(__name__)
+
+REST_SECONDS: Final = 5.0
+"""An endpoint that failed is asked last for so long, so that not every request waits for its time-out again."""
+
+_FIRST_PAUSE: Final = 0.1  # seconds between the first two tries of a request; doubles
+_LONGEST_PAUSE: Final = 2.0
+_CHAIN_ID: Final = Request("eth_chainId")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointPolicy:
+    """How the endpoints of one chain are asked. Times are in seconds.
+
+    Attributes:
+        request_seconds: how long one request may take.
+        retry_seconds: how long a request is tried again while nobody answers.
+        rest_seconds: how long a request waits altogether for endpoints that say when to come back.
+        agreement: how many endpoints must say the same before anything counts: an answer, a refusal, that a transaction was
+            taken; a number in which they may differ is what so many have reached.
+        branch_seconds: for how long an endpoint is refused that has another block where our last one is, while no other answers.
+        hedge_after: until a read that is slow is asked of another endpoint too; None never.
+        requests_per_second: to each endpoint; None is as many as there are.
+        concurrency: requests under way at an endpoint at once, from one machine; None is no limit.
+        batch: requests that travel to an endpoint together at most.
+    """
+
+    request_seconds: float = 10.0
+    retry_seconds: float = 15.0
+    rest_seconds: float = 15.0
+    agreement: int = 1
+    branch_seconds: float = 30.0
+    hedge_after: float | None = None
+    requests_per_second: float | None = None
+    concurrency: int | None = None
+    batch: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("requests_per_second", "concurrency", "batch", "agreement"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} is {value}; it must be greater than 0")
+
+    def shared_by(self, tasks: int) -> EndpointPolicy:
+        """How each of some tasks may ask that ask at once."""
+        rate = self.requests_per_second
+        return self if rate is None else replace(self, requests_per_second=rate / tasks)
+
+
+class Pace:
+    """Spaces requests to one endpoint out evenly, and remembers until when it must be left alone. Threads may share it."""
+
+    def __init__(self, requests_per_second: float | None) -> None:
+        """Spaces nothing if the number is None."""
+        self.closed_until = 0.0
+        self._interval = 0.0 if requests_per_second is None else 1 / requests_per_second
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait_from(self, now: float, requests: int = 1) -> float:
+        """Takes the next place in line for so many requests; returns how many seconds it is away."""
+        if not self._interval:
+            return 0.0
+        with self._lock:
+            place = max(now, self._next)
+            self._next = place + self._interval * requests
+        return place - now
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointState:
+    """How one endpoint does.
+
+    Attributes:
+        name: its URL without what may be secret.
+        is_up: whether it is asked; after a failure it rests for a while.
+        requests: how many this process made, by result.
+    """
+
+    name: str
+    is_up: bool
+    requests: Mapping[str, int]
+
+
+class Endpoint:
+    """One URL, and what is known of the node behind it."""
+
+    def __init__(self, url: str, pace: Pace) -> None:
+        self.url = url
+        self.name = without_secrets(url)
+        self.pace = pace
+        self.requests: Counter[str] = Counter()  # by result: answered, refused, failed
+        self.rests_until = 0.0  # 0 while it answers
+        self.is_verified = False  # whether it has said since its last failure that it is of our chain
+
+
+class KnownBlock(NamedTuple):
+    """A block that we have: its number, and its hash or the beginning of it."""
+
+    number: int
+    hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A step: make a request to an endpoint.
+
+    Attributes:
+        endpoint: which one.
+        request: what to ask.
+        is_probe: whether the policy wants to know it of the endpoint; else it is what the caller asks for.
+    """
+
+    endpoint: Endpoint
+    request: Request
+    is_probe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A step: let some seconds pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """A step: take the first answer of two endpoints. Its outcome is that answer, and why there is none.
+
+    Attributes:
+        request: what they are asked; an error that speaks for all of them ends the race.
+        first: the steps of one.
+        second: makes the steps of the other, which is asked if the first is not over in time.
+        after: seconds for that.
+    """
+
+    request: Request
+    first: Steps
+    second: Callable[[], Steps]
+    after: float
+
+
+Steps = Generator[Ask | Wait | Race, Any, Any]
+Read = Callable[[Any], Any]
+"""Makes a value of a result, or raises `UndecodableError`."""
+
+
+class Verdict(Enum):
+    """What an endpoint's error says about the endpoint."""
+
+    AT_FAULT = auto()  # it rests, and another one is asked
+    LACKS_IT = auto()  # it is sound, and another one may have what is asked for
+    SPEAKS_FOR_ALL = auto()  # every other one would say the same
+
+
+def verdict_on(error: RpcError, request: Request) -> Verdict:
+    """What an error says about the endpoint that gave it.
+
+    What Waybill reads is well-formed: a node that does not understand it is at fault. But it may send what no node takes, and
+    name a tag that its chain does not have.
+    """
+    if isinstance(error, RefusedError):
+        if request.is_of_tag and error.meaning in (Meaning.NOT_UNDERSTOOD, Meaning.MALFORMED):
+            return Verdict.LACKS_IT
+        if error.meaning is Meaning.NOT_UNDERSTOOD and request.method not in CHANGING:
+            return Verdict.AT_FAULT
+    if isinstance(error, TransientRpcError | NoAccessError | WrongChainError):
+        return Verdict.AT_FAULT
+    return Verdict.LACKS_IT if isinstance(error, UnknownBlockError | StateUnavailableError) else Verdict.SPEAKS_FOR_ALL
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
+class EndpointPool:
+    """The endpoints of one chain, in order of preference."""
+
+    def __init__(
+        self,
+        chain_id: int,
+        urls: Sequence[str],
+        policy: EndpointPolicy,
+        clock: Callable[[], float],
+        pace_of: Callable[[str, float | None], Pace] = lambda _url, requests_per_second: Pace(requests_per_second),
+    ) -> None:
+        """Asks nobody.
+
+        Args:
+            chain_id: the EIP-155 id that must be behind every URL.
+            urls: where they are.
+            policy: how they are asked.
+            clock: seconds from any moment on.
+            pace_of: the pace of a URL, where more than this pool ask it.
+        """
+        self.policy = policy
+        self.endpoints = [Endpoint(url, pace_of(url, policy.requests_per_second)) for url in urls]
+        self.current = self.endpoints[0]  # whose answers we go by
+        self._chain_id = chain_id
+        self._clock = clock
+        self._last: KnownBlock | None = None
+        self._final: KnownBlock | None = None
+        self._other_branch_since: float | None = None  # since when only endpoints of another branch answer
+
+    @property
+    def states(self) -> list[EndpointState]:
+        """How each endpoint does, the preferred first."""
+        return [EndpointState(one.name, not self.rests(one), dict(one.requests)) for one in self.endpoints]
+
+    def rests(self, endpoint: Endpoint) -> bool:
+        """Whether it failed a moment ago, or wants to be left alone."""
+        return max(endpoint.rests_until, endpoint.pace.closed_until) > self._clock()
+
+    def in_order(self) -> list[Endpoint]:
+        """Who is asked first: by preference, those that rest last."""
+        return sorted(self.endpoints, key=self.rests) if len(self.endpoints) > 1 else self.endpoints
+
+    def must_have(self, last: KnownBlock | None, final: KnownBlock | None = None) -> None:
+        """From now on another endpoint than the current one counts only if it has these blocks too.
+
+        Without them its answers would look like a reorg.
+
+        Args:
+            last: the last one read; if no endpoint has it for a while, there was a reorg.
+            final: the last one read that the chain calls final: an endpoint with another one is never asked.
+        """
+        self._last, self._final = last, final
+
+    def remember(self, last: KnownBlock) -> None:
+        """The same of the highest block that endpoints have reported."""
+        if self._last is None or last.number >= self._last.number:
+            self._last = last
+
+    def request(self, request: Request, read: Read = _as_it_is, *, catches_up: bool = True) -> Steps:
+        """The result of a request, from the first endpoint that gives one which can be read.
+
+        Args:
+            request: what is asked.
+            read: makes a value of a result; one that it can't read is the endpoint's fault, and another one is asked.
+            catches_up: whether to try again where a block is not known: to a node that lags behind, it will be.
+
+        Raises:
+            RpcError: no endpoint gave one. Unless its class is transient, another try gives the same.
+        """
+        return self.repeated(lambda: self._ask_each(request, read), catches_up=catches_up)
+
+    def repeated(self, once: Callable[[], Steps], *, catches_up: bool = False) -> Steps:
+        """What those steps return, tried again while they fail with what may pass; see `request`."""
+        began, waited, tries = self._clock(), 0.0, 0
+        while True:
+            try:
+                return (yield from once())
+            except RpcError as error:
+                if not isinstance(error, (TransientRpcError, UnknownBlockError) if catches_up else TransientRpcError):
+                    raise
+                pause = self._pause_after(error, tries, max(waited, self._clock() - began))
+                if pause is None:
+                    raise
+            yield Wait(pause)
+            waited += pause
+            tries += 1
+
+    def _pause_after(self, error: RpcError, tries: int, passed: float) -> float | None:
+        """Seconds until the next try, or None if there is none."""
+        if isinstance(error, RateLimitedError) and error.retry_after is not None:
+            return error.retry_after if passed + error.retry_after <= self.policy.rest_seconds else None
+        pause = backoff(_FIRST_PAUSE, tries, cap=_LONGEST_PAUSE)
+        if tries == 0:
+            return pause
+        if isinstance(error, UndecodableError):  # to ask much longer would hold up who waits
+            return None
+        return pause if passed + pause <= self.policy.retry_seconds else None
+
+    def _ask_each(self, request: Request, read: Read) -> Steps:
+        errors: list[RpcError] = []
+        waiting = deque(self.in_order())
+        while waiting:
+            endpoint = waiting.popleft()
+            if self.rests(endpoint) and any(verdict_on(error, request) is Verdict.LACKS_IT for error in errors):
+                break  # one that answers has said that it does not have what we ask for
+            try:
+                first = self._ask(endpoint, request, read)
+                if self.policy.hedge_after is None or not waiting or request.method in CHANGING:
+                    return (yield from first)
+                second = partial(self._ask_first_of, waiting, request, read)
+                answer, failures = yield Race(request, first, second, self.policy.hedge_after)
+                if not failures:
+                    return answer
+                errors += failures
+            except RpcError as error:
+                if verdict_on(error, request) is Verdict.SPEAKS_FOR_ALL:
+                    raise
+                errors.append(error)
+        raise self.nobody(errors)
+
+    def _ask_first_of(self, waiting: deque[Endpoint], request: Request, read: Read) -> Steps:
+        return self._ask(waiting.popleft(), request, read)
+
+    def _ask(self, endpoint: Endpoint, request: Request, read: Read) -> Steps:
+        """One endpoint's answer; it is the current one from then on."""
+        yield from self._must_be_on_our_branch(endpoint)
+        result = yield from self.ask_alone(endpoint, request, read)
+        self.take_back(endpoint)
+        self.current = endpoint
+        self._other_branch_since = None
+        return result
+
+    def ask_alone(
+        self, endpoint: Endpoint, request: Request, read: Read = _as_it_is, *, is_probe: bool = False
+    ) -> Steps:
+        """One endpoint's answer, whichever blocks it has."""
+        left = endpoint.pace.closed_until - self._clock()
+        if left > 0:
+            raise RateLimitedError(f"{endpoint.name}: not asked, it wants to be left alone for {left:.0f} s more", left)
+        try:
+            if not endpoint.is_verified:
+                yield from self.verify(endpoint)
+            return read((yield from self._ask_and_count(endpoint, request, is_probe=is_probe)))
+        except RpcError as error:
+            if verdict_on(error, request) is Verdict.AT_FAULT:
+                self.put_aside(endpoint, error)
+            raise
+
+    def verify(self, endpoint: Endpoint) -> Steps:
+        """Asks for the chain's id, again after every failure: the URL may lead to another node by then."""
+        answer = yield from self._ask_and_count(endpoint, _CHAIN_ID, is_probe=True)
+        try:
+            found = int(answer, 16)
+        except (TypeError, ValueError):
+            raise UndecodableError(f"{endpoint.name}: eth_chainId answered {answer!r}") from None
+        if found != self._chain_id:
+            raise WrongChainError(
+                f"{endpoint.name} serves chain {found}, but the deployment says chain {self._chain_id}; "
+                "correct rpcUrls in the deployments file"
+            )
+        endpoint.is_verified = True
+
+    def _ask_and_count(self, endpoint: Endpoint, request: Request, *, is_probe: bool) -> Steps:
+        try:
+            result = yield Ask(endpoint, request, is_probe)
+        except RpcError as error:
+            endpoint.requests["failed" if error.code is None else "refused"] += 1
+            raise
+        endpoint.requests["answered"] += 1
+        return result
+
+    def has(self, endpoint: Endpoint, block: KnownBlock) -> Steps:
+        """Whether an endpoint has that block, and no other in its place.
+
+        Raises:
+            RpcError: it does not say, or has no block of that height yet.
+        """
+        found = yield from self._block_of(endpoint, block.number)
+        return found.startswith(block.hash)
+
+    def anyone_has(self, block: KnownBlock) -> Steps:
+        """Whether some endpoint has a block of ours; if another than the current one, only those that have it count from now on.
+
+        That it is gone is believed only if every endpoint has another in its place: one that lags, lies or is on a fork of
+        its own would have us forget what happened.
+
+        Raises:
+            TransientRpcError: none has it, and not all of them say what they have there.
+        """
+        silent: list[RpcError] = []
+        for endpoint in self.in_order():
+            try:
+                if not (yield from self.has(endpoint, block)):
+                    continue
+            except RpcError as error:
+                silent.append(error)
+                continue
+            if endpoint is not self.current:
+                self.must_have(block, block)
+                self.current = endpoint
+            return True
+        if silent:
+            raise TransientRpcError(
+                f"no endpoint has block {block.number} with hash 0x{block.hash.hex()}, but not each says that it has another in"
+                f" its place: {'; '.join(map(str, silent))}. Try again when they do; one that never will is to be taken out of"
+                " the chain's URLs"
+            )
+        return False
+
+    def gives_way(self, block: KnownBlock, reason: RpcError) -> Steps:
+        """Leaves the current endpoint for one that has a block of ours, and returns whether there is one.
+
+        Args:
+            block: which the current one does not have.
+            reason: what is wrong with the current one, then.
+        """
+        for endpoint in self.endpoints:
+            if endpoint is self.current:
+                continue
+            try:
+                if not (yield from self.has(endpoint, block)):
+                    continue
+            except RpcError:
+                continue
+            self.put_aside(self.current, reason)
+            self.current = endpoint
+            return True
+        return False
+
+    def _block_of(self, endpoint: Endpoint, number: int) -> Steps:
+        """The hash of an endpoint's block of that height."""
+
+        def read(answer: Any) -> bytes:
+            if answer is None:
+                raise TransientRpcError(f"{endpoint.name} is behind: it has no block {number} yet")
+            try:
+                there, found = int(answer["number"], 16), bytes.fromhex(answer["hash"].removeprefix("0x"))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise TransientRpcError(f"{endpoint.name}: block {number} has no number or hash: {error!r}") from error
+            if there != number:
+                raise TransientRpcError(f"{endpoint.name} was asked for block {number} and gave block {there}")
+            return found
+
+        return self.ask_alone(endpoint, Request("eth_getBlockByNumber", [hex(number), False]), read, is_probe=True)
+
+    def _must_be_on_our_branch(self, endpoint: Endpoint) -> Steps:
+        """Another endpoint than the current one must have our blocks; see `must_have`."""
+        while endpoint is not self.current and (last := self._last) is not None:
+            ours, theirs = last, (yield from self._block_of(endpoint, last.number))
+            if self._last != last:
+                continue  # others were told of a newer block meanwhile
+            if theirs.startswith(last.hash):
+                return
+            is_final = self._final is not None and self._final.number == last.number
+            if self._final is not None and not is_final:
+                at_final = yield from self._block_of(endpoint, self._final.number)
+                is_final = not at_final.startswith(self._final.hash)
+                ours, theirs = (self._final, at_final) if is_final else (last, theirs)
+            if not is_final and self._is_over_to_another_branch(last):
+                return
+            error = TransientRpcError(
+                f"{endpoint.name} is on another branch: its block {ours.number} is 0x{theirs.hex()}, and ours"
+                f" 0x{ours.hash.hex()}"
+            )
+            self.put_aside(endpoint, error)
+            raise error
+
+    def _is_over_to_another_branch(self, last: KnownBlock) -> bool:
+        """Whether to believe in a reorg: while somebody may come back who has our block, that is waited for."""
+        now = self._clock()
+        if self._other_branch_since is None:
+            self._other_branch_since = now
+        if now - self._other_branch_since < self.policy.branch_seconds:
+            return False
+        _log.warning(
+            "no endpoint knows our block any more: switched to another branch", chain=self._chain_id, block=last.number
+        )
+        self._last = None
+        return True
+
+    def put_aside(self, endpoint: Endpoint, error: RpcError) -> None:
+        """Has it asked last for a while, and not at all for as long as it said."""
+        if not endpoint.rests_until:
+            _log.warning("endpoint fails", chain=self._chain_id, endpoint=endpoint.name, reason=str(error))
+        now = self._clock()
+        endpoint.rests_until = now + REST_SECONDS
+        endpoint.is_verified = False
+        if isinstance(error, RateLimitedError) and error.retry_after is not None:
+            endpoint.pace.closed_until = max(endpoint.pace.closed_until, now + error.retry_after)
+
+    def take_back(self, endpoint: Endpoint) -> None:
+        """It answers."""
+        if endpoint.rests_until:
+            _log.info("endpoint answers again", chain=self._chain_id, endpoint=endpoint.name)
+        endpoint.rests_until = 0.0
+
+    def nobody(self, errors: Sequence[RpcError]) -> RpcError:
+        """What is wrong, if nobody has an answer: what a sound endpoint said goes before what others failed with."""
+        text = "; ".join(str(error) for error in errors)
+        sound = [
+            error for error in errors if not isinstance(error, TransientRpcError | NoAccessError | WrongChainError)
+        ]
+        passing = [error for error in errors if isinstance(error, TransientRpcError)]
+        misread = [error for error in passing if isinstance(error, UndecodableError)]
+        limited = [error for error in passing if isinstance(error, RateLimitedError) and error.retry_after is not None]
+        first = copy((sound or misread or passing or errors)[0])
+        if not sound and limited and len(limited) == len(passing):
+            first = copy(min(limited, key=lambda error: error.retry_after or 0.0))
+        elif not sound and isinstance(first, RateLimitedError):
+            first = TransientRpcError(text)
+        first.args = (text if sound else f"no RPC endpoint of chain {self._chain_id} answers: {text}",)
+        return first
+
+
+def votes_of(answers: Sequence[Any], essence: Callable[[Any], Hashable]) -> list[list[Any]]:
+    """Answers that say the same, together, most first; a node's error counts by what it means.
+
+    Args:
+        answers: of endpoints that were asked the same; an endpoint's own fault is no answer.
+        essence: what of a result must be equal.
+    """
+    found: defaultdict[Hashable, list[Any]] = defaultdict(list)
+    for answer in answers:
+        is_error = isinstance(answer, RpcError)
+        found["refused" if is_error else "answered", _refusal(answer) if is_error else essence(answer)].append(answer)
+    return sorted(found.values(), key=len, reverse=True)
+
+
+def _refusal(error: RpcError) -> Hashable:
+    return error.meaning, revert_data(error)
+
+
+def without_secrets(url: str) -> str:
+    """The URL as far as it may be shown: providers put keys into the path, the query, or before the host."""
+    parts = urlsplit(url)
+    try:
+        host = f"{parts.hostname}:{parts.port}" if parts.port else f"{parts.hostname}"
+    except ValueError:  # the port is no number
+        host = f"{parts.hostname}"
+    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"
