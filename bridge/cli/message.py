@@ -134,7 +134,7 @@ def retry(
         "gmps": sorted(gmp.label for gmp in sent.gmps),
         "failed": sorted(gmp.label for gmp in sent.failed),
         "fee": sent.fee,
-        "transaction": sent.receipt.transaction_hash,
+        "transaction": sent.transaction,
     }
     result(
         value,
@@ -176,7 +176,7 @@ def execute(
             client = Client(deployment, chains, account)
             if (await client.progress(found.message)).executed:
                 return None
-            return (await client.execute(found.message)).transaction_hash
+            return (await client.execute(found.message))["transactionHash"]
 
     transaction = asyncio.run(run())
     text = "executed" if transaction else "nothing to do: it was executed before"

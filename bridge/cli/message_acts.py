@@ -41,7 +41,7 @@ def fund(
         return {
             "fee": sent.fee,
             "gmps": sorted(gmp.label for gmp in sent.gmps),
-            "transaction": sent.receipt.transaction_hash,
+            "transaction": sent.transaction,
         }
 
     _act(message, network, key, act, "funded over", as_json=as_json)
@@ -70,7 +70,7 @@ def cancel(
             "cancellation": sent.message.id,
             "gmps": over,
             "fee": sent.fee,
-            "transaction": sent.receipt.transaction_hash,
+            "transaction": sent.transaction,
         }
 
     _act(message, network, key, act, "its cancellation is on its way over", as_json=as_json)
@@ -89,7 +89,7 @@ def expire(
     """
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        return {"transaction": (await client.expire(found.message)).transaction_hash}
+        return {"transaction": (await client.expire(found.message))["transactionHash"]}
 
     _act(message, network, key, act, "marked as expired", as_json=as_json)
 

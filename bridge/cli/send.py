@@ -151,7 +151,7 @@ def _print(
         "gmps": sorted(gmp.label for gmp in sent.gmps),
         "failed": sorted(gmp.label for gmp in sent.failed),
         "fee": sent.fee,
-        "transaction": sent.receipt.transaction_hash,
+        "transaction": sent.transaction,
         "executed": None if reached is None else reached.executed,
     }
     lines = {
@@ -159,7 +159,7 @@ def _print(
         "lane": f"{origin.name} → {target.name}, nonce {message.nonce}",
         "over": f"{', '.join(value['gmps'])}; {message.quorum} must deliver",
         "fee": f"{sent.fee} wei",
-        "transaction": f"0x{sent.receipt.transaction_hash.hex()}",
+        "transaction": f"0x{sent.transaction.hex()}",
     }
     if message.ttl:
         lines["expires after"] = f"{message.ttl} s"

@@ -3,16 +3,19 @@
 Example:
     ::
 
-        with BlockingClient(deployment, open_chains, account) as client:
+        web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in deployment.chains}
+        with BlockingClient(deployment, web3s, account) as client:
             request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.HYPERLANE,))
             sent = client.route("alpha", request)
             progress = client.wait(sent.message, timeout=60)
 
-`Client` is the same for code that awaits; `BlockingClient` runs it, so that there is one implementation.
+`Client` is the same for code that awaits; `BlockingClient` runs it, so that there is one implementation. Both take `AsyncWeb3` and `Web3`
+objects of your own, and return web3's types.
 """
 
 from bridge.client.blocking import BlockingClient
-from bridge.client.requests import (
+from bridge.client.routing import (
+    Client,
     Created,
     FeeCapError,
     NothingToRetryError,
@@ -23,9 +26,9 @@ from bridge.client.requests import (
     TooMuchGasError,
     TtlTooShortError,
     UnknownMessageError,
+    cancellation_of,
+    transact,
 )
-from bridge.client.routing import Client, cancellation_of
-from bridge.client.transactions import transact
 
 __all__ = [
     "BlockingClient",

@@ -9,17 +9,16 @@ from types import TracebackType
 from typing import Self
 
 from eth_account.signers.base import BaseAccount
+from web3.types import TxReceipt
 
-from bridge.client.requests import RouteRequest, Sent
-from bridge.client.routing import Client
+from bridge.client.routing import Client, Connection, RouteRequest, Sent
 from bridge.domain.guarantee import AssetClass
-from bridge.domain.ports import Chain, Receipt
 from bridge.evm.routers import Progress
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 
-OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Chain]]]
+OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Connection]]]
 """How chains are connected to, such as `bridge.evm.chain.open_chains`."""
 
 
@@ -32,14 +31,14 @@ class BlockingClient:
     def __init__(
         self,
         deployment: Deployment,
-        open_chains: OpenChains,
+        chains: Mapping[int, Connection] | OpenChains,
         account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Connects to nothing yet; without an account it only reads."""
+        """Connects to nothing yet. The arguments are those of `Client`, or how its chains are opened and closed."""
         self._asset_classes = asset_classes
         self._deployment = deployment
-        self._open_chains = open_chains
+        self._chains = chains
         self._account = account
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
@@ -88,7 +87,7 @@ class BlockingClient:
         """See `Client.retry`."""
         return self._runner.run(self._client.retry(message, gmps, min_dispatched, max_fee, even_if_ended=even_if_ended))
 
-    def execute(self, message: Message) -> Receipt:
+    def execute(self, message: Message) -> TxReceipt:
         """See `Client.execute`."""
         return self._runner.run(self._client.execute(message))
 
@@ -100,11 +99,11 @@ class BlockingClient:
         """See `Client.cancel`."""
         return self._runner.run(self._client.cancel(message, gmps, min_dispatched))
 
-    def expire(self, message: Message) -> Receipt:
+    def expire(self, message: Message) -> TxReceipt:
         """See `Client.expire`."""
         return self._runner.run(self._client.expire(message))
 
-    def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
+    def appoint_retrier(self, source: int | str, retrier: str) -> TxReceipt:
         """See `Client.appoint_retrier`."""
         return self._runner.run(self._client.appoint_retrier(source, retrier))
 
@@ -137,5 +136,7 @@ class BlockingClient:
         return self._opened
 
     async def _open(self) -> Client:
-        chains = await self._stack.enter_async_context(self._open_chains(self._deployment))
+        chains = self._chains
+        if not isinstance(chains, Mapping):
+            chains = await self._stack.enter_async_context(chains(self._deployment))
         return Client(self._deployment, chains, self._account, self._asset_classes)

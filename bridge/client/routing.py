@@ -1,37 +1,163 @@
-"""The client: speaks to the routers of one network as one account."""
+"""The client: what a dApp asks for, what it gets, how it is refused, and the account that speaks to the routers of a network."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
+from eth_abi.abi import encode
 from eth_account.signers.base import BaseAccount
+from eth_utils.address import to_canonical_address
+from eth_utils.crypto import keccak
+from hexbytes import HexBytes
+from web3 import AsyncWeb3, Web3
+from web3.types import TxReceipt
 
-from bridge.client.arrival import refuse_much_gas, refuse_short_ttl
-from bridge.client.requests import (
-    Created,
-    FeeCapError,
-    NothingToRetryError,
-    RefusedError,
-    RouteRequest,
-    Sent,
-    UnknownMessageError,
-)
-from bridge.client.transactions import transact
+from bridge.client.web3_chain import Web3Chain, as_tx_receipt
+from bridge.domain.finality import FinalityRule
 from bridge.domain.guarantee import AssetClass, class_of, resolve_ttl
-from bridge.domain.ports import Call, CallRevertedError, Chain, Receipt, TransientError
+from bridge.domain.invariants import Reliability
+from bridge.domain.ports import (
+    Call,
+    CallRevertedError,
+    Chain,
+    InsufficientFundsError,
+    TerminalError,
+    TransientError,
+)
 from bridge.evm.routers import Progress, RouterReader
-from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.contracts import ROUTER, message_tuple
+from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event, topic_of
 from bridge.protocol.gmps import Gmp, gmps_from_bits
-from bridge.protocol.message import Kind, Message, decode_envelope
+from bridge.protocol.message import MOST_GAS, Kind, Message, decode_envelope
 
-_POLL_SECONDS = 0.2
-_LOG_RANGE = 5_000  # blocks
+_POLL_SECONDS: Final = 0.2
+_INCLUSION_SECONDS: Final = 180
+_GAS_MARGIN: Final = 1.2
+_LOG_RANGE: Final = 5_000  # blocks
+
+# What the router needs to execute, in gas: for the transaction and its bookkeeping, and for each byte of the payload.
+_EXECUTION_GAS: Final = 60_000
+_GAS_PER_BYTE: Final = 25
+_RECEIVE: Final = keccak(text="receiveMessage(bytes32,bytes,bytes)")[:4]
+
+USUAL_GMP_SECONDS: Final = Reliability().gmp_time
+"""What a GMP usually takes once a message is final on its source, as relayers assume unless they are told otherwise."""
+
+
+class RefusedError(Exception):
+    """A contract refused what was asked; the text says which rule, and what to do where that is known.
+
+    Attributes:
+        revert: the decoded refusal, or None if there was no reason or it is unknown.
+    """
+
+    revert: Revert | None = None
+
+    @classmethod
+    def of(cls, what: str, data: bytes) -> Self:
+        """What was refused, by the revert data."""
+        revert = decode_revert(data)
+        advice = f"; {revert.advice}" if revert and revert.advice else ""
+        error = cls(f"{what}: {explain_revert(data)}{advice}")
+        error.revert = revert
+        return error
+
+
+class FeeCapError(RefusedError):
+    """Its fee is above the cap that was set, and nothing was sent."""
+
+
+class NothingToRetryError(RefusedError):
+    """The message has ended on its destination, so that a retry would cost its fee and change nothing; nothing was sent."""
+
+    def __init__(self, message_id: bytes, destination: str, *, executed: bool) -> None:
+        how = "was executed" if executed else "expired or was cancelled"
+        super().__init__(
+            f"message 0x{message_id.hex()} {how} on {destination}: a retry would cost its fee and change nothing"
+        )
+
+
+class TtlTooShortError(RefusedError):
+    """A message would expire before it could arrive, and nothing was sent."""
+
+    def __init__(self, ttl: int, source: str, finality: float, gmp_time: float) -> None:
+        super().__init__(
+            f"a TTL of {ttl} s is less than it takes to arrive: {finality:g} s until {source} is final, and {gmp_time:g} s that"
+            " a GMP usually takes; give more, or 0 for ever"
+        )
+
+
+class TooMuchGasError(RefusedError):
+    """Relayers would not give its execution so much gas, and nothing was sent."""
+
+    def __init__(self, needed: int, most: int, *, length: int, by: str) -> None:
+        super().__init__(
+            f"its execution needs about {needed} gas ({by}, a payload of {length} bytes), and relayers give a transaction at most"
+            f" {most}: it would arrive and never be executed; send less, or raise max_gas if your relayer gives more"
+        )
+
+
+class NotIncludedError(Exception):
+    """A transaction was handed to the chain, and no block includes it yet."""
+
+
+class UnknownMessageError(LookupError):
+    """No chain of the network has created a message with that id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequest:
+    """A message to send, and how."""
+
+    destination: int | str  # chain id or name
+    recipient: str
+    payload: bytes
+    gmps: tuple[Gmp, ...]
+    quorum: int | None = None  # None: every GMP named
+    gas_limit: int = 200_000  # gas
+    ttl: int = 0  # seconds; 0 = never expires
+    kind: Kind = Kind.PLAIN
+    retriable: bool = True
+    min_dispatched: int = 0  # 0: all of them
+    replaces: bytes = bytes(32)  # the first message of a chain of re-issues; zero: none
+    max_fee: int | None = None  # wei; None: whatever the GMPs ask for
+    max_gas: int | None = MOST_GAS  # gas that relayers give a transaction at most; None: whatever it needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A message that a chain has taken, or taken again."""
+
+    message: Message
+    attempt: int
+    gmps: frozenset[Gmp]  # those that took it
+    failed: frozenset[Gmp]  # those that were asked and did not
+    fee: int  # wei
+    receipt: TxReceipt
+
+    @property
+    def transaction(self) -> HexBytes:
+        """The hash of the transaction."""
+        return self.receipt["transactionHash"]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A message, as the chain tells that created it."""
+
+    message: Message
+    unfunded: bool  # it was created without its fee, and nobody has funded it since
+    retriable: bool | None  # None: its source was not asked
+
+
+Connection = AsyncWeb3[Any] | Web3 | Chain
+"""A chain as a user has it, with a provider, middleware and account of their own; or as Waybill's own transport reaches it."""
 
 
 class Client:
@@ -40,17 +166,24 @@ class Client:
     def __init__(
         self,
         deployment: Deployment,
-        chains: Mapping[int, Chain],
+        chains: Mapping[int, Connection],
         account: BaseAccount | None = None,
         asset_classes: Sequence[AssetClass] = (),
     ) -> None:
-        """Takes chains that are open already; without an account it only reads.
+        """Asks nothing yet.
 
-        What it routes lives at least as long as the classes of assets demand.
+        Args:
+            deployment: the network.
+            chains: by id; chains that are left out can't be asked.
+            account: signs transactions. Without one, the Web3 of a chain signs for its `eth.default_account`, if it has one.
+            asset_classes: what is routed lives at least as long as these demand.
         """
         self._asset_classes = asset_classes
         self._deployment = deployment
-        self._chains = chains
+        self._chains = {
+            chain_id: Web3Chain(chain_id, chain) if isinstance(chain, AsyncWeb3 | Web3) else chain
+            for chain_id, chain in chains.items()
+        }
         self._account = account
 
     async def quote(self, source: ChainDeployment, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
@@ -60,7 +193,7 @@ class Client:
             RefusedError: a GMP can't carry it.
             DeploymentError: the source has no adapter for a GMP.
         """
-        router = RouterReader(self._chains[source.chain_id], source.router)
+        router = RouterReader(self._chain(source), source.router)
         fees = {}
         for gmp in gmps:
             source.adapter(gmp)  # says better than the router which chain lacks which GMP
@@ -113,9 +246,9 @@ class Client:
         demanded = class_of(draft, self._asset_classes)
         if demanded is not None:
             request = replace(request, ttl=resolve_ttl(request.ttl, demanded.min_ttl))
-        await refuse_short_ttl(self._chains[origin.chain_id], origin, request)
+        await refuse_short_ttl(self._chain(origin), origin, request)
         if destination.chain_id in self._chains:
-            await refuse_much_gas(self._chains[destination.chain_id], destination.router, draft, request.max_gas)
+            await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
         fees = await self._priced(origin, draft, request.gmps, request.min_dispatched)
         _check_cap(fees, request.max_fee)
         call = ROUTER.encode(
@@ -132,7 +265,7 @@ class Client:
                 request.retriable,
                 request.min_dispatched,
                 _named(fees),
-                self._require_account().address,
+                self._sender(origin),
             ),
         )
         receipt = await self._transact(origin, call, sum(fees.values()))
@@ -166,12 +299,12 @@ class Client:
             await self.refuse_ended(message)
         fees = await self._priced(origin, message, gmps, min_dispatched)
         _check_cap(fees, max_fee)
-        account = self._require_account().address
+        account = self._sender(origin)
         call = ROUTER.encode("retryRoute", (message.id, message_tuple(message), min_dispatched, _named(fees), account))
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
-    async def execute(self, message: Message) -> Receipt:
+    async def execute(self, message: Message) -> TxReceipt:
         """Executes a message whose quorum is reached.
 
         Raises:
@@ -190,7 +323,7 @@ class Client:
         origin = self._deployment.chain(message.source_chain)
         gmps = await self._chosen(origin, message.id)
         fees = await self._priced(origin, message, gmps, message.quorum)
-        call = ROUTER.encode("fund", message_tuple(message), self._require_account().address)
+        call = ROUTER.encode("fund", message_tuple(message), self._sender(origin))
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), message)
 
@@ -205,12 +338,12 @@ class Client:
         """
         origin = self._deployment.chain(message.source_chain)
         fees = await self.quote(origin, cancellation_of(message), gmps)
-        account = self._require_account().address
+        account = self._sender(origin)
         call = ROUTER.encode("cancel", message_tuple(message), min_dispatched, _named(fees), account)
         receipt = await self._transact(origin, call, sum(fees.values()))
         return _sent(receipt, origin.router, frozenset(gmps), sum(fees.values()), None)
 
-    async def expire(self, message: Message) -> Receipt:
+    async def expire(self, message: Message) -> TxReceipt:
         """Marks a message whose time has run out as expired, for good; anyone may.
 
         Raises:
@@ -219,7 +352,7 @@ class Client:
         destination = self._deployment.chain(message.destination_chain)
         return await self._transact(destination, ROUTER.encode("expire", message_tuple(message)), 0)
 
-    async def appoint_retrier(self, source: int | str, retrier: str) -> Receipt:
+    async def appoint_retrier(self, source: int | str, retrier: str) -> TxReceipt:
         """Lets another account retry all messages of this one on a chain; the zero address takes that back."""
         return await self._transact(self._deployment.chain(source), ROUTER.encode("appointRetrier", retrier), 0)
 
@@ -242,7 +375,7 @@ class Client:
     async def progress(self, message: Message) -> Progress:
         """What the destination's router says about the message now."""
         destination = self._deployment.chain(message.destination_chain)
-        return await RouterReader(self._chains[destination.chain_id], destination.router).progress(message.id)
+        return await RouterReader(self._chain(destination), destination.router).progress(message.id)
 
     async def wait(self, message: Message, timeout: float) -> Progress:  # noqa: ASYNC109  # the user's own limit
         """Waits until the message is executed, at most `timeout` seconds; the progress then says which of the two it was."""
@@ -297,7 +430,7 @@ class Client:
         self, origin: ChainDeployment, message_id: bytes
     ) -> AsyncGenerator[MessageRouted | MessageUnfunded]:
         """What a chain says of a message's creation, and of its dispatch if it was created without its fee."""
-        chain = self._chains[origin.chain_id]
+        chain = self._chain(origin)
         head = await chain.head()
         topics = [topic_of(MessageRouted), topic_of(MessageUnfunded)]
         for first in range(origin.start_block, head.number + 1, _LOG_RANGE):
@@ -315,7 +448,7 @@ class Client:
         return Message(
             source_chain=origin.chain_id,
             source_router=to_bytes32(origin.router),
-            sender=to_bytes32(self._require_account().address),
+            sender=to_bytes32(self._sender(origin)),
             nonce=0,
             destination_chain=destination.chain_id,
             destination_router=to_bytes32(destination.router),
@@ -329,14 +462,17 @@ class Client:
             payload=request.payload,
         )
 
-    def _require_account(self) -> BaseAccount:
-        if self._account is None:
-            raise RefusedError("this needs a key to sign with, and none was given")
-        return self._account
+    def _chain(self, deployed: ChainDeployment) -> Chain:
+        if deployed.chain_id not in self._chains:
+            raise DeploymentError(f"the client was given no connection to {deployed.name}, chain {deployed.chain_id}")
+        return self._chains[deployed.chain_id]
 
-    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> Receipt:
+    def _sender(self, where: ChainDeployment) -> str:
+        return _sender_on(self._chain(where), self._account)
+
+    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> TxReceipt:
         call = Call(to=where.router, data=data, value=value)
-        return await transact(self._chains[where.chain_id], self._require_account(), call)
+        return await transact(self._chain(where), self._account, call)
 
 
 def cancellation_of(message: Message) -> Message:
@@ -368,9 +504,10 @@ def _named(fees: Mapping[Gmp, int]) -> list[tuple[int, int]]:
     return [(int(gmp), fee) for gmp, fee in fees.items()]
 
 
-def _sent(receipt: Receipt, router: str, asked: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
-    for log in receipt.logs:
-        event = decode_event(log.topics, log.data) if log.address == router else None
+def _sent(receipt: TxReceipt, router: str, asked: frozenset[Gmp], fee: int, message: Message | None) -> Sent:
+    for log in receipt["logs"]:
+        is_ours = log["address"] == router
+        event = decode_event(tuple(map(bytes, log["topics"])), bytes(log["data"])) if is_ours else None
         if isinstance(event, MessageRouted):
             message = decode_envelope(event.envelope).message
         if isinstance(event, MessageRouted | MessageRetried) and message is not None:
@@ -378,3 +515,140 @@ def _sent(receipt: Receipt, router: str, asked: frozenset[Gmp], fee: int, messag
             attempt = event.attempt if isinstance(event, MessageRetried) else 0
             return Sent(message=message, attempt=attempt, gmps=took, failed=asked - took, fee=fee, receipt=receipt)
     raise DeploymentError(f"{router} took the transaction but emitted no routing event: is it Waybill's router?")
+
+
+async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: RouteRequest) -> None:
+    """Makes sure that a message can arrive within its TTL. Heartbeats are exempt: the next one replaces them.
+
+    Raises:
+        TtlTooShortError: it would expire before relayers could deliver it; nothing was sent.
+        TransientError: the chain does not answer.
+    """
+    if request.ttl == 0 or request.kind is Kind.HEARTBEAT:
+        return
+    finality = await seconds_to_finality(chain, source)
+    if request.ttl < finality + USUAL_GMP_SECONDS:
+        raise TtlTooShortError(request.ttl, source.name, finality, USUAL_GMP_SECONDS)
+
+
+async def refuse_much_gas(chain: Chain, router: str, draft: Message, most: int | None) -> None:
+    """Makes sure that a relayer can execute a message: the gas limit asked for, and what its recipient would use now.
+
+    Args:
+        chain: the destination.
+        router: the destination's.
+        draft: the message; nonce and time do not matter.
+        most: gas that relayers give a transaction at most; None asks nothing.
+
+    Raises:
+        TooMuchGasError: it needs more; nothing was sent.
+        TransientError: the chain does not answer.
+    """
+    if most is None:
+        return
+    length = len(draft.payload)
+    own = _EXECUTION_GAS + _GAS_PER_BYTE * length
+    if draft.gas_limit * 64 // 63 + own > most:
+        by = f"a gas limit of {draft.gas_limit}"
+        raise TooMuchGasError(draft.gas_limit * 64 // 63 + own, most, length=length, by=by)
+    chain_id = draft.source_chain.to_bytes((draft.source_chain.bit_length() + 7) // 8, "big")
+    sender = (
+        b"\x00\x01\x00\x00" + bytes([len(chain_id)]) + chain_id + b"\x14" + draft.sender[-20:]
+    )  # as ERC-7930 has it
+    data = _RECEIVE + encode(["bytes32", "bytes", "bytes"], [bytes(32), sender, draft.payload])
+    try:
+        used = await chain.estimate_gas(Call(to=from_bytes32(draft.recipient), data=data), router)
+    except (CallRevertedError, TerminalError, AddressError):
+        return  # it may be refused now and taken later, and a recipient may know the message by its id
+    if used * 64 // 63 + own > most:
+        raise TooMuchGasError(used * 64 // 63 + own, most, length=length, by="as its recipient is now")
+
+
+async def seconds_to_finality(chain: Chain, deployed: ChainDeployment) -> float:
+    """How long a chain's blocks take at present until relayers act on them: the age of the newest that they act on.
+
+    Raises:
+        TransientError: the chain does not answer.
+    """
+    head = await chain.head()
+    rule = FinalityRule.of(deployed)
+    final = await chain.block(max(rule.last(head, await rule.tagged(chain)), 0))
+    return 0.0 if final is None else float(head.timestamp - final.timestamp)
+
+
+async def transact(chain: Chain, account: BaseAccount | None, call: Call) -> TxReceipt:
+    """Sends one transaction and waits until a block includes it.
+
+    For accounts that send one thing at a time; a relayer's traffic goes through the nonce ledger (`bridge.evm`).
+
+    Raises:
+        RefusedError: the contract refuses, or the account can't pay.
+        NotIncludedError: no block includes it in time.
+    """
+    sender = _sender_on(chain, account)
+    try:
+        gas = int(await chain.estimate_gas(call, sender) * _GAS_MARGIN)
+    except CallRevertedError as error:
+        raise RefusedError.of(f"{call.to} on chain {chain.chain_id} refuses", error.data) from error
+    except InsufficientFundsError as error:
+        raise RefusedError(await _lacking(chain, sender, call.value)) from error
+    fees = await chain.fees()
+    try:
+        if account is None:
+            assert isinstance(chain, Web3Chain)
+            transaction = await chain.send(call, sender, gas)
+        else:
+            signed = account.sign_transaction(
+                {
+                    "type": 2,
+                    "chainId": chain.chain_id,
+                    "nonce": await chain.transaction_count(sender),
+                    "to": to_canonical_address(call.to),
+                    "value": call.value,
+                    "data": call.data,
+                    "gas": gas,
+                    "maxFeePerGas": fees.max_fee,
+                    "maxPriorityFeePerGas": fees.priority_fee,
+                }
+            )
+            transaction = signed.hash
+            await chain.broadcast(bytes(signed.raw_transaction))
+    except InsufficientFundsError as error:
+        raise RefusedError(await _lacking(chain, sender, call.value + gas * fees.max_fee)) from error
+    receipt = await _included(chain, bytes(transaction))
+    if receipt["status"] != 1:
+        raise RefusedError(
+            f"transaction 0x{receipt['transactionHash'].hex()} on chain {chain.chain_id} reverted after its estimate did"
+            " not: the state changed in between; try again"
+        )
+    return receipt
+
+
+def _sender_on(chain: Chain, account: BaseAccount | None) -> str:
+    if account is not None:
+        return account.address
+    if isinstance(chain, Web3Chain) and chain.account is not None:
+        return chain.account
+    raise RefusedError("this needs a key to sign with, and none was given")
+
+
+async def _lacking(chain: Chain, account: str, needed: int) -> str:
+    balance = await chain.balance(account)
+    return f"account {account} holds {balance} wei on chain {chain.chain_id}, and needs at least {needed}: send it some"
+
+
+async def _included(chain: Chain, transaction_hash: bytes) -> TxReceipt:
+    if isinstance(chain, Web3Chain):
+        if receipt := await chain.inclusion(transaction_hash, _INCLUSION_SECONDS):
+            return receipt
+    else:
+        deadline = time.monotonic() + _INCLUSION_SECONDS
+        while time.monotonic() < deadline:
+            found = await chain.receipt(transaction_hash)
+            if found is not None:
+                return as_tx_receipt(found)
+            await asyncio.sleep(_POLL_SECONDS)
+    raise NotIncludedError(
+        f"transaction 0x{transaction_hash.hex()} is on its way but in no block after {_INCLUSION_SECONDS} s;"
+        " look it up before sending again"
+    )

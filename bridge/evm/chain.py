@@ -74,7 +74,7 @@ class EvmChain:
         try:
             return cls(chain_id, await Endpoints.open(chain_id, rpc_urls, asked))
         except TransientRpcError as error:
-            raise _as_port_error(error) from error
+            raise as_port_error(error) from error
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -130,7 +130,7 @@ class EvmChain:
                 " tag needs a deployments file without finality, and confirmations"
             ) from error
         except RpcError as error:
-            raise _as_port_error(error) from error
+            raise as_port_error(error) from error
         heights = [block.number for block in blocks if block is not None]
         if len(heights) < self._endpoints.agreement:
             raise UnansweredError(f"chain {self._chain_id} has no {tag} block yet, say its nodes")
@@ -181,7 +181,7 @@ class EvmChain:
             logs: list[Log] = await self._endpoints.agreed(_sum_of_logs, request, decoder_of(what, decoder))
         except RpcError as error:
             if not isinstance(error, RangeTooLargeError) or first == last:
-                raise _as_port_error(error) from error
+                raise as_port_error(error) from error
             middle = (first + last) // 2
             lower = await self.logs(first, middle, addresses, topics)
             return lower + await self.logs(middle + 1, last, addresses, topics)
@@ -230,7 +230,7 @@ class EvmChain:
                 raise TerminalError(str(error)) from error
             if meaning is Meaning.NOT_UNDERSTOOD:
                 raise TransientError(str(error)) from error
-            raise _as_port_error(error) from error
+            raise as_port_error(error) from error
 
     async def receipt(self, transaction_hash: bytes) -> Receipt | None:
         """See `Chain.receipt`."""
@@ -278,7 +278,7 @@ class EvmChain:
         try:
             return await self._endpoints.agreed(essence, Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
-            raise _as_port_error(error) from error
+            raise as_port_error(error) from error
 
     async def _amount(self, what: str, decoder: Callable[[Any], int], method: str, *params: Any) -> int:
         """A number that endpoints may differ in, since each is as far as it is: what enough of them have reached."""
@@ -289,7 +289,7 @@ class EvmChain:
         try:
             return await self._endpoints.opinions(Request(method, params), decoder_of(what, decoder))
         except RpcError as error:
-            raise _as_port_error(error) from error
+            raise as_port_error(error) from error
 
     def _to_remembered(self, answer: Any) -> Block:
         """A block's header, which another endpoint must have too if one endpoint decides."""
@@ -307,7 +307,8 @@ def _reached(numbers: Sequence[int], needed: int) -> int:
     return sorted(numbers, reverse=True)[needed - 1]
 
 
-def _as_port_error(error: RpcError) -> Exception:
+def as_port_error(error: RpcError) -> Exception:
+    """What an endpoint's error is to those who use a `Chain`."""
     meaning = error.meaning
     if meaning is Meaning.REVERTED:
         return CallRevertedError(revert_data(error))

@@ -89,8 +89,8 @@ async def test_a_message_travels_and_is_executed_once(world: World, gmp: Gmp, so
     (dispatch,) = await world.dispatches(gmp, source)
     assert dispatch.message_id == sent.message.id
     assert dispatch.envelope == sent.message.encode()
-    assert dispatch.block_hash == sent.receipt.block_hash
-    assert dispatch.transaction_hash == sent.receipt.transaction_hash
+    assert dispatch.block_hash == sent.receipt["blockHash"]
+    assert dispatch.transaction_hash == sent.transaction
 
     receipts = await world.deliver(gmp, dispatch)
 
@@ -325,4 +325,4 @@ async def test_a_strangers_message_over_the_same_gmp_is_left_out_even_with_a_tru
     for gmp in GMPS:
         assert len(await world.logs(gmp)) == (4 if gmp is Gmp.HYPERLANE else 2), "the stranger's logs are there"
         (dispatch,) = await world.dispatches(gmp)
-        assert dispatch.transaction_hash == sent.receipt.transaction_hash
+        assert dispatch.transaction_hash == sent.transaction

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from hexbytes import HexBytes
 from web3 import HTTPProvider, Web3
 
 from bridge.client import (
@@ -23,7 +24,6 @@ from bridge.devnet import Devnet
 from bridge.devnet.accounts import DAPP_KEY
 from bridge.domain.ports import TransientError
 from bridge.evm.chain import EvmChain, open_chains
-from bridge.evm.own_web3 import own_web3
 from bridge.protocol.gmps import Gmp
 from tests.anvil import recipes
 from tests.anvil.traffic import DAPP, RELAYER, World
@@ -53,8 +53,8 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
         total = sum(fees.values())
         assert set(fees) == set(gmps)
         with pytest.raises(FeeCapError, match=f"ask for {total} wei .* above the cap of {total - 1}; nothing was sent"):
-            recipes.send_for_at_most(devnet.deployment, DAPP_KEY, total - 1)
-        sent = recipes.send_for_at_most(devnet.deployment, DAPP_KEY, total)
+            recipes.send_for_at_most(client, inbox, total - 1)
+        sent = recipes.send_for_at_most(client, inbox, total)
         assert (sent.fee, sent.gmps, sent.message.nonce) == (total, frozenset(gmps), 1)
         assert client.find(sent.message.id) == sent.message
         with pytest.raises(UnknownMessageError):
@@ -79,13 +79,13 @@ def test_a_blocking_client_pays_no_more_than_its_cap_and_follows_its_message_to_
 
 @pytest.mark.finding("N7")
 def test_over_ones_own_web3_a_message_is_sent_and_its_retry_after_execution_is_refused(devnet: Devnet) -> None:
-    web3s = [Web3(HTTPProvider(chain.rpc_urls[0])) for chain in devnet.deployment.chains]
+    web3s = {chain.chain_id: Web3(HTTPProvider(chain.rpc_urls[0])) for chain in devnet.deployment.chains}
     inbox = devnet.deployment.chain("beta").examples["inbox"]
     request = RouteRequest(destination="beta", recipient=inbox, payload=b"once", gmps=(Gmp.HYPERLANE,))
-    with BlockingClient(devnet.deployment, own_web3(*web3s), DAPP) as client:
-        sent = recipes.send_over_own_web3(
-            devnet.deployment, DAPP, devnet.deployment.chain("alpha").rpc_urls[0], request
-        )
+    with BlockingClient(devnet.deployment, web3s, DAPP) as client:
+        sent = asyncio.run(recipes.send(devnet.deployment, DAPP_KEY, request))
+        assert isinstance(sent.transaction, HexBytes)
+        assert sent.receipt["from"] == DAPP.address
         deliver(devnet, Gmp.HYPERLANE)
         assert client.wait(sent.message, PATIENCE).executed
         before = client.quote_retry(sent.message, [Gmp.WORMHOLE])
@@ -97,12 +97,24 @@ def test_over_ones_own_web3_a_message_is_sent_and_its_retry_after_execution_is_r
         assert (again.attempt, again.fee) == (1, sum(before.values()))
 
 
+def test_without_an_account_of_the_client_the_web3s_own_signs(devnet: Devnet) -> None:
+    web3s = {chain.chain_id: recipes.signing(chain.rpc_urls[0], DAPP) for chain in devnet.deployment.chains}
+    inbox = devnet.deployment.chain("beta").examples["inbox"]
+    request = RouteRequest(destination="beta", recipient=inbox, payload=b"mine", gmps=(Gmp.AXELAR,))
+    with BlockingClient(devnet.deployment, web3s) as client:
+        sent = client.route("alpha", request)
+        assert sent.receipt["from"] == DAPP.address
+        assert client.find(sent.message.id) == sent.message
+        with pytest.raises(RefusedError, match="QuorumNotReached"):
+            client.execute(sent.message)
+
+
 def test_a_blocking_client_cancels_and_names_who_may_retry(devnet: Devnet) -> None:
     inbox = devnet.deployment.chain("beta").examples["inbox"]
     request = RouteRequest(destination="beta", recipient=inbox, payload=b"hello", gmps=(Gmp.AXELAR,))
     with BlockingClient(devnet.deployment, open_chains, DAPP) as client:
         sent = client.route("alpha", request)
-        assert client.appoint_retrier("alpha", RELAYER.address).succeeded
+        assert client.appoint_retrier("alpha", RELAYER.address)["status"] == 1
         with BlockingClient(devnet.deployment, open_chains, RELAYER) as other:
             assert other.retry(sent.message, [Gmp.WORMHOLE]).attempt == 1
         cancellation = client.cancel(sent.message, [Gmp.HYPERLANE])
@@ -161,7 +173,9 @@ async def test_the_readmes_script_and_the_recipe_that_insists_do_what_they_say(
             await asyncio.sleep(0.05)
         await world.deliver(gmp, found[-1])
 
-    said, _ = await asyncio.gather(recipes.hello(devnet.deployment, DAPP_KEY), bring(Gmp.WORMHOLE, 1))
+    said, _ = await asyncio.gather(
+        asyncio.to_thread(recipes.hello, devnet.deployment, DAPP_KEY), bring(Gmp.WORMHOLE, 1)
+    )
     assert said
     sent = await world.send(Gmp.AXELAR)
     insisting = recipes.retry_over_others(Client(devnet.deployment, chains, DAPP), sent.message, 5)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from eth_account import Account
 from eth_typing import Hash32
+from web3.types import TxReceipt
 
 from bridge import devnet as devnets
 from bridge.client import Client, RouteRequest
@@ -22,7 +23,7 @@ from bridge.domain.finality_records import Heartbeat, SyncProgress
 from bridge.domain.jobs import SyncJob, SyncState
 from bridge.domain.lanes import Lane
 from bridge.domain.merkle import verifies
-from bridge.domain.ports import Call, Receipt
+from bridge.domain.ports import Call
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.deployment import ChainDeployment
@@ -98,7 +99,7 @@ class Batch(Client):
         super().__init__(devnet.deployment, chains, DAPP)
         self.calls: list[Call] = []
 
-    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> Receipt:
+    async def _transact(self, where: ChainDeployment, data: bytes, value: int) -> TxReceipt:
         self.calls.append(Call(to=where.router, data=data, value=value))
         raise CollectedError
 
