@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,19 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from indexer.jobs.tables import noted_in
+from indexer.lake.derived import DerivedTable
+from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model.storage_location import StorageLocation
-from indexer.model.tables import SCHEMAS
+from indexer.model.tables import SCHEMAS, Bronze, Noted
 from indexer.spark.session import batch_session
 from indexer.spark.tables import SparkEngine
 from indexer.store.reader import IndexReader
+from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.history import rows_of, seeded_history
 from tests.unit.cli.command import Command
 from tests.unit.cli.test_index_commands import SENT, Network
-from tests.unit.indexer.world import START, contents
+from tests.unit.indexer.world import START, contents, created, new_world, routed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +43,7 @@ def test_a_session_for_tables_generates_code_and_adapts_its_plans(spark: SparkSe
     assert [[session.conf.get(name) for name in names] for session in (batch, spark)] == [["true"] * 2, ["false"] * 2]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(2))
 def test_spark_and_duckdb_make_the_same_rows_of_a_history_with_reorgs(
     batch: SparkSession, seed: int, tmp_path: Path
@@ -70,6 +74,36 @@ def test_spark_and_duckdb_make_the_same_rows_of_a_history_with_reorgs(
 
 
 @pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    with running_s3(tmp_path / "s3.log") as server:
+        yield server
+
+
+def test_spark_reads_and_writes_the_tables_of_a_bucket(
+    batch: SparkSession, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+        monkeypatch.setitem(batch.sparkContext.environment, name, value)  # tasks have credentials of their own
+    lake = Lake(StorageLocation.of(s3.new_lake()))
+    alpha, _ = new_world()
+    alpha.mine(created(SENT), routed(SENT))
+    for first, last in ((0, 0), (1, alpha.head)):
+        blocks = FinalBlocks(first, last, alpha.blocks[last].hash)
+        lake.append(alpha.events(first, last), {alpha.chain_id: blocks})
+    bronze = Bronze(files=lake.files(), folder=lake.folder)
+    table = DerivedTable(lake.place, "messages", SCHEMAS["messages"])
+    with SparkEngine(batch).tables(bronze, Noted()) as ours, DUCKDB.tables(bronze, Noted()) as theirs:
+        (manifest,) = ours.write("messages", table.folder)
+        table.replace([manifest], lake.version, lake.reach(lake.chains()))
+        assert rows_of(theirs.rows("messages")) == rows_of(ours.rows("messages"))
+    assert manifest["rows"] == 1
+    assert table.files()[0].endswith(manifest["path"])
+
+
+@pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     made = Network(tmp_path)
@@ -88,7 +122,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_each_command_computes_with_spark_unless_told_otherwise_and_answers_the_same(
     spark: SparkSession,  # noqa: ARG001  each command takes a session in it
     network: Network,
