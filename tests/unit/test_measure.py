@@ -88,7 +88,7 @@ def test_the_check_of_lint_names_what_is_unreachable_cyclic_and_forbidden(
     write(sample, {"pyproject.toml": project, "terms.toml": term})
     monkeypatch.setattr(structure, "ROOT", sample)
     monkeypatch.setattr(structure, "TERMS", sample / "terms.toml")
-    monkeypatch.setattr(structure, "ENTRY_POINTS", ())
+    monkeypatch.setattr(structure, "ENTRY_POINTS", ("measured.registry",))
     monkeypatch.setattr(structure, "read_imports", lambda: read_imports(("measured",)))
     monkeypatch.setattr(structure, "tracked_files", lambda _root: ["measured/stray.py"])
     assert structure.main() == 1
@@ -96,6 +96,7 @@ def test_the_check_of_lint_names_what_is_unreachable_cyclic_and_forbidden(
     assert capsys.readouterr().out.splitlines() == [
         "import cycle: measured.job <-> measured.queue",
         f"measured.commands.unused: {unreachable}",
+        f"measured.plugins.one.other: {unreachable}",
         f"measured.stray: {unreachable}",
         "measured/stray.py:1: module stray: use orphan",
     ]
