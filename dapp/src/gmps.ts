@@ -3,8 +3,6 @@
 import { WaybillError } from "./errors.ts";
 import { GMP_NUMBERS } from "./gmp-numbers.ts";
 
-export { GMP_NUMBERS };
-
 /** A transport's name, as in files and tables. */
 export type Gmp = keyof typeof GMP_NUMBERS;
 

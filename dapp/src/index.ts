@@ -23,13 +23,13 @@ export { RELAYER_MAX_GAS } from "./delivery.ts";
 export {
   bitsFromGmps,
   type Gmp,
-  GMP_NUMBERS,
   GMPS,
   gmpOfNumber,
   gmpsFromBits,
   parseGmp,
   UnknownGmpError,
 } from "./gmps.ts";
+export { GMP_NUMBERS } from "./gmp-numbers.ts";
 export {
   decodeEnvelope,
   encodeEnvelope,
