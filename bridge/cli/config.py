@@ -31,6 +31,7 @@ _OTHER_VARIABLES: Final = frozenset(
         "CONFIG",
         "DEPLOYER_KEY",
         "HOME",
+        "INDEX_ENGINE",
         "KEY",
         "NETWORK",
         "OPERATOR_KEY",

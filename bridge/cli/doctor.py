@@ -24,6 +24,7 @@ from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.rpc.answers import WrongChainError
 from bridge.service.keys import open_sealer, paying_signers
 from bridge.settings import Settings, SettingsError, check_chains
 from bridge.store import may_exist, open_dead_letters
@@ -161,7 +162,7 @@ async def _endpoint(deployed: ChainDeployment, url: str, most_skew: float) -> li
         ) as chain:
             shown = chain.endpoint_states[0].name
             head, began = await chain.head(), time.time()
-    except (TransientError, TerminalError) as error:
+    except (TransientError, TerminalError, WrongChainError) as error:
         return [Finding(name, Verdict.FAILED, str(error), "correct rpcUrls, or [chains.…] rpc_urls in waybill.toml")]
     ahead = head.timestamp - began
     if ahead > most_skew:
@@ -191,7 +192,7 @@ async def _on_chain(deployed: ChainDeployment, urls: Iterable[str], accounts: It
                 findings.append(Finding(f"contracts on {deployed.name}", Verdict.OK, f"{len(places)} are there"))
             balances = [(account, await chain.balance(account)) for account in accounts]
             findings += (_balance(deployed.name, account, wei) for account, wei in balances)
-    except (TransientError, TerminalError):
+    except (TransientError, TerminalError, WrongChainError):
         return findings  # its endpoints' own findings say so
     return findings
 

@@ -15,6 +15,7 @@ from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.queries.lanes import chain_name, lane_change_value, queue_value
 from bridge.relayer.breaker import breakers
+from bridge.rpc.answers import WrongChainError
 
 _CHAIN_SECONDS: Final = 3.0
 
@@ -68,7 +69,7 @@ async def _chain(deployed: ChainDeployment, asked: Awaitable[int], indexed: Mapp
     head, error = None, None
     try:
         head = await asked
-    except (TransientError, TerminalError, TimeoutError) as reason:
+    except (TransientError, TerminalError, WrongChainError, TimeoutError) as reason:
         error = str(reason) or "no answer in time"
     return {
         "name": deployed.name,

@@ -38,7 +38,7 @@ def test_a_healthy_network_has_no_failure(waybill: Command, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("second", "check", "found"),
     [
-        ((1, node()), "endpoint of beta", "is chain 1, but chain 31338 is expected"),
+        ((1, node()), "endpoint of beta", "serves chain 1, but the deployment says chain 31338"),
         ((BETA, node(ahead=60)), "endpoint of beta", "in this machine's future"),
         ((BETA, node(code="0x")), "contracts on beta", "no contract at the address of router"),
         ((BETA, node(balance=0)), "account on beta", "holds 0.0000 ether"),
@@ -116,3 +116,12 @@ def test_a_seal_without_its_key_is_a_finding(waybill: Command, tmp_path: Path, m
     monkeypatch.setenv("WAYBILL_DLQ", json.dumps({"key": "no key"}))
     ended = waybill("doctor", "--json")
     assert "not a private key" in failed(ended.out)["signers"]
+
+
+def test_the_status_tells_that_an_endpoint_is_of_another_chain(waybill: Command, tmp_path: Path) -> None:
+    with nodes((ALPHA, node()), (1, node())) as urls:
+        write_network(tmp_path, *urls)
+        ended = waybill("status", "--json")
+    errors = {chain["name"]: chain["error"] for chain in json.loads(ended.out)["chains"]}
+    assert errors["alpha"] is None
+    assert "serves chain 1, but the deployment says chain 31338" in errors["beta"]

@@ -319,7 +319,7 @@ def test_a_repair_that_is_overtaken_by_a_compaction_says_so_and_changes_nothing(
 ) -> None:
     before = world.lake.events(ALPHA, 0, 999)
     in_between(monkeypatch, lambda: Lake(world.lake.place).compact())
-    with pytest.raises(IndexerError, match="try again when they have ended"):
+    with pytest.raises(IndexerError, match="try again when it has ended"):
         repair(world)
     assert world.lake.events(ALPHA, 0, 999) == before
 
