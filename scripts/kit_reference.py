@@ -16,7 +16,7 @@ KIT: Final = ROOT / "dapp"
 _LONGEST: Final = 80
 """Lines of a declaration that are shown; the types of whole ABIs are longer, and help nobody."""
 
-_EXPORT: Final = re.compile(r"export (?:type )?\{([^}]*)\} from \"\./([\w/]+)\.ts\";")
+_EXPORT: Final = re.compile(r"export (?:type )?\{([^}]*)\} from \"\./([\w/-]+)\.ts\";")
 _DECLARATION: Final = re.compile(
     r"(?P<doc>/\*\*(?:(?!\*/).)*\*/\n)?^export (?:declare )?"
     r"(?P<kind>abstract class|class|function|interface|const|type) (?P<name>\w+)",
