@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from bridge.cli.open_stores import index_if_any, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
-from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, undercut
+from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, ttl_violation
 from bridge.domain.jobs import ExecutionJob, RetryJob
 from bridge.domain.outbox import OutboxEntry
 from bridge.domain.ports import Block
@@ -36,7 +36,7 @@ class Found:
     message: Message
     explanation: Explanation
     guarantee: DeliveryGuarantee  # that a relayer with this workspace's settings keeps
-    undercut: AssetClass | None  # the class of assets whose minimum TTL it was routed below
+    ttl_violation: AssetClass | None  # the class of assets whose minimum TTL it was routed below
     id_matches: bool
     divergences: Sequence[DivergenceRecord]  # what contradicts about it, as the index found
 
@@ -94,7 +94,7 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
         message,
         explanation,
         settings.guarantee(message),
-        undercut(message, settings.classes(deployment)),
+        ttl_violation(message, settings.classes(deployment)),
         id_matches=message.id == message_id,
         divergences=indexed.divergences,
     )

@@ -257,7 +257,9 @@ def message_value(found: Found | Unsent) -> dict[str, Any]:
         "expiresAt": expiry.at if expiry else None,
         "pausedFor": expiry.blocked if expiry else None,
         "guarantee": found.guarantee.value(),
-        "belowAssetClass": {"name": found.undercut.name, "minTtl": found.undercut.min_ttl} if found.undercut else None,
+        "belowAssetClass": {"name": found.ttl_violation.name, "minTtl": found.ttl_violation.min_ttl}
+        if found.ttl_violation
+        else None,
         "gmps": [
             {
                 "gmp": progress.gmp.label,
@@ -315,7 +317,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                 "reason": explanation.reason,
                 "next": explanation.next_action,
                 "promised": _promised(found.guarantee),
-                **_undercut(found),
+                **_ttl_violation(found),
             }
         )
     )
@@ -366,11 +368,11 @@ def _promised(guarantee: DeliveryGuarantee) -> str:
     return ", ".join(fields).removeprefix("semantics ")
 
 
-def _undercut(found: Found) -> dict[str, str]:
+def _ttl_violation(found: Found) -> dict[str, str]:
     """That it was routed to live shorter than its class of assets demands, if so: that can't be changed any more."""
-    if found.undercut is None:
+    if found.ttl_violation is None:
         return {}
-    demanded = f"{found.undercut.min_ttl} s of asset class {found.undercut.name}"
+    demanded = f"{found.ttl_violation.min_ttl} s of asset class {found.ttl_violation.name}"
     return {
         "TTL": f"{found.message.ttl} s, less than the {demanded}: route through `waybill send` or a client with the classes"
     }

@@ -21,7 +21,7 @@ NO_RECORD: Final = bytes(32)
 class LetterStatus(StrEnum):
     """What is to be done about a letter."""
 
-    PENDING_REVIEW = "PENDING_REVIEW"  # somebody has to decide
+    PENDING_REVIEW = "PENDING_REVIEW"  # an operator has to decide
     RETRY_QUEUED = "RETRY_QUEUED"  # decided: it is on its way again
     ABANDONED = "ABANDONED"  # decided: never again
     RECOVERED = "RECOVERED"  # the message reached its recipient after all

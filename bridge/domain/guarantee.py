@@ -214,7 +214,7 @@ def class_of(message: Message, classes: Iterable[AssetClass]) -> AssetClass | No
     return strictest(classes, (message.source_chain, message.sender), (message.destination_chain, message.recipient))
 
 
-def undercut(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:
+def ttl_violation(message: Message, classes: Iterable[AssetClass]) -> AssetClass | None:
     """The class whose minimum a message was routed below; it can't be raised any more, since the id binds it."""
     found = class_of(message, classes)
     return found if found is not None and resolve_ttl(message.ttl, found.min_ttl) != message.ttl else None

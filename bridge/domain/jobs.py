@@ -167,7 +167,7 @@ class ExecutionJob(Job):
     """A message that was delivered and is not known to be executed.
 
     The router executes a message with the delivery that completes its quorum. What completes it otherwise, such as the
-    end of a GMP's pause or a quorum that is lowered, executes nothing: then somebody has to call `execute`.
+    end of a GMP's pause or a quorum that is lowered, executes nothing: then an account has to call `execute`.
     """
 
     QUEUE = Queue.EXECUTE
@@ -196,7 +196,7 @@ class SyncState(StrEnum):
     PENDING = "PENDING"
     APPLIED = "APPLIED"  # executed, and that is final
     ENDED = "ENDED"  # expired or cancelled: it will never be applied
-    DIVERGED = "DIVERGED"  # re-propagated often and in vain; still brought into line, and somebody has to look
+    DIVERGED = "DIVERGED"  # re-propagated often and in vain; still brought into line, and an operator has to look
 
 
 UNRESOLVED: Final = frozenset({SyncState.PENDING, SyncState.DIVERGED})
@@ -267,7 +267,7 @@ class Jobs(Protocol):
         """How many jobs of each lane are in each state."""
 
     def await_execution(self, message_id: bytes, now: float) -> None:
-        """Takes up a message of which somebody found that it can be executed; one that was not observed is left out."""
+        """Adds a message that was found to be executable; one that was not observed is left out."""
 
 
 def reopen(jobs: Jobs, message_id: bytes, attempt: int, why: str, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Whether a lane is worked on: running, paused by somebody, or halted because going on could have lost something."""
+"""Whether a lane is worked on: running, paused by an operator, or halted because going on could have lost something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class LaneState(StrEnum):
     """What is done with a lane's outbox entries. They are observed and kept in every state."""
 
     RUNNING = "RUNNING"  # delivered
-    PAUSED = "PAUSED"  # kept waiting, because somebody said so
+    PAUSED = "PAUSED"  # kept waiting, because an operator said so
     HALTED = "HALTED"  # kept waiting, because the bridge could not go on without losing something
 
 

@@ -44,7 +44,7 @@ TRANSITIONS: Final = frozenset(
 
 
 STUCK_AFTER: Final = 20
-"""Setbacks of an entry after which it is stuck: somebody is alerted, and it is seldom looked at again."""
+"""Setbacks of an entry after which it is stuck: operators are alerted, and it is seldom looked at again."""
 
 STUCK_PAUSE: Final = 600.0
 """Seconds between two looks at what is stuck."""
@@ -76,7 +76,7 @@ class StaleClaimError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right of one worker to work on one entry, until somebody else claims it."""
+    """The right of one worker to work on one entry, until another one claims it."""
 
     event_id: str
     worker: str
@@ -88,7 +88,7 @@ class Delivery:
     """The proof that a GMP's delivery is there."""
 
     block: BlockRef  # of the transaction, or, without one, the block at whose end it was seen
-    transaction_hash: bytes | None  # None: somebody else delivered
+    transaction_hash: bytes | None  # None: another account delivered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,11 +34,11 @@ class ProofPendingError(TransientError):
 
 
 class RecipientFailedError(TransientError):
-    """The GMP brought the message and the recipient failed, so that somebody has to execute it by hand: no fault of the GMP."""
+    """The GMP brought the message and the recipient failed, so that an account has to execute it by hand: no fault of the GMP."""
 
 
 class InsufficientFundsError(TransientError):
-    """The account can't pay for a transaction now; somebody has to send it money."""
+    """The account can't pay for a transaction now; it needs money."""
 
 
 class FeesTooHighError(TransientError):
@@ -272,7 +272,7 @@ class Adapter(Protocol):
         """The GMP's logs on a source chain."""
 
     def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
-        """The messages in those logs that Waybill's adapter sent; everything else is somebody else's and left out.
+        """The messages in those logs that Waybill's adapter sent; everything else is left out.
 
         `logs` are all that were watched in a range of blocks, in order, so that one event can lean on another.
         """
@@ -283,7 +283,7 @@ class Adapter(Protocol):
     async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """The next transaction on the destination, or None once this GMP's delivery is there.
 
-        Reads the destination first, so that what somebody else delivered costs nothing.
+        Reads the destination first, so that what another account delivered costs nothing.
         """
 
 

@@ -19,7 +19,7 @@ RETRY_ROUTE: Final = "retryRoute"
 class RetryBudget(StrEnum):
     """What may have no room for a retry."""
 
-    MESSAGE = "message"  # all retries of its message: spent for good, unless somebody decides otherwise
+    MESSAGE = "message"  # all retries of its message: spent for good, unless an operator decides otherwise
     LANE = "lane"  # all retries of its lane today: there is room again tomorrow
     SPENDING = "spending"  # the gate that all spending passes: its filters, consent or bounds
 

@@ -43,7 +43,7 @@ class RetryPolicy:
         max_retries: tries after the first; None is without end.
         base: seconds before the first retry; each further one waits twice as long.
         cap: seconds that no wait exceeds.
-        dead_letter: whether a message that runs out of tries waits for somebody's decision.
+        dead_letter: whether a message that runs out of tries waits for an operator's decision.
         jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
     """
 
@@ -168,7 +168,7 @@ def why_spent(failure: FailureKind) -> Spent:
 
 
 def becomes_dead_letter(policy: RetryPolicy, reason: Spent) -> bool:
-    """Whether a delivery whose tries are spent waits for somebody's decision.
+    """Whether a delivery whose tries are spent waits for an operator's decision.
 
     One that is too late does not: EXPIRED is an end of its own, which the destination reports to the sender.
     """

@@ -92,7 +92,7 @@ class Account:
 
     @property
     def awaited(self) -> set[int]:
-        """The slots that somebody waits for."""
+        """The slots that a caller waits for."""
         return set(self._waiting)
 
     def settle(self, slot: Slot, outcome: Receipt | Exception) -> None:
@@ -274,7 +274,7 @@ class Account:
         return True
 
     async def lacks_funds(self, slot: Slot) -> bool:
-        """Whether the account can't pay for the slot's transaction; somebody has to send it money, and it waits."""
+        """Whether the account can't pay for the slot's transaction: it waits until the account has money."""
         assert slot.latest is not None
         call = noop_of(self.address) if slot.latest.is_noop or slot.call is None else slot.call
         needed = call.value + (call.gas or 0) * slot.latest.fees.max_fee

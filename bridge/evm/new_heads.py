@@ -1,4 +1,4 @@
-"""A chain's announcements of new blocks, over WebSocket. They only wake somebody up: what counts is what polling then reads."""
+"""A chain's announcements of new blocks, over WebSocket. They only wake up a task: what counts is what polling then reads."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class Sender:
                     return await asyncio.shield(settlement)
             except TimeoutError:
                 if parks and (is_empty or not await self._account.can_pay()):
-                    continue  # it is no failure of the delivery, and goes on once somebody sends money
+                    continue  # it is no failure of the delivery, and goes on once the account has money
             raise TransientError(
                 f"no block of chain {slot.chain_id} includes nonce {slot.nonce} of {slot.account} after {limit:g} s:"
                 f" {self._account.problem(slot)}"

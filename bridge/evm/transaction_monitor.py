@@ -88,7 +88,7 @@ class TransactionMonitor:
         return None
 
     def _suspect_foreign(self, slot: Slot) -> None:
-        """Nodes lag behind each other: only after a while is a nonce without a receipt really somebody else's."""
+        """Nodes lag behind each other: only after a while is a nonce without a receipt really used by another signer."""
         now = self._account.clock.now()
         since = self._foreign_since.setdefault(slot.slot_id, now)
         if now - since < self._account.settings.foreign:
@@ -202,7 +202,7 @@ class TransactionMonitor:
         await self._account.broadcast([self._ledger.slot(slot.slot_id)])
 
     async def _settle_elsewhere(self, ended: set[int]) -> None:
-        """Another process on the same store may have noted the end of what somebody here waits for."""
+        """Another process on the same store may have noted the end of a transaction that a caller here waits for."""
         for slot_id in ended & self._account.awaited:
             slot = self._ledger.slot(slot_id)
             if slot.state not in _SETTLED:

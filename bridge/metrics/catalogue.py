@@ -126,7 +126,7 @@ METRICS: Final = (
         "Commits of ends of deliveries by this process since it started: success or failure.",
     ),
     Metric(
-        "waybill_undercut_messages_total",
+        "waybill_ttl_violations_total",
         _COUNTER,
         ("asset_class",),
         "Which classes of assets are messages routed below?",

@@ -132,7 +132,7 @@ class Monitor:
                 count = results.get(result, 0)
                 samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
         for asset_class, count in relayer.ttl_violations.items():
-            samples.add("waybill_undercut_messages_total", count, asset_class=asset_class)
+            samples.add("waybill_ttl_violations_total", count, asset_class=asset_class)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))

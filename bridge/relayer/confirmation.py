@@ -44,7 +44,7 @@ class Confirmation:
             jobs: what is to be executed; in another block a delivery may not do that any more.
             clock: time.
             finality: says up to which block the chain is final.
-            head: gives the newest block that somebody has asked for; the chain itself without it.
+            head: gives the newest block that was asked for; the chain itself without it.
         """
         self._chain = chain
         self._router = RouterReader(chain, router)

@@ -371,7 +371,7 @@ class Deliveries:
             return await self._sender.send(entry.event_id, call, may_share=may_share, spent_for=spent_for)
 
     async def _proof(self, dispatch: Dispatch, claim: Claim, sent: Receipt | None) -> Delivered:
-        """Where the delivery can be found: in our transaction's block, or, somebody else's, in the state of the head."""
+        """Where the delivery can be found: in our transaction's block, or, if another account delivered, in the state of the head."""
         if sent is not None and sent.succeeded:
             delivery = Delivery(BlockRef(sent.block_number, sent.block_hash), sent.transaction_hash)
             return Delivered(claim, delivery, shows_execution(sent, self._router, dispatch.message_id))

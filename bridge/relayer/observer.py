@@ -13,7 +13,7 @@ import structlog
 
 from bridge.domain.errors import CursorMovedError
 from bridge.domain.finality import FinalityRule
-from bridge.domain.guarantee import AssetClass, undercut
+from bridge.domain.guarantee import AssetClass, ttl_violation
 from bridge.domain.observations import BlockRef, Cursor, NumberedDispatch, Observations, ObservedMessage, ObservedRange
 from bridge.domain.outbox import Outbox, event_id_of
 from bridge.domain.ports import Adapter, Block, CallRevertedError, Chain, Clock, Log, TransientError, Watch, read_view
@@ -439,7 +439,7 @@ class TtlViolations:
 
     def look_at(self, message: Message) -> None:
         """Reports a message that was observed for the first time, if it lives shorter than it is to."""
-        demanded = undercut(message, self._asset_classes)
+        demanded = ttl_violation(message, self._asset_classes)
         if demanded is None:
             return
         self.counts[demanded.name] += 1

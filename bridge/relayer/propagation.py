@@ -284,7 +284,7 @@ class Propagation:
 class RoutePropagator:
     """Brings a message forward by the cheapest thing that can: by executing it, else by sending it over other GMPs.
 
-    Deliveries that died stay dead: about those somebody decides.
+    Deliveries that died stay dead: an operator decides about those.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class RetryFailedError(Exception):
 
 
 class Recovery:
-    """Retries messages: those that the indexer asks for, and one that somebody names."""
+    """Retries messages: those that the indexer asks for, and one that an operator names."""
 
     def __init__(
         self,

@@ -479,7 +479,7 @@ class EndpointPool:
             raise error
 
     def _is_over_to_another_branch(self, last: KnownBlock) -> bool:
-        """Whether to believe in a reorg: while somebody may come back who has our block, that is waited for."""
+        """Whether to believe in a reorg: while an endpoint that has our block may come back, wait for it."""
         now = self._clock()
         if self._other_branch_since is None:
             self._other_branch_since = now

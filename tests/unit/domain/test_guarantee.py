@@ -23,7 +23,7 @@ from bridge.domain.guarantee import (
     class_of,
     guarantee_of,
     resolve_ttl,
-    undercut,
+    ttl_violation,
 )
 from bridge.domain.invariants import LOCKING, Reliability, longest_wait, reliable
 from bridge.domain.outbox import Delivered, Delivery, OutboxState
@@ -319,11 +319,11 @@ def test_a_message_is_of_the_strictest_class_that_its_sender_or_recipient_is_in(
     classes = settings.classes(NETWORK)
     regulated = to_bytes32(REGULATED)
     sent = message(sender=regulated, ttl=599)
-    assert (found := undercut(sent, classes)) is not None
+    assert (found := ttl_violation(sent, classes)) is not None
     assert (found.name, found.min_ttl) == ("regulatory", 600)
-    assert undercut(message(sender=regulated, ttl=600), classes) is None
-    assert undercut(message(sender=regulated, ttl=0), classes) is None, "for ever is longer"
-    assert (found := undercut(message(sender=regulated, recipient=regulated, ttl=700), classes)) is not None
+    assert ttl_violation(message(sender=regulated, ttl=600), classes) is None
+    assert ttl_violation(message(sender=regulated, ttl=0), classes) is None, "for ever is longer"
+    assert (found := ttl_violation(message(sender=regulated, recipient=regulated, ttl=700), classes)) is not None
     assert found.name == "slow"
     assert class_of(message(ttl=1), classes) is None, "no policy: the sender's TTL counts"
 

@@ -264,7 +264,7 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert 4 < value(found, "waybill_chain_head_age_seconds", chain="alpha") < 40
     assert value(found, "waybill_index_lag_seconds", chain="alpha") == 30
     assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
-    assert value(found, "waybill_undercut_messages_total", asset_class="regulatory") == 4
+    assert value(found, "waybill_ttl_violations_total", asset_class="regulatory") == 4
     assert value(found, "waybill_messages", status="STALLED") == 2
 
 
