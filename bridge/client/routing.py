@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -28,18 +28,17 @@ from bridge.domain.ports import (
     TerminalError,
     TransientError,
 )
-from bridge.evm.routers import Progress, RouterReader
+from bridge.evm.routers import Progress, RouterReader, created_messages
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import ROUTER, Revert, decode_revert, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event, topic_of
+from bridge.protocol.events import MessageRetried, MessageRouted, MessageUnfunded, decode_event
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.message import MOST_GAS, Kind, Message, decode_envelope
 
 _POLL_SECONDS: Final = 0.2
 _INCLUSION_SECONDS: Final = 180
 _GAS_MARGIN: Final = 1.2
-_LOG_RANGE: Final = 5_000  # blocks
 
 # What the router needs to execute, in gas: for the transaction and its bookkeeping, and for each byte of the payload.
 _EXECUTION_GAS: Final = 60_000
@@ -409,38 +408,26 @@ class Client:
             UnknownMessageError: no chain of the network did.
         """
         for origin in self._deployment.chains:
-            said = [event async for event in self._said(origin, message_id)]
-            if said:
-                unfunded = isinstance(said[-1], MessageUnfunded)
-                return Created(decode_envelope(said[0].envelope).message, unfunded, said[0].retriable)
+            created = None
+            async for event, message in created_messages(self._chain(origin), origin):
+                if message.id == message_id:
+                    created = Created(message, isinstance(event, MessageUnfunded), event.retriable)
+                    if not created.unfunded:
+                        break
+            if created is not None:
+                return created
         raise UnknownMessageError(
             f"no chain of network {self._deployment.network!r} has created a message 0x{message_id.hex()}"
         )
 
     async def _chosen(self, origin: ChainDeployment, message_id: bytes) -> list[Gmp]:
         """The GMPs that the sender of an unfunded message chose."""
-        created = await anext(self._said(origin, message_id), None)
-        if created is None:
-            raise UnknownMessageError(f"{origin.name} has created no message 0x{message_id.hex()}")
-        if isinstance(created, MessageRouted):
-            raise RefusedError(f"message 0x{message_id.hex()} was paid for when it was created")
-        return sorted(gmps_from_bits(created.gmps))
-
-    async def _said(
-        self, origin: ChainDeployment, message_id: bytes
-    ) -> AsyncGenerator[MessageRouted | MessageUnfunded]:
-        """What a chain says of a message's creation, and of its dispatch if it was created without its fee."""
-        chain = self._chain(origin)
-        head = await chain.head()
-        topics = [topic_of(MessageRouted), topic_of(MessageUnfunded)]
-        for first in range(origin.start_block, head.number + 1, _LOG_RANGE):
-            last = min(first + _LOG_RANGE - 1, head.number)
-            for log in await chain.logs(first, last, [origin.router], topics):
-                event = decode_event(log.topics, log.data)
-                if isinstance(event, MessageRouted | MessageUnfunded) and event.message_id == message_id:
-                    yield event
-                    if isinstance(event, MessageRouted):
-                        return
+        async for created, message in created_messages(self._chain(origin), origin):
+            if message.id == message_id:
+                if isinstance(created, MessageRouted):
+                    raise RefusedError(f"message 0x{message_id.hex()} was paid for when it was created")
+                return sorted(gmps_from_bits(created.gmps))
+        raise UnknownMessageError(f"{origin.name} has created no message 0x{message_id.hex()}")
 
     def _draft(self, origin: ChainDeployment, request: RouteRequest) -> Message:
         """The message as the router will create it, but for nonce and time: good for a quote."""

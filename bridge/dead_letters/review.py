@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
-from eth_utils import function_signature_to_4byte_selector
 from eth_utils.address import to_checksum_address
 
 from bridge.client import Client, RouteRequest
@@ -26,19 +25,16 @@ from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
 from bridge.domain.jobs import reopen
 from bridge.domain.outbox import ForbiddenTransitionError
-from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, TransientError
+from bridge.domain.ports import Chain, Clock, TransientError
 from bridge.domain.retries import retry_of
 from bridge.domain.store import Store
-from bridge.evm.routers import RouterReader
+from bridge.evm.routers import RouterReader, created_messages, is_contract
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 
 _HOUR: Final = 3600  # seconds
-_LOG_RANGE: Final = 5_000  # blocks
-_SUPPORTS_INTERFACE: Final = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
 _NOTICE_GAS: Final = 100_000  # gas
 _PROPOSAL_TTL: Final = 600  # seconds
 
@@ -328,7 +324,7 @@ class DeadLetterReview:
             sender = from_bytes32(message.sender)
         except AddressError:
             return None
-        if not await _is_contract(self._chains[home.chain_id], sender):
+        if not await is_contract(self._chains[home.chain_id], sender):
             return None
         away = self._deployment.chain(message.destination_chain)
         request = RouteRequest(
@@ -378,15 +374,9 @@ class DeadLetterReview:
     async def _reissue_of(self, message: Message) -> Message | None:
         """The next message of its lane that stands in for the same first one, if there is one already."""
         origin = self._deployment.chain(message.source_chain)
-        chain = self._chains[origin.chain_id]
-        head = await chain.head()
-        for first in range(origin.start_block, head.number + 1, _LOG_RANGE):
-            last = min(first + _LOG_RANGE - 1, head.number)
-            for log in await chain.logs(first, last, [origin.router], [topic_of(MessageRouted)]):
-                event = decode_event(log.topics, log.data)
-                found = decode_envelope(event.envelope).message if isinstance(event, MessageRouted) else None
-                if found is not None and _stands_in(found, message):
-                    return found
+        async for _, found in created_messages(self._chains[origin.chain_id], origin):
+            if _stands_in(found, message):
+                return found
         return None
 
     def _usable(self, message: Message, failed: str) -> list[Gmp]:
@@ -419,11 +409,3 @@ def _document(record: LogRecord) -> Mapping[str, Any]:
 
 def _message_of(document: Mapping[str, Any]) -> Message:
     return decode_envelope(bytes.fromhex(document["originalMessage"].removeprefix("0x"))).message
-
-
-async def _is_contract(chain: Chain, address: str) -> bool:
-    """Whether somebody answers a call there; an account without code answers anything with nothing."""
-    try:
-        return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
-    except CallRevertedError:
-        return True

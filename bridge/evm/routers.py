@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,18 +12,27 @@ from eth_utils import function_signature_to_4byte_selector
 from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
-from bridge.protocol.deployment import Deployment
-from bridge.protocol.events import MessageExecuted, MessageReceived, topic_of
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.events import (
+    EventDecodingError,
+    MessageExecuted,
+    MessageReceived,
+    MessageRouted,
+    MessageUnfunded,
+    decode_event,
+    topic_of,
+)
 from bridge.protocol.gmps import Gmp, gmps_from_bits
 from bridge.protocol.indexed import PausedThing
-from bridge.protocol.message import Message
+from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
 
 _RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
+_CREATIONS = (topic_of(MessageRouted), topic_of(MessageUnfunded))
+_LOG_RANGE = 5_000  # blocks
 _EXECUTED = 1
 _OUTCOMES = {1: Status.EXECUTED, 2: Status.EXPIRED, 3: Status.CANCELLED}
 _SUPPORTS_INTERFACE = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
-"""An account without code answers it, as anything, with nothing; a recipient of messages is a contract and does not."""
 
 _OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
 _REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
@@ -152,10 +161,10 @@ class RouterReader:
             return explain_revert(error.data)
         try:
             recipient = from_bytes32(message.recipient)
-            if not await self._chain.call(Call(to=recipient, data=_SUPPORTS_INTERFACE)):
+            if not await is_contract(self._chain, recipient):
                 return f"nothing answers at {recipient}, as if it had no contract, and only a contract can execute: send a new message to one"
-        except (AddressError, CallRevertedError):
-            pass  # no address, or a contract that answers
+        except AddressError:
+            pass
         return f"{name}: {explain_refusal(b'')}"
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
@@ -214,6 +223,41 @@ class RouterReader:
 
     async def _ask(self, function: str, *arguments: object, block: int | None = None) -> Any:
         return await read_view(self._chain, ROUTER, self.address, function, *arguments, block=block)
+
+
+async def created_messages(
+    chain: Chain, deployed: ChainDeployment, block: int | None = None
+) -> AsyncGenerator[tuple[MessageRouted | MessageUnfunded, Message]]:
+    """Each message that a chain's router created, the oldest first, with the event that carries it.
+
+    A message that was created without its fee comes again once it is funded. An event whose envelope is not of its message is
+    left out: only a node that lies can have made it.
+
+    Args:
+        chain: the source.
+        deployed: what is on that chain.
+        block: the only block to read; None reads all since the router was deployed.
+    """
+    first, head = (deployed.start_block, (await chain.head()).number) if block is None else (block, block)
+    for start in range(first, head + 1, _LOG_RANGE):
+        for log in await chain.logs(start, min(start + _LOG_RANGE - 1, head), [deployed.router], _CREATIONS):
+            try:
+                event = decode_event(log.topics, log.data)
+                if not isinstance(event, MessageRouted | MessageUnfunded):
+                    continue
+                message = decode_envelope(event.envelope).message
+            except (EventDecodingError, EnvelopeError):
+                continue
+            if message.id == event.message_id:
+                yield event, message
+
+
+async def is_contract(chain: Chain, address: str) -> bool:
+    """Whether something answers a call there: an account without code answers anything with nothing."""
+    try:
+        return bool(await chain.call(Call(to=address, data=_SUPPORTS_INTERFACE)))
+    except CallRevertedError:
+        return True
 
 
 def readers_of(deployment: Deployment, chains: Mapping[int, Chain]) -> dict[int, RouterReader]:

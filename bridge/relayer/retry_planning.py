@@ -11,18 +11,16 @@ from bridge.domain.ports import Call, CallRevertedError, Chain
 from bridge.domain.retries import Exceeded, RetryPayment
 from bridge.domain.spending import Bound, Refusal, SpendHeldError
 from bridge.domain.store import Store
-from bridge.evm.routers import Progress, RouterReader, SentMessage
+from bridge.evm.routers import Progress, RouterReader, SentMessage, created_messages
 from bridge.evm.sender import Sender
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
-from bridge.protocol.events import EventDecodingError, MessageRouted, decode_event, topic_of
+from bridge.protocol.events import MessageRouted
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.protocol.message import Message
 from bridge.relayer.spending import SpendGate
 
 _WAITING = (OutboxState.PENDING, OutboxState.CLAIMED)
-
-_BLOCK_RANGE = 2_000
 
 
 class NotNeededError(Exception):
@@ -324,25 +322,8 @@ async def find_message(
     observed = observations.message(message_id)
     if observed is not None:
         return observed.message
-    if hint is not None:
-        found = await _find(message_id, chain, deployed.router, hint, hint)
-        if found is not None:
-            return found
-    head = await chain.head()
-    for first in range(deployed.start_block, head.number + 1, _BLOCK_RANGE):
-        found = await _find(message_id, chain, deployed.router, first, min(first + _BLOCK_RANGE - 1, head.number))
-        if found is not None:
-            return found
-    return None
-
-
-async def _find(message_id: bytes, chain: Chain, router: str, first: int, last: int) -> Message | None:
-    for log in await chain.logs(first, last, [router], [topic_of(MessageRouted)]):
-        try:
-            event = decode_event(log.topics, log.data)
-            if isinstance(event, MessageRouted) and event.message_id == message_id:
-                message = decode_envelope(event.envelope).message
-                return message if message.id == message_id else None
-        except (EventDecodingError, EnvelopeError):
-            continue
+    for block in (None,) if hint is None else (hint, None):
+        async for event, message in created_messages(chain, deployed, block):
+            if message.id == message_id and isinstance(event, MessageRouted):
+                return message
     return None

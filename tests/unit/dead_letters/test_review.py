@@ -23,7 +23,7 @@ from bridge.domain.retries import spent_id
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.events import MessageRouted, topic_of
+from bridge.protocol.events import MessageRouted, MessageUnfunded, topic_of
 from bridge.protocol.message import Kind, Message
 from tests.builders import ALPHA, BETA, message, retry_request, word
 from tests.unit.dead_letters.world import OPERATOR, STRANGER, DeadLetterService
@@ -106,7 +106,10 @@ class RoutingChain:
         )
 
     async def logs(self, first: int, last: int, addresses: Sequence[str], topics: Sequence[bytes]) -> list[Log]:
-        assert (list(addresses), list(topics)) == ([ROUTER_ADDRESS], [topic_of(MessageRouted)])
+        assert (list(addresses), list(topics)) == (
+            [ROUTER_ADDRESS],
+            [topic_of(MessageRouted), topic_of(MessageUnfunded)],
+        )
         return [self._log(one) for one in self.sent] if first <= 1 <= last else []
 
     def _log(self, sent: Message) -> Log:

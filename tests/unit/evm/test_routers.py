@@ -1,18 +1,22 @@
-"""Why a recipient did not take a message: out of gas, no contract at all, or a contract that gives no reason."""
+"""What is read from routers: why a recipient did not take a message, and which messages a chain created."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from eth_abi.abi import encode
 from eth_utils import function_signature_to_4byte_selector
 
-from bridge.domain.ports import Call, CallRevertedError, Chain
-from bridge.evm.routers import RouterReader, Verdict
+from bridge.domain.ports import Call, CallRevertedError, Chain, Log
+from bridge.evm.routers import RouterReader, Verdict, created_messages
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import explain_refusal
-from tests.builders import message
+from bridge.protocol.deployment import ChainDeployment
+from bridge.protocol.events import MessageRouted, MessageUnfunded
+from bridge.protocol.message import Message
+from tests.builders import ALPHA, block, message, word
+from tests.support.simulation.contracts import event_log
 
 ROUTER = "0x" + "01" * 20
 RECIPIENT = "0x" + "02" * 20
@@ -53,3 +57,60 @@ async def test_a_refusal_without_a_reason_says_what_it_can_mean(reason: bytes, h
 
 def test_a_reason_is_told_as_it_is() -> None:
     assert explain_refusal(b"") != explain_refusal(b"\x00")
+
+
+class Creating:
+    """A chain whose router has emitted those events, one to a block from block 7,000 on."""
+
+    def __init__(self, *events: MessageRouted | MessageUnfunded) -> None:
+        self.events = events
+        self.asked: list[tuple[int, int]] = []
+
+    async def head(self) -> Any:
+        return block(12_000)
+
+    async def logs(self, first: int, last: int, *_: object) -> list[Log]:
+        self.asked.append((first, last))
+        return [
+            Log(
+                address=ROUTER,
+                topics=event_log(event)[1],
+                data=event_log(event)[2],
+                block_number=number,
+                block_hash=word("block"),
+                transaction_hash=word("transaction"),
+                log_index=0,
+            )
+            for number, event in enumerate(self.events, 7_000)
+            if first <= number <= last
+        ]
+
+
+def created(sent: Message, event: type[MessageRouted | MessageUnfunded] = MessageRouted, **changes: Any) -> Any:
+    values = {"message_id": sent.id, "retriable": True, "gmps": 1, "envelope": sent.encode(), **changes}
+    return event(destination_chain=sent.destination_chain, **values)
+
+
+DEPLOYED = ChainDeployment(
+    chain_id=ALPHA, name="alpha", rpc_urls=("-",), start_block=3, confirmations=0, router=ROUTER, adapters={}, gmps={}
+)
+
+
+async def test_what_a_chain_created_is_read_in_order_and_a_lie_about_it_left_out() -> None:
+    first, second = message(1), message(2)
+    chain = Creating(
+        created(first, MessageUnfunded),
+        created(second, envelope=first.encode()),  # the envelope of another message
+        created(second, envelope=b"\x07"),  # no envelope
+        created(first),
+        created(second),
+    )
+    found = [(type(event), sent) async for event, sent in created_messages(cast(Chain, chain), DEPLOYED)]
+    assert found == [(MessageUnfunded, first), (MessageRouted, first), (MessageRouted, second)]
+    assert chain.asked == [(3, 5_002), (5_003, 10_002), (10_003, 12_000)]
+
+
+async def test_one_block_alone_is_read_where_it_is_known() -> None:
+    chain = Creating(created(message(1)), created(message(2)))
+    assert [sent async for _, sent in created_messages(cast(Chain, chain), DEPLOYED, block=7_001)] == [message(2)]
+    assert chain.asked == [(7_001, 7_001)]
