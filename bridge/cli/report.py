@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from bridge.cli.output import escaped, facts, progress, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
-from bridge.protocol.gmps import Gmp
+from bridge.queries.lanes import chain_name, gmp_name
 
 if TYPE_CHECKING:
     from indexer.store.records import Report
@@ -49,7 +50,6 @@ def report(
 
     Example: waybill report --html report.html
     """
-    from indexer.jobs.page import report_page
     from indexer.jobs.pruning import TABLES, pruned
     from indexer.jobs.report import figures_of_index, make_report
     from indexer.lake.files import damages
@@ -67,14 +67,14 @@ def report(
         )
         fresh = freshness(workspace, index, max_behind)
         requested = sorted({f"0x{request.message_id.hex()}" for request in index.retry_requests()})
-    names = {chain.chain_id: chain.name for chain in workspace.deployment().chains} if html else {}
+    chain = partial(chain_name, workspace.deployment())
     if html:
-        html.write_text(report_page(found, lambda chain: names.get(chain, str(chain)), time.time()))
+        html.write_text(report_page(found, chain, time.time()))
         progress(f"written: {html}")
     value = _value(found, requested)
     damaged = [what for name in ("events", *TABLES) for what in damages(workspace.lake / name)]
     failures = [f"the report is of the store alone; the lake is damaged: {'; '.join(damaged)}"] * bool(damaged)
-    fresh.answer(value, as_json=as_json, render=lambda console: _draw(console, value), failures=failures)
+    fresh.answer(value, as_json=as_json, render=lambda console: _draw(console, found, chain), failures=failures)
 
 
 def _value(found: Report, requested: list[str]) -> dict[str, Any]:
@@ -128,122 +128,213 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
     }
 
 
-def _draw(console: Console, value: dict[str, Any]) -> None:
-    retries = " / ".join(str(value[f"retries_{what}"]) for what in ("requested", "sent", "executed"))
-    console.print(
-        facts(
-            {
-                "messages": str(value["messages"]),
-                "by state": ", ".join(f"{count} {status}" for status, count in value["by_status"].items()),
-                "executed twice": str(value["executed_twice"]),
-                "retries requested / sent / executed": retries,
-                "late receipts": str(value["late_receipts"]),
-                "duplicates absorbed": str(value["duplicates_absorbed"]),
-                "refused by the recipient, executed later": str(value["execution_failures_recovered"]),
-                "latency p50 / p95 (block time)": f"{value['latency_ms']['p50']} / {value['latency_ms']['p95']} ms",
-            }
-        )
-    )
-    if value["not_counted"]:
-        console.print(
-            f"{value['not_counted']} messages, pruned by the store, are in no figure: `waybill index tables` has the lake count them"
-        )
-    rows = [[gmp, *(str(count) for count in counts.values())] for gmp, counts in value["per_gmp"].items()]
-    if rows:
-        console.print()
-        console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))
-    if value["stages"]:
-        stages = [
-            [f"{stage['lane'][0]} → {stage['lane'][1]}", stage["stage"], str(stage["messages"])]
-            + [_number(stage[name]) or "-" for name in ("p50", "p95", "p99")]
-            for stage in value["stages"]
-        ]
-        console.print()
-        console.print(table(None, ["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"], stages))
-        if value["attested_unknown"] is not None:
-            console.print(f"when GMPs attested is not known: {value['attested_unknown']}")
-    _draw_redundancy(console, value)
-    if value["health"]:
-        health = [
-            [f"{one['lane'][0]} → {one['lane'][1]}", _gmps([one["gmp"]])]
-            + [str(one[name]) for name in ("dispatched", "delivered", "latency_p50")]
-            for one in value["health"]
-        ]
-        console.print()
-        console.print(
-            table("recent health, the best first", ["lane", "GMP", "dispatched", "delivered", "p50 s"], health)
-        )
-    if value["costs"]:
-        _draw_costs(console, value)
-    for item in value["divergences"]:
-        console.print(escaped(f"DIVERGED {item['kind']} {item['message_id'] or ''} {item['evidence']}"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One table of the report, the same in the terminal and on the page.
+
+    Attributes:
+        about: what its figures mean; said on the page.
+        bars: for a plot on the page; a name, a value, and a larger value that holds it.
+    """
+
+    title: str
+    about: str
+    columns: list[str]
+    rows: list[list[str]]
+    bars: Sequence[tuple[str, float, float]] = ()
 
 
-def _draw_redundancy(console: Console, value: dict[str, Any]) -> None:
-    """Who delivered first and who in vain, what sets of GMPs would have done, and what was repeated."""
-    whats = (
-        (
-            "who delivered",
-            ["GMP", "receipts", "first", "ahead by s", "in vain", "p50 s", "p95 s"],
-            [
-                [_gmps([one["gmp"]])]
-                + [
-                    _number(one[name])
-                    for name in ("receipts", "first", "lead_p50", "late", "latency_p50", "latency_p95")
+def report_facts(found: Report) -> dict[str, str]:
+    """The report's single figures by their names."""
+    retries = found.retries
+    return {
+        "messages": str(found.messages),
+        "by state": ", ".join(f"{count} {status}" for status, count in sorted(found.by_status.items())),
+        "executed": str(found.executed),
+        "executed twice": str(found.executed_twice),
+        "lost": str(found.lost),
+        "retries requested / sent / executed": f"{retries.requested} / {retries.sent} / {retries.executed}",
+        "late receipts": str(found.late_receipts),
+        "duplicates absorbed": str(found.duplicates_absorbed),
+        "refused by the recipient, executed later": str(found.execution_failures_recovered),
+        "latency p50 / p95 (block time)": f"{found.latency_p50_ms or 0:.0f} / {found.latency_p95_ms or 0:.0f} ms",
+        "divergences": str(len(found.divergences)),
+    }
+
+
+def sections(found: Report, chain: Callable[[int], str]) -> list[Section]:
+    """The report's tables, in the order in which they are shown.
+
+    Args:
+        found: the report.
+        chain: names chains.
+    """
+
+    def lane(ends: tuple[int, int]) -> str:
+        return f"{chain(ends[0])} → {chain(ends[1])}"
+
+    attested = "Attested, by the relayer's clock: it had the proof of the delivery that came first."
+    if found.attested_unknown is not None:
+        attested = f"When GMPs attested is not known: {found.attested_unknown}."
+    no_sets = f" No sets were made with {_gmps(found.left_out)}: there are too many GMPs." if found.left_out else ""
+    return [
+        Section(
+            title="What each GMP did",
+            about="",
+            columns=["GMP", "dispatched", "received", "repeated"],
+            rows=[
+                [gmp.label, str(counts.dispatched), str(counts.received), str(counts.duplicates)]
+                for gmp, counts in sorted(found.per_gmp.items())
+            ],
+        ),
+        Section(
+            title="Latency, in seconds from the route",
+            about="Bars: median (first colour) and 95th percentile, by lane and stage, of the newest messages that the store has."
+            " When an execution became final, the index knows only if it was running then; - where it knows of none."
+            f" {attested}",
+            columns=["lane", "stage", "messages", "p50 s", "p95 s", "p99 s"],
+            rows=[
+                [
+                    lane(one.lane),
+                    one.stage,
+                    str(one.messages),
+                    *(_number(at, "-") for at in (one.p50, one.p95, one.p99)),
                 ]
-                for one in value["shares"]
+                for one in found.stages
+            ],
+            bars=[
+                (f"{lane(one.lane)} {one.stage}", one.p50, one.p95)
+                for one in found.stages
+                if one.p50 is not None and one.p95 is not None
             ],
         ),
-        (
-            "what fewer GMPs would have done",
-            ["alone", "quorum", "messages", "reached", "p50 s", "p95 s", "deliveries", "saved"],
-            [
-                [_gmps(one["gmps"])]
-                + [_number(one[name]) for name in ("quorum", "messages", "reached", "latency_p50", "latency_p95")]
-                + [_number(one[name]) for name in ("deliveries", "saved")]
-                for one in value["alternatives"]
+        Section(
+            title="Who delivered first, and who late",
+            about="Bars: receipts that came first (first colour) and all receipts. Late receipts were paid for and executed nothing.",
+            columns=["GMP", "receipts", "first", "lead p50 s", "late", "share late", "p50 s", "p95 s"],
+            rows=[
+                [
+                    *(gmp_name(one.gmp), str(one.receipts), str(one.first), _number(one.lead_p50), str(one.late)),
+                    *(f"{one.late / one.receipts:.0%}", str(one.latency_p50), str(one.latency_p95)),
+                ]
+                for one in found.shares
+            ],
+            bars=[(gmp_name(one.gmp), one.first, one.receipts) for one in found.shares],
+        ),
+        Section(
+            title="Recent health",
+            about="What each GMP made of the newest messages of a lane that it took, the most dependable first.",
+            columns=["lane", "GMP", "dispatched", "delivered", "p50 s"],
+            rows=[
+                [
+                    *(lane(one.lane), gmp_name(one.gmp), str(one.dispatched)),
+                    *(f"{one.delivered / one.dispatched:.0%}", _number(one.latency_p50)),
+                ]
+                for one in found.health
             ],
         ),
-        (
-            "duplicates absorbed",
-            ["day", "GMP", "lane", "deliveries"],
-            [
-                [one["day"], _gmps([one["gmp"]]), f"{one['lane'][0]} → {one['lane'][1]}", str(one["duplicates"])]
-                for one in value["duplicates_by_day"]
+        Section(
+            title="What fewer GMPs would have cost and gained",
+            about=f"For the messages that went over all GMPs of a set: how they would have done with these alone.{no_sets}",
+            columns=[
+                *("GMPs", "quorum", "messages", "reached", "p50 s", "p95 s", "deliveries", "saved"),
+                *("wei for gas", "wei saved"),
+            ],
+            rows=[
+                [
+                    *(_gmps(one.gmps), str(one.quorum), str(one.messages), f"{one.reached / one.messages:.1%}"),
+                    *(_number(one.latency_p50), _number(one.latency_p95), str(one.deliveries), str(one.saved)),
+                    *("" if wei is None else str(wei) for wei in (one.gas_paid, one.gas_saved)),
+                ]
+                for one in found.alternatives
             ],
         ),
-    )
-    if value["alternatives_without"]:
-        console.print(f"no sets were made with {_gmps(value['alternatives_without'])}: there are too many GMPs")
-    for title, columns, rows in whats:
-        if rows:
+        Section(
+            title="What deliveries cost",
+            about="Their gas, by GMP. Asked of the chains with --costs.",
+            columns=["GMP", "lane", "deliveries", "late", "gas p50", "wei for gas", "of it late"],
+            rows=[
+                [
+                    *(gmp_name(one.gmp), lane(one.lane)),
+                    *map(str, (one.deliveries, one.late, one.gas_p50, one.gas_paid, one.late_gas_paid)),
+                ]
+                for one in found.costs
+            ],
+        ),
+        Section(
+            title="What senders paid to GMPs",
+            about="By set of GMPs. Asked of the chains with --costs.",
+            columns=["GMPs", "lane", "messages", "fees p50, wei", "fees, wei"],
+            rows=[
+                [_gmps(one.gmps), lane(one.lane), *map(str, (one.messages, one.fees_p50, one.fees))]
+                for one in found.fees
+            ],
+        ),
+        Section(
+            title="Duplicates absorbed",
+            about="Deliveries that one GMP repeated.",
+            columns=["GMP", "lane", "day", "duplicates"],
+            rows=[
+                [gmp_name(gmp), lane(ends), day, str(count)]
+                for (gmp, ends, day), count in sorted(found.duplicates_by_day.items())
+            ],
+        ),
+    ]
+
+
+def _draw(console: Console, found: Report, chain: Callable[[int], str]) -> None:
+    console.print(facts(report_facts(found)))
+    if found.not_counted:
+        console.print(
+            f"{found.not_counted} messages, pruned by the store, are in no figure: `waybill index tables` has the lake count them"
+        )
+    for section in sections(found, chain):
+        if section.rows:
             console.print()
-            console.print(table(title, columns, rows))
+            console.print(table(section.title, section.columns, section.rows))
+    if found.attested_unknown is not None:
+        console.print(escaped(f"when GMPs attested is not known: {found.attested_unknown}"))
+    if found.left_out:
+        console.print(f"no sets were made with {_gmps(found.left_out)}: there are too many GMPs")
+    for item in found.divergences:
+        about = f"0x{item.message_id.hex()}" if item.message_id else ""
+        console.print(escaped(f"DIVERGED {item.kind} {about} {item.evidence}"))
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+def report_page(found: Report, chain: Callable[[int], str], now: float) -> str:
+    """The report as one page that needs nothing else: no script, no request, plots as SVG within it.
 
+    Args:
+        found: the report.
+        chain: names chains.
+        now: Unix seconds, for its date.
+    """
+    from bridge.web import plots, rendering
 
-def _draw_costs(console: Console, value: dict[str, Any]) -> None:
-    names = ("deliveries", "late", "gas_p50", "gas_paid", "late_gas_paid")
-    costs = [
-        [_gmps([cost["gmp"]]), f"{cost['lane'][0]} → {cost['lane'][1]}", *(str(cost[name]) for name in names)]
-        for cost in value["costs"]
+    shown = [
+        (
+            section,
+            plots.rows(
+                section.title,
+                [
+                    plots.Row(name, (("bar-a", part), ("bar-b", whole - part)), f"{part:g} / {whole:g}")
+                    for name, part, whole in section.bars
+                ],
+            ),
+        )
+        for section in sections(found, chain)
     ]
-    console.print()
-    console.print(table(None, ["GMP", "lane", "deliveries", "late", "gas p50", "wei for gas", "of it late"], costs))
-    fees = [
-        [_gmps(fee["gmps"]), f"{fee['lane'][0]} → {fee['lane'][1]}", str(fee["messages"]), str(fee["fees_p50"])]
-        for fee in value["fees"]
-    ]
-    console.print()
-    console.print(table(None, ["GMPs", "lane", "messages", "fees p50, wei"], fees))
+    style = (files("bridge.web") / "static" / "style.css").read_text()
+    page = rendering.environment().get_template("report.html")
+    return page.render(report=found, facts=report_facts(found), sections=shown, style=style, at=now)
+
+
+def _number(value: float | None, unknown: str = "") -> str:
+    return unknown if value is None else f"{value:g}"
 
 
 def _gmps(numbers: Sequence[int]) -> str:
-    known = {gmp.value: gmp.label for gmp in Gmp}
-    return " + ".join(known.get(number, str(number)) for number in numbers)
+    return " + ".join(map(gmp_name, numbers))
 
 
 def attested_of(workspace: Workspace, message_ids: Collection[bytes]) -> dict[tuple[bytes, int], float]:

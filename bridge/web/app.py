@@ -86,7 +86,9 @@ class Explorer:
         self.settings = settings
         self.can_decide = False
         self._templates = environment(
-            sources,
+            chain_name=sources.chain_name,
+            commands_in=sources.commands_in,
+            network=sources.deployment.network,
             statuses=sorted(Status, key=lambda status: status is not Status.DIVERGED),  # what contradicts goes first
             gmps=list(Gmp),
             kinds=list(Kind),
@@ -98,6 +100,8 @@ class Explorer:
             assets=_fingerprint_of(STATIC),
             contradictions=self._contradictions,
         )
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)  # compiled now, so that the first visitor does not wait for it
         clock = sources.clock
         self.divergences = Cached(self._divergences, lasts=_DIVERGENCES_LAST, oldest=_OLDEST, clock=clock)
         self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)

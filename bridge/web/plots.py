@@ -12,8 +12,8 @@ WIDE, NARROW = 640, 400
 
 _HEIGHT = 150
 _LEFT, _BOTTOM, _TOP = 44, 24, 8
-_SAID, _ROW = 170, 46
-"""Of horizontal bars: the room for values on the right, and the height of one with its name above it."""
+_SAID, _ROW, _LETTER = 170, 46, 8
+"""Of horizontal bars: the room for values on the right, the height of one with its name above it, and of a name's letter its width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,8 @@ class Row:
 
 
 def rows(title: str, values: Sequence[Row], width: int = WIDE) -> Markup:
-    """Horizontal bars under one another, each with its name above it and its value behind it."""
+    """Horizontal bars under one another, each with its name above it and its value behind it; wider if a name is."""
+    width = max([width, *(_LETTER * len(row.label) for row in values)])
     longest = max((sum(length for _, length in row.parts) for row in values), default=0) or 1
     room = width - _SAID
     drawn = []

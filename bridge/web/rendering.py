@@ -12,7 +12,6 @@ from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.status import Status
 from bridge.protocol.text import visible
-from bridge.web.sources import Sources
 
 _TONES: Final = {
     Status.EXECUTED: "good",
@@ -52,8 +51,8 @@ TERMS: Final = {
 """What words of the pages mean; docs/glossary.md says more."""
 
 
-def environment(sources: Sources, **shared: Any) -> Environment:
-    """The templates, with what every page knows."""
+def environment(**shared: Any) -> Environment:
+    """The templates, with what every page knows: the terms, and what is given."""
     made = Environment(
         loader=PackageLoader("bridge.web"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -77,16 +76,7 @@ def environment(sources: Sources, **shared: Any) -> Environment:
         "harmless": harmless,
         "coded": coded,
     }
-    made.globals |= {
-        "chain_name": sources.chain_name,
-        "commands_in": sources.commands_in,
-        "term": term,
-        "terms": TERMS,
-        "network": sources.deployment.network,
-        **shared,
-    }
-    for name in made.list_templates():
-        made.get_template(name)  # compiled now, so that the first visitor does not wait for it
+    made.globals |= {"term": term, "terms": TERMS, **shared}
     return made
 
 

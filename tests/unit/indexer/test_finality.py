@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from indexer.jobs.page import report_page
+from bridge.cli.report import report_page
 from indexer.jobs.report import make_report
 from indexer.model.errors import StoreVersionError
 from indexer.sources.position import HASH_PREFIX, ChainPosition
