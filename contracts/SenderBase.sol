@@ -83,10 +83,16 @@ abstract contract SenderBase is LanePolicy {
         // Every peer is an EVM router, so a recipient that is no EVM address could never be called.
         message.recipient.toAddress();
         if (message.kind >= Kind.CANCELLATION) revert IMessageSender.ReservedKind(message.kind);
-        bool mayLiveForEver = message.kind == Kind.PLAIN || message.kind == Kind.REGULATORY_ACTION_CRITICAL;
         uint32 ttl = message.ttl;
-        if (ttl == 0 && !mayLiveForEver) revert IMessageSender.TtlRequired(message.kind);
-        if (ttl != 0 && ttl < MIN_TTL) revert IMessageSender.TtlTooShort(ttl, MIN_TTL);
+        if (ttl == 0) {
+            bool mayLiveForEver = message.kind == Kind.PLAIN || message.kind == Kind.REGULATORY_ACTION_CRITICAL;
+            if (!mayLiveForEver) revert IMessageSender.TtlRequired(message.kind);
+        } else {
+            if (message.kind == Kind.REGULATORY_ACTION_CRITICAL) {
+                revert IMessageSender.TtlNotAllowed(message.kind, ttl);
+            }
+            if (ttl < MIN_TTL) revert IMessageSender.TtlTooShort(ttl, MIN_TTL);
+        }
         if (message.gasLimit > MAX_GAS_LIMIT) revert IMessageSender.GasLimitTooHigh(message.gasLimit, MAX_GAS_LIMIT);
         if (message.payload.length > MAX_PAYLOAD) {
             revert IMessageSender.PayloadTooLong(message.payload.length, MAX_PAYLOAD);

@@ -410,8 +410,13 @@ class Deliveries:
         return Dead(claim, replace(failure, letter=False))
 
     async def _would_be_late(self, message: Message, delay: float) -> bool:
-        """Whether a message will have expired after so many seconds. Its router knows: pauses stop a message's clock."""
-        if message.expires_at is None or await self._chain_time() + delay <= message.expires_at:
+        """Whether a message will have expired after so many seconds. Its router knows: pauses stop a message's clock.
+
+        A critical regulatory action ends when its destination says so, and not before: no router lets one expire.
+        """
+        if message.expires_at is None or message.kind is Kind.REGULATORY_ACTION_CRITICAL:
+            return False
+        if await self._chain_time() + delay <= message.expires_at:
             return False
         then = replace(message, ttl=max(1, message.ttl - math.ceil(delay)))
         try:

@@ -16,7 +16,7 @@ struct Lane {
     address recipient;
     /// @dev Least gas for the counterpart's call.
     uint64 gasLimit;
-    /// @dev Seconds until a message expires; 0 = never, which only some kinds may.
+    /// @dev Seconds until a message expires; 0 = never, which only some kinds may. A critical regulatory action never does.
     uint32 ttl;
     uint8 quorum;
     GmpSet gmps;
@@ -47,7 +47,7 @@ library Lanes {
             recipient: lane.recipient.toBytes32(),
             payload: payload,
             gasLimit: lane.gasLimit,
-            ttl: lane.ttl,
+            ttl: kind == Kind.REGULATORY_ACTION_CRITICAL ? 0 : lane.ttl,
             kind: kind,
             quorum: lane.quorum,
             replaces: 0,

@@ -35,6 +35,9 @@ interface IMessageSender {
     /// @notice Only plain messages and critical regulatory actions may live for ever.
     error TtlRequired(Kind kind);
 
+    /// @notice A critical regulatory action never expires: it ends when it is executed, or cancelled by its sender.
+    error TtlNotAllowed(Kind kind, uint32 ttl);
+
     /// @notice A ttl is 0 or at least as long as the fastest GMP takes, in seconds.
     error TtlTooShort(uint32 ttl, uint32 least);
 

@@ -343,6 +343,7 @@ export const KNOWN_ERRORS: readonly (readonly [string, string, string?, string?]
 ["Transfer_ToAddressIsZero()", "layerzero"],
 ["TransportAlreadyUsed(address transport,uint8 gmp)", "waybill", "Another number's adapter sends through that contract already."],
 ["TruncatedEnvelope(uint256 length)", "waybill", "The envelope is shorter than its fixed part."],
+["TtlNotAllowed(uint8 kind,uint32 ttl)", "waybill", "A critical regulatory action never expires: it ends when it is executed, or cancelled by its sender.", "leave its ttl at 0: a critical regulatory action is tried until it is executed or its sender cancels it"],
 ["TtlRequired(uint8 kind)", "waybill", "Only plain messages and critical regulatory actions may live for ever.", "give it a ttl: only plain messages and critical regulatory actions may live for ever"],
 ["TtlTooShort(uint32 ttl,uint32 least)", "waybill", "A ttl is 0 or at least as long as the fastest GMP takes, in seconds.", "give it more time: nothing arrives sooner"],
 ["UnauthorizedCaller(address caller)", "ccip"],

@@ -74,6 +74,7 @@ export const routerAbi = [
 {"type": "error", "name": "StillUnfunded", "inputs": [{"name": "messageId", "type": "bytes32", "internalType": "bytes32"}]},
 {"type": "error", "name": "TooFewDispatched", "inputs": [{"name": "dispatched", "type": "uint256", "internalType": "uint256"}, {"name": "minimum", "type": "uint256", "internalType": "uint256"}, {"name": "failures", "type": "tuple[]", "internalType": "struct DispatchFailure[]", "components": [{"name": "gmp", "type": "uint8", "internalType": "Gmp"}, {"name": "reason", "type": "bytes", "internalType": "bytes"}]}]},
 {"type": "error", "name": "TruncatedEnvelope", "inputs": [{"name": "length", "type": "uint256", "internalType": "uint256"}]},
+{"type": "error", "name": "TtlNotAllowed", "inputs": [{"name": "kind", "type": "uint8", "internalType": "enum Kind"}, {"name": "ttl", "type": "uint32", "internalType": "uint32"}]},
 {"type": "error", "name": "TtlRequired", "inputs": [{"name": "kind", "type": "uint8", "internalType": "enum Kind"}]},
 {"type": "error", "name": "TtlTooShort", "inputs": [{"name": "ttl", "type": "uint32", "internalType": "uint32"}, {"name": "least", "type": "uint32", "internalType": "uint32"}]},
 {"type": "error", "name": "UnexpectedValue", "inputs": [{"name": "value", "type": "uint256", "internalType": "uint256"}]},

@@ -111,6 +111,9 @@ contract AssetRegistryConfigurationTest is AssetRegistryFixture {
             emit AssetRegistry.Instructed(HOUSE, Action(action), BETA, 0);
             Message memory message = _instruct(_make(Action(action), bob, 1));
             assertEq(uint8(message.kind), uint8(kinds[action]));
+            assertEq(
+                message.ttl == 0, kinds[action] == Kind.REGULATORY_ACTION_CRITICAL, "a critical action never expires"
+            );
         }
     }
 

@@ -29,6 +29,18 @@ contract ExpireTest is RouterFixture {
         source.route(request);
     }
 
+    /// @custom:requirement OIP-61, OIP-76, OIP-160, X-1
+    function testFuzz_Revert_When_ACriticalActionCouldExpire(uint32 ttl) public {
+        Route memory request = usualRoute(1, 1);
+        request.ttl = uint32(bound(ttl, 1, type(uint32).max));
+        request.kind = Kind.REGULATORY_ACTION_CRITICAL;
+        vm.expectRevert(
+            abi.encodeWithSelector(IMessageSender.TtlNotAllowed.selector, Kind.REGULATORY_ACTION_CRITICAL, request.ttl)
+        );
+        vm.prank(alice);
+        source.route(request);
+    }
+
     /// @custom:requirement OIP-30
     function testFuzz_Revert_When_AnExpiredMessageIsRetried(uint32 ttl, uint32 late) public {
         Route memory request = usualRoute(1, 1);

@@ -255,18 +255,22 @@ async def test_a_heartbeat_is_tried_once() -> None:
     await world.stop()
 
 
-@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76")
+@pytest.mark.requirement("OIP-5", "OIP-61", "OIP-76", "OIP-160", "X-1")
+@pytest.mark.parametrize("ttl", [0, 600])
 @in_virtual_time
-async def test_a_critical_action_is_still_tried_after_an_hour() -> None:
+async def test_a_critical_action_is_still_tried_after_an_hour(ttl: int) -> None:
+    """No router creates one with a TTL; what comes with one all the same ends when its destination says so."""
     world, store = World(block_time=30), MemoryStore()
     world.start()
     world.down.add(Gmp.HYPERLANE)
     async with running(SimulatedRelayer(world, store)):
-        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL)
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL, ttl=ttl)
         await asyncio.sleep(3600)
         assert only_entry(store, sent).failed_tries > 500
+        assert only_entry(store, sent).state in (OutboxState.PENDING, OutboxState.CLAIMED)
         world.down.clear()
-        await until(lambda: world.executions(sent.message) == 1)
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
+    assert world.executions(sent.message) == (ttl == 0)
     await world.stop()
 
 

@@ -419,7 +419,7 @@ async def test_what_has_expired_is_not_brought_forward_though_nobody_has_marked_
     counting = Counting(through=router_propagator(world, bridge))
     following = propagation(world, store, counting, PropagationSettings(look=1, longest_look=4, threshold=10, pause=10))
     async with running(bridge), at_work(following):
-        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION_CRITICAL, ttl=60)
+        sent = world.send(ALPHA, BETA, kind=Kind.REGULATORY_ACTION, ttl=60)
         await until(lambda: len(counting.at) >= 1, seconds=60)
         await until(lambda: followed(store, sent.message).state is SyncState.ENDED, seconds=120)
         asked = len(counting.at)
