@@ -88,7 +88,7 @@ def _drawn(value: Mapping[str, Any]) -> Group:
         queue = [
             [row["lane"], row["gmp"], row["state"], str(row["count"]), str(row["failing"])] for row in value["outbox"]
         ]
-        parts.append(table(None, ["lane", "GMP", "deliveries", "count", "failing"], queue))
+        parts.append(table(None, ["lane", "GMP", "deliveries", "count", "failed at least once"], queue))
     else:
         parts.append("no deliveries: no relayer has run, or nothing was sent")
     parts += ["", *_held(value)]
