@@ -9,8 +9,10 @@ from eth_utils import keccak
 from bridge.domain.observations import BlockRef, NumberedDispatch, ObservedAttempt, ObservedMessage, ObservedRange
 from bridge.domain.ports import Dispatch
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.indexed import MessageRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.retry_requests import RetryRequest
+from bridge.protocol.status import Status
 
 ALPHA, BETA = 31337, 31338
 
@@ -118,3 +120,13 @@ def retry_request(sequence: int = 1, sent: Message | None = None, **changes: Any
         "requested_at": 1_700_000_061.5,
     }
     return RetryRequest(**{**values, **changes})
+
+
+def message_record(sent: Message, status: Status, **changes: Any) -> MessageRecord:
+    """A message as an index has it that knows no more than its creation."""
+    values: dict[str, Any] = dict.fromkeys(MessageRecord.__dataclass_fields__)
+    same = ("source_chain", "destination_chain", "sender", "recipient", "nonce", "gas_limit", "ttl", "kind", "quorum")
+    values |= {name: getattr(sent, name) for name in (*same, "source_router", "destination_router", "replaces")}
+    counts = dict.fromkeys(("receipts", "executions", "failures", "duplicates", "arrived_late", "attempts"), 0)
+    values |= counts | {"message_id": sent.id, "status": status, "retriable": True, "is_ended": False}
+    return MessageRecord(**{**values, "dispatched": frozenset(), "received": frozenset(), **changes})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from eth_account.signers.local import LocalAccount
 from rich.console import Console
 
 from bridge.cli import options
+from bridge.cli.open_stores import open_letters
 from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.dead_letters.dead_letter import iso
@@ -23,12 +24,19 @@ from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, LogRecord
-from bridge.queries.dead_letters import letter_value, log_record_value, opened_value
+from bridge.queries.dead_letters import (
+    happened,
+    letter_acts,
+    letter_value,
+    log_record_value,
+    opened_value,
+    suggestion,
+)
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review, verify_network
 from bridge.service.relayer_service import SystemClock
 from bridge.settings import Settings
-from bridge.store import may_exist, open_dead_letters, open_store
+from bridge.store import open_store
 
 app = typer.Typer(help="Look at dead letters, decide about them, verify them.", no_args_is_help=True)
 
@@ -60,7 +68,7 @@ def list_letters(
 
     Example: waybill dlq list --status PENDING_REVIEW
     """
-    with _log(_settings(network, config)) as log:
+    with open_letters(_settings(network, config)) as log:
         found = log.dead_letters(statuses=_statuses(status), limit=limit) if log else []
     value = [letter_value(letter) for letter in found]
     columns = ["id", "kind", "state", "error", "entered"]
@@ -208,7 +216,7 @@ def verify(
     """
     settings = _settings(network, config)
     noted = None if head is None else options.message_id(head)
-    with _log(settings) as log:
+    with open_letters(settings) as log:
         verified = Verified(records=0, head=bytes(32), violations=())
         if log is not None:
             store = open_store(settings.store)
@@ -248,7 +256,7 @@ def export(
     """
     if archive and to is None:
         raise UsageError("--archive needs --to: what it takes out must be in a file first")
-    with _log(_settings(network, config)) as log:
+    with open_letters(_settings(network, config)) as log:
         records = log.records() if log else []
         lines = b"".join(orjson.dumps(log_record_value(record)) + b"\n" for record in records)
         if to is None:
@@ -267,26 +275,12 @@ def _settings(network: str, config: Path | None) -> Settings:
     return workspace.settings().model_copy(update={"store": workspace.store})
 
 
-@contextmanager
-def _log(settings: Settings) -> Iterator[DeadLetterLog | None]:
-    """The dead letters, or None if no relayer has run yet."""
-    url = settings.dlq.url or settings.store
-    if not may_exist(url):
-        yield None
-        return
-    log = open_dead_letters(url)
-    try:
-        yield log
-    finally:
-        log.close()
-
-
 @asynccontextmanager
 async def _review(
     network: str, config: Path | None, key: str | None
 ) -> AsyncIterator[tuple[DeadLetterReview, DeadLetterLog]]:
     settings, deployment = _settings(network, config), Workspace.of(network).deployment()
-    with _log(settings) as log:
+    with open_letters(settings) as log:
         if log is None:
             raise CliError("no relayer has run here yet, so there are no dead letters", next_step="waybill relayer run")
         async with connected(deployment, settings) as chains:
@@ -330,7 +324,7 @@ def _decide(
 
     records = asyncio.run(work())
     value = [log_record_value(record) for record in records]
-    lines = [f"{_words(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
+    lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
     result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
 
 
@@ -380,16 +374,9 @@ def _draw(console: Console, found: list[Opened]) -> None:
             "systemic?": opened.analysis.systemic,
             "would it work?": opened.analysis.would_succeed,
             "governance?": opened.analysis.governance,
-            "suggestion": opened.analysis.suggestion,
+            "suggestion": suggestion(opened.analysis, letter_acts(letter, opened.analysis)),
         }
         console.print()
         console.print(facts(questions))
-        happened = [[str(one.sequence), iso(one.at), one.kind.value, _words(one)] for one in opened.history]
+        happened = [[str(one.sequence), iso(one.at), one.kind.value, happened(one)] for one in opened.history]
         console.print(table("\nhistory", ["record", "at", "what", "why"], happened))
-
-
-def _words(record: LogRecord) -> str:
-    document = record.document or {}
-    if "decisionType" in document:
-        return f"{document['decisionType']} by {document['decisionMaker']}: {document['rationale']}"
-    return str(document.get("reason") or document.get("by") or "")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,12 +21,13 @@ from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import DivergenceRecord, MessageRecord
+from bridge.protocol.indexed import DivergenceRecord
 from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
 from bridge.queries.explain import GmpProgress, Stage
 from bridge.queries.lanes import lane_name
+from bridge.queries.messages import record_value, utc
 from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
@@ -74,7 +74,7 @@ def show(message: options.MessageId, *, network: options.Network = DEVNET, as_js
     """
     workspace = Workspace.of(network)
     found = asyncio.run(look_up_any(workspace, options.message_id(message)))
-    result(message_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
+    result(found.value(), as_json=as_json, render=lambda console: _draw(console, found, whole=True))
 
 
 @app.command()
@@ -85,9 +85,8 @@ def explain(message: options.MessageId, *, network: options.Network = DEVNET, as
     """
     workspace = Workspace.of(network)
     found = asyncio.run(look_up_any(workspace, options.message_id(message)))
-    result(message_value(found), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
-    status = found.status if isinstance(found, Unsent) else found.explanation.status
-    if not status.is_final:
+    result(found.value(), as_json=as_json, render=lambda console: _draw(console, found, whole=False))
+    if not found.explanation.status.is_final:
         raise SystemExit(ExitCode.PENDING)
 
 
@@ -195,133 +194,32 @@ def _status(text: str | None) -> Status | None:
 
 def _choose(found: Found, deployment: Deployment) -> tuple[Gmp, ...]:
     """Those that were not tried, else those that are silent; all must be able to reach the destination."""
-    source = deployment.chain(found.message.source_chain)
-    destination = deployment.chain(found.message.destination_chain)
-    usable = source.gmp_numbers & destination.gmp_numbers - found.explanation.receipts
-    tried = {progress.gmp for progress in found.explanation.gmps}
-    chosen = tuple(sorted(usable - tried)) or tuple(sorted(usable))
+    ends = (found.message.source_chain, found.message.destination_chain)
+    usable = deployment.gmps_between(*ends) - found.explanation.receipts
+    chosen = found.explanation.untried or tuple(sorted(usable))
     if not chosen:
         raise CliError("every GMP of this lane has delivered; there is nothing to retry")
     return chosen
 
 
-def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
-    """A message as the index knows it, for JSON."""
-    return {
-        "messageId": f"0x{record.message_id.hex()}",
-        "lane": lane_name(deployment, record.source_chain, record.destination_chain),
-        "status": record.status.value,
-        "receipts": record.receipts,
-        "quorum": record.quorum,
-        "attempts": record.attempts,
-        "dispatched": sorted(gmp.label for gmp in record.dispatched),
-        "received": sorted(gmp.label for gmp in record.received),
-        "sentAt": _utc(record.sent_at),
-        "executedAt": _utc(record.executed_time),
-        "duplicates": record.duplicates,
-    }
-
-
-def _utc(seconds: int | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def message_value(found: Found | Unsent) -> dict[str, Any]:
-    """A message and where it is, for JSON."""
-    if isinstance(found, Unsent):
-        return {
-            "messageId": found.message_id,
-            "status": found.status.value,
-            "reason": found.reason,
-            "next": found.next_action,
-            "divergences": _divergence_values(found.divergences),
-            "message": None,
-        }
-    message, explanation = found.message, found.explanation
-    expiry = explanation.standing.circumstances.expiry
-    return {
-        "messageId": message.id,
-        "status": explanation.status.value,
-        "reason": explanation.reason,
-        "next": explanation.next_action,
-        "acts": [
-            {
-                "act": offer.act.value,
-                "by": offer.by.value,
-                "command": f"waybill message {offer.act} 0x{message.id.hex()}",
-            }
-            for offer in explanation.offers
-        ],
-        "divergences": _divergence_values(found.divergences),
-        "message": _message_value(message),
-        "expiresAt": expiry.at if expiry else None,
-        "pausedFor": expiry.blocked if expiry else None,
-        "guarantee": found.guarantee.value(),
-        "belowAssetClass": {"name": found.ttl_violation.name, "minTtl": found.ttl_violation.min_ttl}
-        if found.ttl_violation
-        else None,
-        "gmps": [
-            {
-                "gmp": progress.gmp.label,
-                "stage": progress.stage.value,
-                "attempts": list(progress.attempts),
-                "tries": progress.tries,
-                "setbacks": progress.setbacks,
-                "lastError": progress.last_error,
-                "nextTryAt": progress.next_try_at,
-            }
-            for progress in explanation.gmps
-        ],
-        "indexBehind": [
-            {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
-            for lag in explanation.lags
-        ],
-    }
-
-
-def _divergence_values(found: Sequence[DivergenceRecord]) -> list[dict[str, Any]]:
-    return [
-        {"kind": one.kind, "severity": one.severity, "evidence": one.evidence, "next": one.next_action} for one in found
-    ]
-
-
-def _message_value(message: Message) -> dict[str, Any]:
-    return {
-        "sourceChain": message.source_chain,
-        "sender": from_bytes32(message.sender),
-        "nonce": message.nonce,
-        "destinationChain": message.destination_chain,
-        "recipient": from_bytes32(message.recipient),
-        "gasLimit": message.gas_limit,
-        "sentAt": message.sent_at,
-        "ttl": message.ttl,
-        "kind": message.kind.name,
-        "quorum": message.quorum,
-        "payload": message.payload,
-    }
-
-
 def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
-    if isinstance(found, Unsent):
-        about = {"message": f"0x{found.message_id.hex()}", "state": found.status.value}
-        console.print(facts(about | _evidence(found.divergences) | {"reason": found.reason, "next": found.next_action}))
-        return
-    message, explanation = found.message, found.explanation
+    explanation = found.explanation
     console.print(
         facts(
             {
-                **_index_facts(found),
-                "message": f"0x{message.id.hex()}",
+                **(_index_facts(found) if isinstance(found, Found) else {}),
+                "message": f"0x{explanation.message_id.hex()}",
                 "state": explanation.status.value,
-                **_evidence(found.divergences),
+                **_evidence(explanation.divergences),
                 "reason": explanation.reason,
                 "next": explanation.next_action,
-                "promised": _promised(found.guarantee),
-                **_ttl_violation(found),
+                **({"promised": _promised(found.guarantee)} if isinstance(found, Found) else {}),
+                **(_ttl_violation(found) if isinstance(found, Found) else {}),
             }
         )
     )
-    if whole:
+    if whole and isinstance(found, Found):
+        message = found.message
         console.print()
         console.print(
             facts(
@@ -330,7 +228,7 @@ def _draw(console: Console, found: Found | Unsent, *, whole: bool) -> None:
                     f" nonce {message.nonce}",
                     "sender": from_bytes32(message.sender),
                     "recipient": from_bytes32(message.recipient),
-                    "sent": f"{_utc(message.sent_at)} UTC",
+                    "sent": f"{utc(message.sent_at)} UTC",
                     "expires": _expires(found),
                     "kind": message.kind.name,
                     "payload": _payload(message.payload),
@@ -356,7 +254,7 @@ def _expires(found: Found) -> str:
     if expiry is None:
         return "never"
     later = f", {expiry.blocked} s later than its TTL says: pauses stopped its clock" if expiry.blocked else ""
-    return f"{_utc(expiry.at)} UTC{later}"
+    return f"{utc(expiry.at)} UTC{later}"
 
 
 def _promised(guarantee: DeliveryGuarantee) -> str:
@@ -387,7 +285,7 @@ def _index_facts(found: Found) -> dict[str, str]:
 
 def _row(progress: GmpProgress) -> list[str]:
     attempts = ", ".join(map(str, progress.attempts)) or ("" if progress.stage is Stage.RECEIVED else "?")
-    return [progress.gmp.label, progress.stage.value, attempts, str(progress.tries), progress.last_error or ""]
+    return [progress.name, progress.stage.value, attempts, str(progress.tries), progress.last_error or ""]
 
 
 def _payload(payload: bytes) -> str:

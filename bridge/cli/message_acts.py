@@ -140,7 +140,8 @@ def _printer(line: str) -> Callable[[Console], None]:
 
 
 def _those_that_took(found: Found) -> tuple[Gmp, ...]:
-    took = sorted({progress.gmp for progress in found.explanation.gmps})
+    seen = {progress.gmp for progress in found.explanation.gmps}
+    took = [gmp for gmp in Gmp if gmp in seen]
     if not took:
         raise CliError("neither relayer nor index knows which GMPs took it", next_step="name some with --gmps")
     return tuple(took)

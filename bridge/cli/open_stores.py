@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
+from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store
-from bridge.store import may_exist, open_store
+from bridge.settings import Settings
+from bridge.store import may_exist, open_dead_letters, open_store
 
 if TYPE_CHECKING:
-    from indexer.store.reader import IndexReader
+    from indexer.store.browser import IndexBrowser
 
 
 @contextmanager
-def open_index(workspace: Workspace) -> Iterator[IndexReader]:
+def open_index(workspace: Workspace) -> Iterator[IndexBrowser]:
     """The index of a network.
 
     Raises:
@@ -29,7 +31,7 @@ def open_index(workspace: Workspace) -> Iterator[IndexReader]:
 
 
 @contextmanager
-def index_if_any(workspace: Workspace) -> Iterator[IndexReader | None]:
+def index_if_any(workspace: Workspace) -> Iterator[IndexBrowser | None]:
     """The index of a network, or None if no index has run yet."""
     url = workspace.index_url
     index = _index_at(url) if may_exist(url) else None
@@ -40,12 +42,12 @@ def index_if_any(workspace: Workspace) -> Iterator[IndexReader | None]:
             index.close()
 
 
-def _index_at(url: str) -> IndexReader | None:
+def _index_at(url: str) -> IndexBrowser | None:
     from indexer.model.errors import NoIndexError
-    from indexer.store.reader import IndexReader
+    from indexer.store.browser import IndexBrowser
 
     try:
-        return IndexReader(url)
+        return IndexBrowser(url)
     except NoIndexError:
         return None
 
@@ -66,3 +68,17 @@ def open_relayer_store(workspace: Workspace) -> Iterator[Store | None]:
         yield store
     finally:
         store.close()
+
+
+@contextmanager
+def open_letters(settings: Settings) -> Iterator[DeadLetterLog | None]:
+    """The dead letters, or None if no relayer has run yet."""
+    url = settings.dlq.url or settings.store
+    if not may_exist(url):
+        yield None
+        return
+    log = open_dead_letters(url)
+    try:
+        yield log
+    finally:
+        log.close()

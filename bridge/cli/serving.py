@@ -20,7 +20,6 @@ from fastapi import FastAPI
 from bridge.api import BackendError, DeliveryFilter, ErrorCode, create_app
 from bridge.api.app import DEFAULT_LIMITS
 from bridge.cli.lookup import look_up_any
-from bridge.cli.message import message_value, record_value
 from bridge.cli.open_stores import index_if_any
 from bridge.cli.output import plain
 from bridge.cli.overview import overview
@@ -38,10 +37,10 @@ from bridge.evm.chain import EvmChain
 from bridge.metrics import Monitor, RelayerFigures
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord
 from bridge.protocol.status import Status
 from bridge.queries.dead_letters import letter_value, opened_value
-from bridge.queries.lanes import behind, chain_name, lane_change_value, lane_name
+from bridge.queries.lanes import lane_change_value, read_to_value
+from bridge.queries.messages import delivery_value, record_value
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import SystemClock
@@ -174,8 +173,6 @@ class WorkspaceBackend:
     async def _read_status(self) -> dict[str, Any]:
         found = await overview(self._workspace, self._chains)
         for chain in found["chains"]:
-            is_known = chain["head"] is not None and chain["indexed"] is not None
-            chain["blocksBehind"] = max(0, chain["head"] - chain["indexed"]) if is_known else None
             if chain["error"] is not None:
                 _log.warning("a chain gives no usable answer", chain=chain["name"], error=chain["error"])
                 chain["error"] = "no usable answer"  # the cause names hosts; callers need no token
@@ -192,29 +189,18 @@ class WorkspaceBackend:
                 chains, found = index.chains(), index.messages(status=status, limit=limit)
             return {
                 "asOf": now,
-                "chains": [self._read_to(chain) for chain in chains],
+                "chains": [read_to_value(chain, self._deployment) for chain in chains],
                 "messages": [record_value(record, self._deployment) for record in found],
             }
 
         return await asyncio.to_thread(read)
-
-    def _read_to(self, chain: ChainRecord) -> dict[str, Any]:
-        """How far the index has read a chain: what is newer is in no answer of the index."""
-        return {
-            "name": chain_name(self._deployment, chain.chain_id),
-            "chainId": chain.chain_id,
-            "block": chain.block,
-            "blocksBehind": behind(chain),
-            "secondsBehind": chain.lag_seconds,
-            "halted": chain.halted,
-        }
 
     async def explain(self, message_id: bytes) -> dict[str, Any]:
         """See `Backend.explain`."""
         try:
             async with self._explaining:
                 asked = time.time()
-                found = message_value(await look_up_any(self._workspace, message_id, self._chains))
+                found = (await look_up_any(self._workspace, message_id, self._chains)).value()
         except UnknownMessageError as error:
             raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
         except TransientError as error:
@@ -232,7 +218,10 @@ class WorkspaceBackend:
 
     async def deliveries(self, asked: DeliveryFilter) -> list[dict[str, Any]]:
         """See `Backend.deliveries`."""
-        return [self._delivery(entry) for entry in await asyncio.to_thread(_listed, self._store.outbox, asked)]
+        return [
+            delivery_value(entry, self._deployment)
+            for entry in await asyncio.to_thread(_listed, self._store.outbox, asked)
+        ]
 
     async def delivery(self, event_id: str) -> dict[str, Any]:
         """See `Backend.delivery`."""
@@ -251,7 +240,7 @@ class WorkspaceBackend:
             }
             for recorded in failures
         ]
-        return {**self._delivery(entry), "failures": history}
+        return {**delivery_value(entry, self._deployment), "failures": history}
 
     async def replay(self, event_id: str, reason: str) -> dict[str, Any]:
         """See `Backend.replay`. A delivery with a dead letter is not reopened here: that is an operator's signed decision."""
@@ -267,7 +256,7 @@ class WorkspaceBackend:
             raise BackendError(ErrorCode.UNKNOWN_ID, f"there is no delivery {event_id!r}") from error
         except ForbiddenTransitionError as error:
             raise BackendError(ErrorCode.REFUSED, str(error)) from error
-        return self._delivery(entry)
+        return delivery_value(entry, self._deployment)
 
     async def dead_letters(self, status: LetterStatus | None, limit: int) -> list[dict[str, Any]]:
         """See `Backend.letters`."""
@@ -306,25 +295,6 @@ class WorkspaceBackend:
         if not changed and now is not state:
             raise BackendError(ErrorCode.REFUSED, f"the lane is {now}; a pause does not replace that")
         return lane_change_value(change, self._deployment)
-
-    def _delivery(self, entry: OutboxEntry) -> dict[str, Any]:
-        transaction = entry.delivery.transaction_hash if entry.delivery else None
-        return {
-            "eventId": entry.event_id,
-            "messageId": f"0x{entry.dispatch.message_id.hex()}",
-            "lane": lane_name(self._deployment, entry.lane.source_chain, entry.lane.destination_chain),
-            "gmp": entry.dispatch.gmp.label,
-            "attempt": entry.attempt_number,
-            "kind": entry.kind.name,
-            "state": entry.state.value,
-            "tries": entry.failed_tries,
-            "lastError": entry.last_error,
-            "createdAt": entry.created_at,
-            "availableAt": entry.available_at,
-            "claimedBy": entry.claimed_by,
-            "deliveredAt": entry.delivered_at,
-            "transaction": f"0x{transaction.hex()}" if transaction else None,
-        }
 
 
 def _listed(outbox: Outbox, asked: DeliveryFilter) -> list[OutboxEntry]:

@@ -78,7 +78,7 @@ def _drawn(value: Mapping[str, Any]) -> Group:
             str(chain["chainId"]),
             _number(chain["head"]),
             _number(chain["indexed"]),
-            _behind(chain["head"], chain["indexed"]),
+            _number(chain["blocksBehind"]),
             chain["error"] or "up",
         ]
         for chain in value["chains"]
@@ -108,10 +108,6 @@ def _held(value: Mapping[str, Any]) -> Iterator[RenderableType]:
     if tripped:
         rows = [[row["gmp"], row["destination"], row["state"], str(row["failures"])] for row in tripped]
         yield from (table(None, ["GMP", "to", "circuit breaker", "failures in a row"], rows), "")
-
-
-def _behind(head: int | None, indexed: int | None) -> str:
-    return "" if head is None or indexed is None else str(max(0, head - indexed))
 
 
 def _number(value: int | None) -> str:

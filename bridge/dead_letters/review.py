@@ -35,6 +35,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 
 _HOUR: Final = 3600  # seconds
+_NEIGHBOURS: Final = 1_000  # letters looked at, to tell whether one is alone
 _NOTICE_GAS: Final = 100_000  # gas
 _PROPOSAL_TTL: Final = 600  # seconds
 
@@ -106,6 +107,43 @@ class Prepared:
         )
 
 
+def latest_document(history: Sequence[LogRecord]) -> Mapping[str, Any] | None:
+    """What was written when a letter entered its log, or came back to it last; None if that is archived."""
+    return [one for one in history if one.kind in (RecordKind.ENTERED, RecordKind.RETURNED)][-1].document
+
+
+def analyse_letter(
+    letter: DeadLetter,
+    document: Mapping[str, Any],
+    message: Message,
+    *,
+    log: DeadLetterLog,
+    store: Store | None,
+    situation: Situation,
+    now: float,
+) -> Analysis:
+    """Answers the four questions about a letter, given those around it and the message's other deliveries.
+
+    Args:
+        letter: which one.
+        document: that of its latest entering.
+        message: the original.
+        log: of all letters.
+        store: the relayer's; None if it is not there.
+        situation: how the message stands on its destination.
+        now: Unix seconds.
+    """
+    return analyse(
+        letter,
+        document,
+        message,
+        others=log.dead_letters(since=letter.entered_at - _HOUR, limit=_NEIGHBOURS),
+        deliveries=store.outbox.entries(letter.message_id) if store else [],
+        situation=situation,
+        now=now,
+    )
+
+
 class DeadLetterReview:
     """One operator at work. What changes something checks first that the account holds the operator's role on chain."""
 
@@ -142,19 +180,13 @@ class DeadLetterReview:
         if letter is None:
             raise KeyError(event_id)
         history = self._letters.history(event_id)
-        entries = [one for one in history if one.kind in (RecordKind.ENTERED, RecordKind.RETURNED)]
-        document = entries[-1].document
+        document = latest_document(history)
         if document is None:
             raise DecisionError(f"the document of {event_id} is archived: look it up in the export of that time")
         message = _message_of(document)
-        analysis = analyse(
-            letter,
-            document,
-            message,
-            others=self._letters.dead_letters(since=letter.entered_at - _HOUR, limit=None),
-            deliveries=self._store.outbox.entries(letter.message_id),
-            situation=await self._situation(message, named_pause(document)),
-            now=self._clock.now(),
+        situation = await self._situation(message, named_pause(document))
+        analysis = analyse_letter(
+            letter, document, message, log=self._letters, store=self._store, situation=situation, now=self._clock.now()
         )
         return Opened(letter=letter, message=message, document=document, history=history, analysis=analysis)
 
@@ -309,7 +341,7 @@ class DeadLetterReview:
             destination=there.chain_id,
             recipient=self._governance.address,
             payload=payload,
-            gmps=tuple(sorted(source.gmp_numbers & there.gmp_numbers)),
+            gmps=tuple(sorted(self._deployment.gmps_between(source.chain_id, there.chain_id))),
             quorum=1,
             ttl=_PROPOSAL_TTL,
             kind=Kind.GOVERNANCE_PROPOSAL,
@@ -333,7 +365,7 @@ class DeadLetterReview:
             payload=encode(
                 ["string", "bytes32", "bytes32", "string"], ["ABANDONED", message.id, first.hash, rationale]
             ),
-            gmps=tuple(sorted(home.gmp_numbers & away.gmp_numbers)),
+            gmps=tuple(sorted(self._deployment.gmps_between(home.chain_id, away.chain_id))),
             quorum=1,
             gas_limit=_NOTICE_GAS,
             ttl=_PROPOSAL_TTL,
@@ -381,10 +413,8 @@ class DeadLetterReview:
 
     def _usable(self, message: Message, failed: str) -> list[Gmp]:
         """GMPs for a new message: others than the one that failed, as far as they suffice."""
-        source = self._deployment.chain(message.source_chain)
-        destination = self._deployment.chain(message.destination_chain)
-        common = sorted(source.gmp_numbers & destination.gmp_numbers, key=lambda gmp: (gmp.label == failed, gmp))
-        return common[: max(message.quorum, 1)]
+        common = self._deployment.gmps_between(message.source_chain, message.destination_chain)
+        return sorted(common, key=lambda gmp: (gmp.label == failed, gmp))[: max(message.quorum, 1)]
 
 
 def _first_of(message: Message) -> bytes:

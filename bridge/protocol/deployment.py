@@ -137,6 +137,11 @@ class Deployment(FileSection):
         known = ", ".join(f"{chain.name} ({chain.chain_id})" for chain in self.chains)
         raise DeploymentError(f"network {self.network!r} has no chain {key!r}; its chains are {known}")
 
+    def gmps_between(self, *chain_ids: int) -> frozenset[Gmp]:
+        """The GMPs that have an adapter on each of those chains; none where the network lacks one of them."""
+        by_chain = {chain.chain_id: chain.gmp_numbers for chain in self.chains}
+        return frozenset(Gmp).intersection(*(by_chain.get(chain_id, frozenset()) for chain_id in chain_ids))
+
     def to_json(self) -> str:
         """The file's text."""
         document = self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -134,12 +134,17 @@ class DivergenceRecord:
     next_action: str
 
     @property
+    def is_waited_for(self) -> bool:
+        """Whether it contradicts nothing yet: somebody waits, and the state says so already."""
+        return self.severity == "medium"
+
+    @property
     def contradicts_message(self) -> bool:
         """Whether the message is DIVERGED because of it.
 
         A SILENT message contradicts nothing yet. The parts of a fan-out differ from one another, and each may be right.
         """
-        return self.message_id is not None and self.severity != "medium" and self.kind != "FAN_OUT_DIFFERS"
+        return self.message_id is not None and not self.is_waited_for and self.kind != "FAN_OUT_DIFFERS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +316,9 @@ class Index(Protocol):
 
     def by_status(self) -> dict[Status, int]:
         """How many messages are in each state, before what contradicts about them is looked at."""
+
+    def counts_by_status(self) -> dict[Status, int]:
+        """How many messages are in each state. Takes as long as there are messages."""
 
     def statuses_of(self, message_ids: Collection[bytes]) -> dict[bytes, Status]:
         """The states of messages, as far as the store has them, before what contradicts about them is looked at."""

@@ -1,12 +1,93 @@
-"""Dead letters as JSON, the same for every face."""
+"""Dead letters: what happened to them and what can be decided, the same for every face."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from bridge.dead_letters.analysis import Analysis
 from bridge.dead_letters.dead_letter import iso
 from bridge.dead_letters.review import Opened
-from bridge.domain.dead_letters import DeadLetter, LogRecord
+from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Decision, LetterStatus, LogRecord, RecordKind
+from bridge.domain.outbox import OutboxEntry, OutboxState
+from bridge.domain.store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterAct:
+    """Something that an operator can decide, and the command that does it."""
+
+    kind: str  # requeue, reissue, escalate or abandon
+    decision: Decision | None  # None: by its command only
+    title: str
+    why: str
+    command: str
+
+
+def letter_acts(letter: DeadLetter, analysis: Analysis | None) -> tuple[LetterAct, ...]:
+    """What can be decided about a letter now.
+
+    Args:
+        letter: which one.
+        analysis: of it; None if its document is archived.
+    """
+    until = analysis.not_before if analysis else None
+    end = "" if until is None else f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    gone = f"Wait until {end}: before that the router refuses it." if end else "The cause must be gone."
+    found = (
+        ("requeue", Decision.REQUEUE, f"Delivers the same message again, with all its tries. {gone}"),
+        ("reissue", None, "Sends a new message in its place. Its sender signs too, so this needs the command."),
+        ("escalate", Decision.GOVERNANCE_ESCALATION, "Hands it to governance. It stays open until they decide."),
+        ("abandon", Decision.ABANDON, "Gives it up for good. A sender that is a contract gets a message about it."),
+    )
+    return tuple(
+        LetterAct(
+            kind=kind,
+            decision=decision,
+            title="Re-issue" if kind == "reissue" else kind.capitalize(),
+            why=why,
+            command=f'waybill dlq {kind} {letter.event_id} --rationale "…"',
+        )
+        for kind, decision, why in found
+        if letter.status in OPEN and (kind != "requeue" or analysis is None or analysis.can_requeue)
+    )
+
+
+def suggestion(analysis: Analysis, acts: Sequence[LetterAct]) -> str:
+    """What the analysis suggests, with its command between backticks if it is a single decision."""
+    command = next((act.command for act in acts if act.kind == analysis.suggestion), None)
+    return f"{analysis.suggestion}: `{command}`" if command else analysis.suggestion
+
+
+def happened(record: LogRecord) -> str:
+    """What a record of a letter's history says, in words."""
+    document = record.document or {}
+    match record.kind:
+        case RecordKind.DECIDED:
+            return f"{document.get('decisionType')} by {document.get('decisionMaker')}: {document.get('rationale')}"
+        case RecordKind.RECOVERED:
+            return f"delivered in block {document.get('block')}"
+        case _:
+            return f"given up: {str(document.get('reason', 'archived')).replace('_', ' ').lower()}"
+
+
+def listed(
+    log: DeadLetterLog | None, store: Store | None, status: LetterStatus | None, limit: int
+) -> tuple[list[DeadLetter], list[OutboxEntry]]:
+    """The newest letters, and deliveries that were given up without one.
+
+    Args:
+        log: of dead letters; None if no relayer has run.
+        store: the relayer's.
+        status: only letters in this state.
+        limit: at most so many of each.
+    """
+    statuses = frozenset(LetterStatus if status is None else {status})
+    found = log.dead_letters(statuses=statuses, limit=limit) if log else []
+    dead = store.outbox.listed(state=OutboxState.DEAD, limit=limit) if store and status is None else []
+    return found, [entry for entry in dead if log is None or log.letter(entry.event_id) is None]
 
 
 def letter_value(letter: DeadLetter) -> dict[str, Any]:
@@ -45,8 +126,11 @@ def log_record_value(record: LogRecord) -> dict[str, Any]:
 def opened_value(opened: Opened) -> dict[str, Any]:
     """A letter with its document, the four answers, and all that happened to it."""
     analysis = opened.analysis
+    acts = letter_acts(opened.letter, analysis)
     return {
         **letter_value(opened.letter),
+        "next": suggestion(analysis, acts),
+        "decisions": [{"decision": act.kind, "why": act.why, "command": act.command} for act in acts],
         "document": dict(opened.document),
         "analysis": {
             "permanentOrTransient": analysis.permanent,

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Self
 
+from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.jobs import ExecutionJob, ExecutionState, RetryJob, RetryState
 from bridge.domain.outbox import STUCK_AFTER, OutboxEntry, OutboxState
 from bridge.domain.ports import Block
 from bridge.domain.spending import Held
+from bridge.domain.store import Store
 from bridge.protocol.contracts import explain_refusal
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord, MessageRecord
-from bridge.protocol.message import Message
+from bridge.protocol.indexed import (
+    ChainRecord,
+    DivergenceRecord,
+    EventRecord,
+    Index,
+    MessageRecord,
+    PausedThing,
+    PauseRecord,
+    ReceiptRecord,
+)
+from bridge.protocol.message import EnvelopeError, Kind, Message, decode_envelope
 from bridge.protocol.status import Status
 from bridge.protocol.text import MOST_QUOTED, shortened
-from bridge.queries import Circumstances, Expiry, Offer, Standing, next_action, offers
+from bridge.queries import Act, Circumstances, Expiry, Offer, Standing, circumstances_of, next_action, offers
+from bridge.queries.lanes import gmp_name
 
 
 class Stage(StrEnum):
     """How far one GMP is with a message."""
 
-    DISPATCHED = "DISPATCHED"  # the GMP took it; no relayer has seen that yet, or has it waiting
+    REFUSED = "REFUSED"  # the GMP did not take it
+    DISPATCHED = "DISPATCHED"  # the GMP took it, and no relayer has seen that yet
+    ATTESTING = "ATTESTING"  # a relayer has it, and needs the GMP's proof
     DELIVERING = "DELIVERING"
+    DELIVERED = "DELIVERED"  # by the relayer; its receipt has not been read yet
     HELD = "HELD"  # a bound on what the relayer spends has no room for it
     FAILING = "FAILING"
     DEAD = "DEAD"
@@ -35,33 +49,115 @@ class Stage(StrEnum):
 class GmpProgress:
     """One GMP's part in a message."""
 
-    gmp: Gmp
+    gmp: int  # its number, which this version may not know
     stage: Stage
     attempts: tuple[int, ...]  # of the message, in which this GMP took it
     tries: int  # of our relayer to deliver, that failed
     setbacks: int  # its deliveries that came to nothing and cost no try; see `OutboxEntry.setbacks`
     last_error: str | None
     next_try_at: float | None  # Unix seconds
+    letter: str | None  # the id of its dead letter
+    receipt: ReceiptRecord | None  # what the index knows of it
+
+    @property
+    def name(self) -> str:
+        """The GMP's."""
+        return gmp_name(self.gmp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexView:
-    """What the index knows beyond the chains' present state."""
+class Kept:
+    """What relayer and index keep of a message. The defaults are those of a network where neither has run.
 
-    status: Status
-    dispatched: frozenset[Gmp]
-    attempts: int
-    failure_reason: bytes  # of the recipient, the last one
+    Attributes:
+        relayed: the message, as the relayer observed it.
+        retriable: whether it was sent as retriable; None if the relayer did not observe that.
+        entries: its deliveries.
+        retries: the relayer's retries of it, the oldest first.
+        execution: how far the relayer is with executing it, if no delivery of its own did that.
+        held: what of it waits since a bound on what the relayer spends has no room.
+        dead_letters: ids of its dead letters.
+        record: the message, as the index knows it.
+        events: what happened to it, in the order of time.
+        receipts: what each GMP did for it.
+        divergences: facts about it that contradict each other.
+        pauses: those that the routers of its chains told of, by chain.
+        chains: how far the index has read, by chain.
+    """
 
-    @classmethod
-    def of(cls, record: MessageRecord) -> Self:
-        """What of a record counts here."""
-        return cls(
-            status=record.status,
-            dispatched=record.dispatched,
-            attempts=record.attempts or 0,
-            failure_reason=record.failure_reason or b"",
+    relayed: Message | None = None
+    retriable: bool | None = None
+    entries: Sequence[OutboxEntry] = ()
+    retries: Sequence[RetryJob] = ()
+    execution: ExecutionJob | None = None
+    held: Sequence[Held] = ()
+    dead_letters: frozenset[str] = frozenset()
+    record: MessageRecord | None = None
+    events: Sequence[EventRecord] = ()
+    receipts: Sequence[ReceiptRecord] = ()
+    divergences: Sequence[DivergenceRecord] = ()
+    pauses: Mapping[int, Sequence[PauseRecord]] = field(default_factory=dict)
+    chains: Mapping[int, ChainRecord] = field(default_factory=dict)
+
+    @property
+    def message(self) -> Message | None:
+        """As the relayer observed it or the index has its event; None if neither has, or this version does not read it."""
+        envelope = next((event.envelope for event in self.events if event.envelope), None)
+        try:
+            return self.relayed or (decode_envelope(envelope).message if envelope else None)
+        except EnvelopeError:
+            return None
+
+    @property
+    def contradictions(self) -> list[str]:
+        """The kinds of what makes the message DIVERGED, in words."""
+        kinds = (one.kind.replace("_", " ").lower() for one in self.divergences if one.contradicts_message)
+        return list(dict.fromkeys(kinds))
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether evidence has to be looked at before anything is done."""
+        return any(not one.is_waited_for for one in self.divergences)
+
+
+def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_letters: DeadLetterLog | None) -> Kept:
+    """Reads what there is of a message.
+
+    Args:
+        message_id: of the message.
+        index: of its network; None if none has run.
+        store: the relayer's; None if none has run.
+        dead_letters: their log; None if there is none.
+    """
+    kept = Kept()
+    if store is not None:
+        observed = store.observations.message(message_id)
+        said = (one.retriable for one in store.observations.attempts(message_id))
+        kept = replace(
+            kept,
+            relayed=observed.message if observed else None,
+            retriable=next((one for one in said if one is not None), None),
+            entries=store.outbox.entries(message_id),
+            retries=store.jobs.of_message(RetryJob, message_id),
+            execution=store.jobs.newest(ExecutionJob, message_id),
+            held=store.spending.held(message_id),
         )
+    if dead_letters is not None:
+        found = dead_letters.dead_letters(message_id=message_id)
+        kept = replace(kept, dead_letters=frozenset(one.event_id for one in found))
+    if index is not None:
+        kept = replace(
+            kept,
+            record=index.message(message_id),
+            events=index.events(message_id),
+            receipts=index.receipts(message_id),
+            divergences=index.divergences_of(message_id),
+            chains={chain.chain_id: chain for chain in index.chains()},
+        )
+        known = kept.message or kept.record
+        ends = (known.source_chain, known.destination_chain) if known else ()
+        kept = replace(kept, pauses={chain: index.pauses(chain) for chain in ends if chain is not None})
+    return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,23 +201,32 @@ _USUAL_LAG = 30  # seconds; a chain is looked at several times in that
 class Explanation:
     """The answer."""
 
-    message: Message
+    message_id: bytes
+    message: Message | None  # None: no chain that was asked or read has created it
     status: Status
     receipts: frozenset[Gmp]
     reason: str
     next_action: str
     standing: Standing
     gmps: tuple[GmpProgress, ...]
+    untried: tuple[Gmp, ...] = ()  # GMPs of its lane that have not carried it and are not paused
     lags: tuple[IndexLag, ...] = ()  # chains of the message that the index is behind on
+    divergences: Sequence[DivergenceRecord] = ()  # what contradicts about it, as the index found
 
     @property
     def offers(self) -> tuple[Offer, ...]:
         """What its routers would accept now."""
         return offers(self.standing)
 
+    def command(self, offer: Offer) -> str:
+        """The command that carries an offer out."""
+        over = f" --gmps {self.untried[0].label}" if offer.act is Act.RETRY and self.untried else ""
+        return f"waybill message {offer.act} 0x{self.message_id.hex()}{over}"
+
 
 def explain(
     message: Message,
+    kept: Kept,
     *,
     receipts: frozenset[Gmp],
     executed: bool,
@@ -130,11 +235,7 @@ def explain(
     refusal: str | None = None,
     unfunded: bool = False,
     circumstances: Circumstances = Circumstances(),  # noqa: B008  frozen
-    index: IndexView | None,
-    entries: Sequence[OutboxEntry],
-    retries: Sequence[RetryJob] = (),
-    execution: ExecutionJob | None = None,
-    held: Sequence[Held] = (),
+    usable: frozenset[Gmp] = frozenset(),
     lags: Sequence[IndexLag] = (),
     now: float,
 ) -> Explanation:
@@ -144,6 +245,7 @@ def explain(
 
     Args:
         message: what the source created.
+        kept: what relayer and index keep of it.
         receipts: the GMPs whose receipts count on the destination now.
         executed: whether the destination's router executed it.
         outcome: how the message ended as that router says, or would if it were asked to mark its expiry; None if it is open.
@@ -151,23 +253,20 @@ def explain(
         refusal: why the recipient does not take it, where the router was asked now.
         unfunded: whether its source says that it was created without its fee, and that nobody has paid since.
         circumstances: what else decides about the next action.
-        index: None if no index knows the message.
-        entries: the relayer's outbox entries of the message; empty if no relayer has seen it.
-        retries: the relayer's retries of the message, the oldest first.
-        execution: how far the relayer is with executing it, if no delivery of its own did that.
-        held: what of it waits since a bound on what the relayer spends has no room.
+        usable: the GMPs that both of its chains have.
         lags: the message's chains that the index is behind on.
         now: Unix seconds.
     """
-    gmps = _progress(receipts, index, entries, {one.subject for one in held})
+    index, execution = kept.record, kept.execution
+    gmps = _progress(kept, receipts)
     has_quorum = len(receipts) >= (message.quorum if needed is None else needed)
     pending = None if execution is None or execution.finished_at is not None else execution
     refused = refusal is not None or (pending is not None and pending.state is ExecutionState.REFUSED)
     status = _status(receipts, executed=executed, outcome=outcome, index=index, has_quorum=has_quorum, refused=refused)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
-    spent = _spent(retries, entries)
-    given_up = spent or {progress.stage for progress in gmps} in _GIVEN_UP
+    spent = _spent(kept.retries, kept.entries)
+    given_up = spent or {progress.stage for progress in gmps} - {Stage.REFUSED} in _GIVEN_UP
     if status in _WAITING and given_up and not has_quorum:
         status = Status.DEAD
     if status.is_final:
@@ -176,7 +275,7 @@ def explain(
         status=status,
         receipts=receipts,
         has_quorum=has_quorum,
-        index=index,
+        kept=kept,
         gmps=gmps,
         refusal=refusal,
         execution=pending,
@@ -185,20 +284,98 @@ def explain(
     parts = [
         _reason(message, said, now),
         *([spent] if spent and status is Status.DEAD else []),
-        *([] if status.is_final else _held_retries(retries)),
+        *([] if status.is_final else _held_retries(kept.retries)),
         *_prospects(said, now),
         *_delays(status, circumstances.expiry, now),
     ]
+    paused = {
+        one.number
+        for pauses in kept.pauses.values()
+        for one in pauses
+        if one.thing is PausedThing.GMP and now < one.ends
+    }
     return Explanation(
+        message_id=message.id,
         message=message,
         status=status,
         receipts=receipts,
         reason="; ".join(parts),
-        next_action=next_action(standing, message.id),
+        next_action=_next_action(kept, standing, message.id),
         standing=standing,
         gmps=gmps,
+        untried=tuple(sorted(usable - paused - {one.gmp for one in gmps})),
         lags=tuple(lags),
+        divergences=kept.divergences,
     )
+
+
+def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: float) -> Explanation:
+    """What relayer and index say of a message, where nobody asks its chains.
+
+    Args:
+        message: which one.
+        kept: what they keep of it.
+        usable: the GMPs that both of its chains have.
+        now: Unix seconds.
+    """
+    record = kept.record
+    delivered = frozenset(one.dispatch.gmp for one in kept.entries if one.state is OutboxState.DELIVERED)
+    circumstances = circumstances_of(
+        message,
+        record,
+        source=kept.pauses.get(message.source_chain, ()),
+        destination=kept.pauses.get(message.destination_chain, ()),
+        times={chain: max(read.block_time, int(now)) for chain, read in kept.chains.items()},
+        has_letter=bool(kept.dead_letters),
+    )
+    return explain(
+        message,
+        kept,
+        receipts=record.received if record else delivered,
+        executed=record is not None and record.status is Status.EXECUTED,
+        needed=record.quorum if record else None,
+        circumstances=circumstances,
+        usable=usable,
+        now=now,
+    )
+
+
+def explain_unsent(message_id: bytes, kept: Kept, executed_on: Sequence[str], unread: str | None = None) -> Explanation:
+    """What there is to say of a message whose creation nobody has seen.
+
+    Args:
+        message_id: of the message.
+        kept: what relayer and index keep of it.
+        executed_on: the names of chains whose routers say that it was executed.
+        unread: the name of its source, if the index was asked and no chain; None: every chain was asked.
+    """
+    status = kept.record.status if kept.record else Status.UNKNOWN
+    if kept.contradictions or (executed_on and unread is None):
+        status = Status.DIVERGED
+    unsent = "no chain of the network has created it"
+    if unread is not None:
+        never = "no chain that has been read created it"
+        behind = f"{unread} has not been read far enough to show that it was ever sent"
+        unsent = never if status is Status.DIVERGED else behind
+    said = f"{' and '.join(executed_on)} says that it was executed" if executed_on else "only its destination has it"
+    found = f"facts about it contradict each other: {', '.join(kept.contradictions)}"
+    standing = Standing(status=status, kind=Kind.PLAIN)
+    return Explanation(
+        message_id=message_id,
+        message=None,
+        status=status,
+        receipts=kept.record.received if kept.record else frozenset(),
+        reason="; ".join([*([found] if kept.contradictions else []), f"{said}, and {unsent}"]),
+        next_action=_next_action(kept, standing, message_id),
+        standing=standing,
+        gmps=_progress(kept, kept.record.received if kept.record else frozenset()),
+        divergences=kept.divergences,
+    )
+
+
+def _next_action(kept: Kept, standing: Standing, message_id: bytes) -> str:
+    """What to do; where facts contradict each other, they come first."""
+    return next_action(replace(standing, status=Status.DIVERGED) if kept.is_contradicted else standing, message_id)
 
 
 def _status(
@@ -206,7 +383,7 @@ def _status(
     *,
     executed: bool,
     outcome: Status | None,
-    index: IndexView | None,
+    index: MessageRecord | None,
     has_quorum: bool,
     refused: bool,
 ) -> Status:
@@ -263,46 +440,50 @@ _REASONS = {
     Status.EXPIRED: "its time to live of {ttl} s ran out first",
     Status.CANCELLED: "its sender cancelled it",
     Status.ORPHANED: "a reorg took its transaction back, so its source has no such message any more",
-    Status.DIVERGED: "its two chains contradict each other",
+    Status.DIVERGED: "facts about it contradict each other: {kinds}",
     Status.UNFUNDED: "it was created without its fee, and it is not funded yet",
 }
 
 
-def _progress(
-    receipts: frozenset[Gmp], index: IndexView | None, entries: Sequence[OutboxEntry], held: Collection[str]
-) -> tuple[GmpProgress, ...]:
-    seen = {entry.dispatch.gmp for entry in entries}
-    known = seen | receipts | (index.dispatched if index else frozenset())
-    return tuple(
-        _of_gmp(gmp, [entry for entry in entries if entry.dispatch.gmp is gmp], held, received=gmp in receipts)
-        for gmp in sorted(known)
-    )
+def _progress(kept: Kept, receipts: frozenset[Gmp]) -> tuple[GmpProgress, ...]:
+    seen = {int(entry.dispatch.gmp) for entry in kept.entries} | {receipt.gmp for receipt in kept.receipts}
+    known = seen | receipts | (kept.record.dispatched if kept.record else frozenset())
+    return tuple(_of_gmp(gmp, kept, received=gmp in receipts) for gmp in sorted(known))
 
 
-def _of_gmp(gmp: Gmp, entries: Sequence[OutboxEntry], held: Collection[str], *, received: bool) -> GmpProgress:
+def _of_gmp(gmp: int, kept: Kept, *, received: bool) -> GmpProgress:
+    receipt = next((one for one in kept.receipts if one.gmp == gmp), None)
+    entries = [entry for entry in kept.entries if entry.dispatch.gmp == gmp]
     newest = max(entries, key=lambda entry: entry.attempt_number, default=None)
     waiting = newest is not None and newest.state is OutboxState.PENDING
+    taken = sorted({event.attempt or 0 for event in kept.events if (event.gmps or 0) >> (gmp - 1) & 1})
+    refused = receipt is not None and receipt.dispatch_failures > 0 and not taken
     return GmpProgress(
         gmp=gmp,
-        stage=Stage.RECEIVED if received else _stage(newest, held),
-        attempts=tuple(entry.attempt_number for entry in entries),
+        stage=Stage.RECEIVED if received else _stage(newest, kept.held, refused=refused),
+        attempts=tuple(taken or [entry.attempt_number for entry in entries]),
         tries=sum(entry.failed_tries for entry in entries),
         setbacks=newest.setbacks if newest and not received else 0,
         last_error=newest.last_error if newest and not received else None,
         next_try_at=newest.available_at if newest and waiting and not received else None,
+        letter=newest.event_id if newest and newest.event_id in kept.dead_letters else None,
+        receipt=receipt,
     )
 
 
-def _stage(entry: OutboxEntry | None, held: Collection[str]) -> Stage:
+def _stage(entry: OutboxEntry | None, held: Sequence[Held], *, refused: bool) -> Stage:
     if entry is None:
-        return Stage.DISPATCHED
-    if entry.event_id in held and entry.state in (OutboxState.PENDING, OutboxState.CLAIMED):
+        return Stage.REFUSED if refused else Stage.DISPATCHED
+    is_open = entry.state in (OutboxState.PENDING, OutboxState.CLAIMED)
+    if is_open and any(one.subject == entry.event_id for one in held):
         return Stage.HELD
     match entry.state:
         case OutboxState.DEAD:
             return Stage.DEAD
         case OutboxState.PENDING:
-            return Stage.FAILING if entry.failed_tries or entry.setbacks else Stage.DISPATCHED
+            return Stage.FAILING if entry.failed_tries or entry.setbacks else Stage.ATTESTING
+        case OutboxState.DELIVERED:
+            return Stage.DELIVERED
         case _:
             return Stage.DELIVERING
 
@@ -314,7 +495,7 @@ class _Said:
     status: Status
     receipts: frozenset[Gmp]
     has_quorum: bool
-    index: IndexView | None
+    kept: Kept
     gmps: Sequence[GmpProgress]
     refusal: str | None
     execution: ExecutionJob | None
@@ -330,7 +511,8 @@ def _reason(message: Message, said: _Said, now: float) -> str:
         case Status.EXECUTION_DEFERRED:
             return f"{names} delivered, but with less gas than its limit of {message.gas_limit}"
         case Status.EXPIRED | Status.CANCELLED | Status.ORPHANED | Status.DIVERGED | Status.UNFUNDED:
-            return _REASONS[said.status].format(ttl=message.ttl)
+            kinds = ", ".join(said.kept.contradictions) or "see its events"
+            return _REASONS[said.status].format(ttl=message.ttl, kinds=kinds)
         case _ if said.has_quorum:
             return f"{names} delivered, which is enough, and it has not been executed yet"
         case _:
@@ -345,8 +527,9 @@ def _refusal(said: _Said) -> str:
         return f": {said.refusal}"
     if said.execution is not None and said.execution.outcome:
         return ""  # follows in what the relayer will do
-    reason = said.index.failure_reason if said.index else b""
-    is_known = bool(reason) or (said.index is not None and said.index.status is Status.EXECUTION_FAILED)
+    index = said.kept.record
+    reason = (index.failure_reason if index else None) or b""
+    is_known = bool(reason) or (index is not None and index.status is Status.EXECUTION_FAILED)
     return f": {explain_refusal(reason)}" if is_known else ""
 
 
@@ -378,8 +561,17 @@ def _silences(gmps: Sequence[GmpProgress], now: float) -> list[str]:
     said: dict[str, list[str]] = {}
     for progress in gmps:
         if progress.stage is not Stage.RECEIVED:
-            said.setdefault(_silence(progress, now), []).append(progress.gmp.label)
+            said.setdefault(_silence(progress, now), []).append(progress.name)
     return [f"{' and '.join(names)} {words}" for words, names in said.items()]
+
+
+_SILENCES = {
+    Stage.REFUSED: "did not take it",
+    Stage.DISPATCHED: "took it, and no relayer has seen that: is the relayer running?",
+    Stage.ATTESTING: "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet",
+    Stage.DELIVERING: "took it, and the relayer is delivering it",
+    Stage.DELIVERED: "took it, and the relayer has delivered it: its receipt has not been read yet",
+}
 
 
 def _silence(progress: GmpProgress, now: float) -> str:
@@ -398,15 +590,11 @@ def _silence(progress: GmpProgress, now: float) -> str:
         case Stage.DEAD:
             tries = "1 try" if progress.tries == 1 else f"{progress.tries} tries"
             return f"took it, and the relayer gave up after {tries} ({_error(progress)})"
-        case Stage.DELIVERING:
-            return "took it, and the relayer is delivering it"
         case Stage.HELD:
             wait = max(0, round((progress.next_try_at or now) - now))
             return f"took it, and the relayer does not pay for it now: {_error(progress)} (next look in {wait} s)"
-        case _ if progress.attempts:
-            return "took it, and its delivery is still to come: the GMP may be paused, or its proof not there yet"
-        case _:
-            return "took it, and no relayer has seen that: is the relayer running?"
+        case stage:
+            return _SILENCES[stage]
 
 
 def _error(progress: GmpProgress) -> str:

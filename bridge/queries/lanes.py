@@ -83,6 +83,18 @@ def behind(chain: ChainRecord) -> int:
     return max(0, chain.head_block - chain.block)
 
 
+def read_to_value(chain: ChainRecord, deployment: Deployment) -> dict[str, Any]:
+    """How far the index has read a chain, for JSON: what is newer is in no answer of the index."""
+    return {
+        "name": chain_name(deployment, chain.chain_id),
+        "chainId": chain.chain_id,
+        "block": chain.block,
+        "blocksBehind": behind(chain),
+        "secondsBehind": chain.lag_seconds,
+        "halted": chain.halted,
+    }
+
+
 def is_late(chain: ChainRecord, max_lag: float) -> bool:
     """Whether the index is so far behind a chain that answers may mislead; `max_lag` in seconds, the setting of that name."""
     return chain.halted is not None or chain.lag_seconds > max_lag

@@ -27,12 +27,13 @@ from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, 
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import lanes
+from bridge.queries.dead_letters import happened, listed
 from bridge.web import figures
-from bridge.web.dead_letters import listed, read_letter
+from bridge.web.dead_letters import read_letter
 from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.guards import admit, headers
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
-from bridge.web.messages import WAITED_FOR, ShownMessage, message_data, read_message, tried_gmps
+from bridge.web.messages import STAGES, ShownMessage, message_data, read_message
 from bridge.web.rendering import environment
 from bridge.web.search import BadLinkError, Listing, read_listing, search
 from bridge.web.sources import Sources
@@ -131,7 +132,7 @@ class Explorer:
             found = self.divergences.look(0)
         except Exception:  # noqa: BLE001  Faults says what is wrong
             return 0
-        return sum(one.severity != WAITED_FOR for one in found.value) if found else 0
+        return sum(not one.is_waited_for for one in found.value) if found else 0
 
     def _contradicted(self) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""
@@ -245,11 +246,12 @@ class Explorer:
         if shown is None:
             return {"acts": "", "content": "", "facts": self.render("_unknown.html", message_id=message_id)}
         data = json.dumps(message_data(shown.message)) if shown.message else ""
+        tried = ",".join(gmp.name for gmp in shown.explanation.gmps)
         can_act = self._can_act(shown.message)
         return {
-            "acts": self.render("_acts.html", shown=shown, data=data, tried=tried_gmps(shown), can_act=can_act),
+            "acts": self.render("_acts.html", shown=shown, data=data, tried=tried, can_act=can_act),
             "content": self.render("_content.html", shown=shown),
-            "facts": self.render("_facts.html", shown=shown),
+            "facts": self.render("_facts.html", shown=shown, stages=STAGES),
         }
 
     def _can_act(self, message: Message | None) -> bool:
@@ -304,7 +306,7 @@ class Explorer:
         except ValueError:
             raise BadLinkError(f"status {status[:40]!r} is no state of a dead letter") from None
         log = self.sources.dead_letters()
-        found, without = listed(self.sources, chosen, _ROWS)
+        found, without = listed(log, self.sources.store(), chosen, _ROWS)
         return self.page(
             "dead_letters.html",
             dead_letters=found,
@@ -320,7 +322,9 @@ class Explorer:
         shown = read_letter(self.sources, event_id)
         if shown is None:
             return self.problem(404, f"there is no dead letter {event_id[:200]!r}")
-        return self.page("dead_letter.html", shown=shown, can_decide=self.can_decide)
+        return self.page(
+            "dead_letter.html", shown=shown, happened=happened, command=self.sources.command, can_decide=self.can_decide
+        )
 
     def faults(self) -> Response:
         """Contradictions between chains, and deliveries that changed nothing."""

@@ -14,7 +14,7 @@ from bridge.protocol.indexed import Index, Spending
 from bridge.queries.lanes import chain_name
 from bridge.web.payload import PayloadAbi
 
-_COMMAND = re.compile(r"`waybill ([^`]*)`")
+_COMMAND = re.compile(r"`(waybill [^`]*)`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +31,10 @@ class Sources:
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
 
-    def command(self, words: str) -> str:
-        """A command line for this network."""
+    def command(self, command: str) -> str:
+        """The same command for this network."""
         network = self.deployment.network
-        return f"waybill {words}" if network == "devnet" else f"waybill {words} --network {network}"
+        return command if network == "devnet" else f"{command} --network {network}"
 
     def commands_in(self, text: str) -> str:
         """The same text, its commands between backticks being for this network."""

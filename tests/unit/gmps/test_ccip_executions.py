@@ -15,7 +15,7 @@ from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts
 from bridge.gmps.ccip.attester import CcipExecutions
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
-from bridge.queries.explain import explain
+from bridge.queries.explain import Kept, explain
 from tests.builders import BETA
 from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, DESTINATION, SOURCE, Sent, dispatches, own_message
 
@@ -70,6 +70,6 @@ async def test_explain_says_that_a_failed_execution_needs_somebody_in_the_ccip_e
     claimed = OutboxEntry.new(sent(), 0, Kind.PLAIN, 0).claimed("worker", 0, 30)
     failure = Failure(at=0, kind=classify(raised.value), code="RecipientFailedError", message=str(raised.value))
     entry = claimed.retried(claimed.claim_held, failure, 60)
-    found = explain(own_message(), receipts=frozenset(), executed=False, index=None, entries=[entry], now=0)
+    found = explain(own_message(), Kept(entries=[entry]), receipts=frozenset(), executed=False, now=0)
     assert "ccip failed once" in found.reason
     assert "execute it manually in the CCIP explorer" in found.reason

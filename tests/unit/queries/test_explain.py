@@ -13,12 +13,12 @@ from bridge.domain.outbox import STUCK_AFTER, OutboxEntry
 from bridge.domain.ports import Block, Dispatch
 from bridge.protocol.contracts import INBOX
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.indexed import ChainRecord
+from bridge.protocol.indexed import ChainRecord, MessageRecord
 from bridge.protocol.message import Kind, Message
 from bridge.protocol.status import Status
 from bridge.queries import Circumstances, Standing, next_action
-from bridge.queries.explain import Explanation, IndexView, Stage, explain, lag_of
-from tests.builders import retry_request
+from bridge.queries.explain import Explanation, Kept, Stage, explain, lag_of
+from tests.builders import message_record, retry_request
 
 NOW = 1_000.0
 MESSAGE = Message(
@@ -65,27 +65,22 @@ def explained(
     *entries: OutboxEntry,
     receipts: frozenset[Gmp] = frozenset(),
     executed: bool = False,
-    index: IndexView | None = None,
+    index: MessageRecord | None = None,
     circumstances: Circumstances | None = None,
 ) -> Explanation:
     return explain(
         MESSAGE,
+        Kept(record=index, entries=entries),
         receipts=receipts,
         executed=executed,
         circumstances=circumstances or Circumstances(),
-        index=index,
-        entries=entries,
         now=NOW,
     )
 
 
-def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> IndexView:
-    return IndexView(
-        status=status,
-        dispatched=frozenset({Gmp.HYPERLANE, Gmp.AXELAR}),
-        attempts=0,
-        failure_reason=failure_reason,
-    )
+def seen_by_index(status: Status, *, failure_reason: bytes = b"") -> MessageRecord:
+    dispatched = frozenset({Gmp.HYPERLANE, Gmp.AXELAR})
+    return message_record(MESSAGE, status, dispatched=dispatched, failure_reason=failure_reason)
 
 
 def test_a_gmp_that_fails_is_named_with_its_error_and_its_next_try() -> None:
@@ -139,8 +134,8 @@ def test_a_lowered_quorum_or_a_later_receipt_leaves_a_stalled_message_received()
 
 
 def test_what_its_source_says_nobody_has_paid_for_is_unfunded_until_a_gmp_has_delivered_it_after_all() -> None:
-    def stated(receipts: frozenset[Gmp] = frozenset(), index: IndexView | None = None) -> Explanation:
-        return explain(MESSAGE, receipts=receipts, executed=False, unfunded=True, index=index, entries=(), now=NOW)
+    def stated(receipts: frozenset[Gmp] = frozenset(), index: MessageRecord | None = None) -> Explanation:
+        return explain(MESSAGE, Kept(record=index), receipts=receipts, executed=False, unfunded=True, now=NOW)
 
     assert (stated().status, stated().reason) == (
         Status.UNFUNDED,
@@ -171,14 +166,14 @@ def test_a_dead_entry_is_said_to_be_given_up() -> None:
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED, Status.ORPHANED])
 def test_an_end_stays_one_however_many_gmps_deliver_after_it(status: Status) -> None:
-    index = IndexView(status=status, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
+    index = message_record(MESSAGE, status, dispatched=frozenset(Gmp))
     explanation = explained(receipts=frozenset({Gmp.AXELAR, Gmp.CCIP}), index=index)
     assert explanation.status is status
     assert "GMPs have delivered" not in explanation.reason
 
 
 def test_a_divergence_is_not_hidden_behind_an_execution() -> None:
-    index = IndexView(status=Status.DIVERGED, dispatched=frozenset(Gmp), attempts=0, failure_reason=b"")
+    index = message_record(MESSAGE, Status.DIVERGED, dispatched=frozenset(Gmp))
     assert explained(executed=True, index=index).status is Status.DIVERGED
 
 
@@ -232,11 +227,9 @@ def test_a_message_whose_retry_budget_is_spent_is_dead_until_somebody_retries_it
     entries = [entry(Gmp.HYPERLANE), *([replace(entry(Gmp.AXELAR), attempt_number=1)] if retried else [])]
     told = explain(
         MESSAGE,
+        Kept(record=seen_by_index(Status.STALLED), entries=entries, retries=[spent]),
         receipts=frozenset(),
         executed=False,
-        index=seen_by_index(Status.STALLED),
-        entries=entries,
-        retries=[spent],
         now=NOW,
     )
     assert told.status is (Status.STALLED if retried else Status.DEAD)
@@ -262,13 +255,13 @@ def test_a_message_that_nobody_has_executed_is_not_called_refused_and_says_what_
     state: ExecutionState, said: str
 ) -> None:
     execution = replace(EXECUTION, state=state)
-    told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
+    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.reason == f"axelar, wormhole delivered, which is enough, and it has not been executed yet; {said}"
 
 
 def test_what_the_relayer_found_refused_is_called_so() -> None:
     execution = replace(EXECUTION, state=ExecutionState.REFUSED, outcome="Closed")
-    told = explain(MESSAGE, receipts=BOTH, executed=False, index=None, entries=(), execution=execution, now=NOW)
+    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=False, now=NOW)
     assert told.status is Status.EXECUTION_FAILED
     assert "but the recipient refused it; the relayer tests the execution from time to time" in told.reason
 
@@ -276,7 +269,7 @@ def test_what_the_relayer_found_refused_is_called_so() -> None:
 @pytest.mark.parametrize("state", [ExecutionState.EXECUTED, ExecutionState.ENDED])
 def test_of_an_execution_that_has_ended_nothing_is_said(state: ExecutionState) -> None:
     execution = replace(EXECUTION, state=state)
-    told = explain(MESSAGE, receipts=BOTH, executed=True, index=None, entries=(), execution=execution, now=NOW)
+    told = explain(MESSAGE, Kept(execution=execution), receipts=BOTH, executed=True, now=NOW)
     assert "relayer" not in told.reason
 
 

@@ -19,7 +19,7 @@ from bridge.evm.account import SendingSettings
 from bridge.evm.signing import LocalSigner
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
-from bridge.queries.explain import Stage, explain
+from bridge.queries.explain import Kept, Stage, explain, read_kept
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import Ordering, RelaySettings
 from tests.commit import seeded_by_commit
@@ -65,15 +65,7 @@ def executed(world: World, sent: Sent) -> bool:
 def reason(store: MemoryStore, message: Message, now: float) -> str:
     """What `waybill message explain` says."""
     return explain(
-        message,
-        receipts=frozenset(),
-        executed=False,
-        index=None,
-        entries=store.outbox.entries(message.id),
-        retries=store.jobs.of_message(RetryJob, message.id),
-        execution=store.jobs.newest(ExecutionJob, message.id),
-        held=store.spending.held(message.id),
-        now=now,
+        message, read_kept(message.id, None, store, None), receipts=frozenset(), executed=False, now=now
     ).reason
 
 
@@ -115,11 +107,9 @@ async def test_a_bound_that_is_raised_lets_what_waited_go_on() -> None:
         stage = (
             explain(
                 sent.message,
+                Kept(entries=[entry], held=[waits]),
                 receipts=frozenset(),
                 executed=False,
-                index=None,
-                entries=[entry],
-                held=[waits],
                 now=world.clock.now(),
             )
             .gmps[0]

@@ -1,0 +1,127 @@
+"""Messages and deliveries as JSON, the same for every face."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
+from bridge.domain.outbox import OutboxEntry
+from bridge.protocol.addresses import from_bytes32
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.indexed import MessageRecord
+from bridge.protocol.message import Message
+from bridge.queries.explain import Explanation, GmpProgress
+from bridge.queries.lanes import lane_name
+
+
+def record_value(record: MessageRecord, deployment: Deployment) -> dict[str, Any]:
+    """A message as the index knows it."""
+    return {
+        "messageId": f"0x{record.message_id.hex()}",
+        "lane": lane_name(deployment, record.source_chain, record.destination_chain),
+        "status": record.status.value,
+        "receipts": record.receipts,
+        "quorum": record.quorum,
+        "attempts": record.attempts,
+        "dispatched": sorted(gmp.label for gmp in record.dispatched),
+        "received": sorted(gmp.label for gmp in record.received),
+        "sentAt": utc(record.sent_at),
+        "executedAt": utc(record.executed_time),
+        "duplicates": record.duplicates,
+    }
+
+
+def utc(seconds: int | None) -> str | None:
+    """Unix seconds as a date and time of day, in UTC."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def explanation_value(
+    found: Explanation, guarantee: DeliveryGuarantee | None = None, below: AssetClass | None = None
+) -> dict[str, Any]:
+    """A message and where it is.
+
+    Args:
+        found: the answer.
+        guarantee: what a relayer with the workspace's settings promises for it.
+        below: the class of assets whose minimum TTL it was routed below.
+    """
+    divergences = [
+        {"kind": one.kind, "severity": one.severity, "evidence": one.evidence, "next": one.next_action}
+        for one in found.divergences
+    ]
+    expiry = found.standing.circumstances.expiry
+    return {
+        "messageId": found.message_id,
+        "status": found.status.value,
+        "reason": found.reason,
+        "next": found.next_action,
+        "acts": [
+            {"act": offer.act.value, "by": offer.by.value, "command": found.command(offer)} for offer in found.offers
+        ],
+        "divergences": divergences,
+        "message": _message_value(found.message) if found.message else None,
+        "expiresAt": expiry.at if expiry else None,
+        "pausedFor": expiry.blocked if expiry else None,
+        "guarantee": guarantee.value() if guarantee else None,
+        "belowAssetClass": {"name": below.name, "minTtl": below.min_ttl} if below else None,
+        "gmps": [_progress_value(progress) for progress in found.gmps],
+        "indexBehind": [
+            {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
+            for lag in found.lags
+        ],
+    }
+
+
+def _progress_value(progress: GmpProgress) -> dict[str, Any]:
+    receipt = progress.receipt
+    return {
+        "gmp": progress.name,
+        "stage": progress.stage.value,
+        "attempts": list(progress.attempts),
+        "tries": progress.tries,
+        "setbacks": progress.setbacks,
+        "lastError": progress.last_error,
+        "nextTryAt": progress.next_try_at,
+        "receivedAt": receipt.received_time if receipt else None,
+        "duplicates": receipt.duplicates if receipt else 0,
+        "deadLetter": progress.letter,
+    }
+
+
+def _message_value(message: Message) -> dict[str, Any]:
+    return {
+        "sourceChain": message.source_chain,
+        "sender": from_bytes32(message.sender),
+        "nonce": message.nonce,
+        "destinationChain": message.destination_chain,
+        "recipient": from_bytes32(message.recipient),
+        "gasLimit": message.gas_limit,
+        "sentAt": message.sent_at,
+        "ttl": message.ttl,
+        "kind": message.kind.name,
+        "quorum": message.quorum,
+        "payload": message.payload,
+    }
+
+
+def delivery_value(entry: OutboxEntry, deployment: Deployment) -> dict[str, Any]:
+    """One message, GMP and attempt, as the relayer has it."""
+    transaction = entry.delivery.transaction_hash if entry.delivery else None
+    return {
+        "eventId": entry.event_id,
+        "messageId": f"0x{entry.dispatch.message_id.hex()}",
+        "lane": lane_name(deployment, entry.lane.source_chain, entry.lane.destination_chain),
+        "gmp": entry.dispatch.gmp.label,
+        "attempt": entry.attempt_number,
+        "kind": entry.kind.name,
+        "state": entry.state.value,
+        "tries": entry.failed_tries,
+        "lastError": entry.last_error,
+        "createdAt": entry.created_at,
+        "availableAt": entry.available_at,
+        "claimedBy": entry.claimed_by,
+        "deliveredAt": entry.delivered_at,
+        "transaction": f"0x{transaction.hex()}" if transaction else None,
+    }

@@ -1,0 +1,62 @@
+"""A network at one glance: queues, lanes, breakers, retries and messages, the same for every face."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.domain.jobs import RetryJob, totals
+from bridge.domain.store import Store
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.indexed import Index
+from bridge.queries.lanes import chain_name, lane_change_value, queue_value
+from bridge.relayer.breaker import BreakerSettings, breakers
+
+
+def chain_value(deployed: ChainDeployment, head: int | None, indexed: int | None, error: str | None) -> dict[str, Any]:
+    """How a chain does.
+
+    Args:
+        deployed: which one.
+        head: its newest block; None if it does not answer.
+        indexed: the block that the index has read it to; None if it has not begun.
+        error: why it does not answer.
+    """
+    return {
+        "name": deployed.name,
+        "chainId": deployed.chain_id,
+        "head": head,
+        "indexed": indexed,
+        "blocksBehind": max(0, head - indexed) if head is not None and indexed is not None else None,
+        "error": error,
+    }
+
+
+def overview_value(
+    deployment: Deployment, store: Store | None, index: Index | None, breaker: BreakerSettings, now: float
+) -> dict[str, Any]:
+    """What relayer and index keep of a network.
+
+    Args:
+        deployment: the network.
+        store: the relayer's; None if none has run.
+        index: None if none has run.
+        breaker: when breakers trip.
+        now: Unix seconds.
+    """
+    found = breakers(store.figures.recent(now - breaker.memory), breaker) if store else {}
+    return {
+        "outbox": [queue_value(count, deployment) for count in store.outbox.counts()] if store else [],
+        "lanes": [lane_change_value(change, deployment) for change in store.lanes.held()] if store else [],
+        "breakers": [
+            {
+                "gmp": gmp.label,
+                "destination": chain_name(deployment, destination),
+                "state": one.state(now).value,
+                "failures": one.failures,
+                "probesAt": one.probes_at,
+            }
+            for (gmp, destination), one in sorted(found.items())
+        ],
+        "retries": dict(totals(store.jobs.counts(RetryJob))) if store else {},
+        "messages": {state.value: count for state, count in index.counts_by_status().items()} if index else {},
+    }
