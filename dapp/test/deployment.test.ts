@@ -56,6 +56,11 @@ test("a CCIP selector may have more bits than a number of JavaScript holds", () 
   assert.deepEqual(gmpsOf(Deployment.parse(largest).chain("alpha")), ["ccip"]);
 });
 
+test("what a GMP needs of relayers is its own affair", () => {
+  const gmps = { ccip: { selector: "any", fieldOfALaterVersion: 7 } };
+  assert.deepEqual(gmpsOf(Deployment.parse(file({}, { gmps, adapters: { ccip: ROUTER } })).chain("alpha")), ["ccip"]);
+});
+
 test("a file that is no JSON is refused with its name and what to do", () => {
   assert.throws(() => Deployment.parse("{", "devnet.json"), /^DeploymentError: devnet\.json is not JSON .*`waybill deploy`/);
 });
@@ -78,8 +83,8 @@ for (const [what, text, problem] of [
   ["a script for an RPC URL", file({}, { rpcUrls: ["javascript:1"] }), "is not an http or ws URL"],
   ["a GMP that is none", file({}, { adapters: { pigeon: ROUTER } }), "chains.0.adapters.pigeon: no GMP; the GMPs are hyperlane"],
   ["an adapter without its GMP", file({}, { adapters: { axelar: ROUTER } }), "no contracts under gmps.axelar"],
-  ["a GMP without a contract", file({}, { gmps: { hyperlane: { domain: 1, mailbox: ROUTER } } }), 'chains.0.gmps.hyperlane: lacks "merkleTreeHook"'],
-  ["a CCIP selector in text", file({}, { gmps: { ccip: { ...CCIP, selector: "1" } } }), 'chains.0.gmps.ccip.selector: "1" is not a whole number of 64 bits'],
+  ["a GMP whose contracts are a list", file({}, { gmps: { hyperlane: [ROUTER] } }), `chains.0.gmps.hyperlane: ["${ROUTER}"] is not an object`],
+  ["a GMP's contract in an object", file({}, { gmps: { hyperlane: { mailbox: { at: ROUTER } } } }), `gmps.hyperlane.mailbox: {"at":"${ROUTER}"} is neither text nor a number`],
 ] as const) {
   test(`a deployments file with ${what} is refused`, () => {
     assert.throws(
