@@ -18,6 +18,7 @@ from indexer.lake.files import check_there, explained, files_of
 from indexer.model import schemas
 from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import MADE_OF, SCHEMAS, Bronze, Explain, Noted, Tables
+from indexer.transforms import divergences as divergence_rules
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import RULES, WITH_BIT_OR, paused, query
 
@@ -177,20 +178,20 @@ def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
     connection.register("pauses", pa.Table.from_pylist(pauses(told.to_pylist()), schema=schemas.PAUSES))
     connection.register("stall_limits", noted.limits)
     connection.register("noted", noted.divergences)
-    text = query(
-        "divergences",
+    text = divergence_rules.divergences(
         messages="messages",
-        fan_outs="messages",
+        fan_outs=divergence_rules.sent_together("messages"),
         receipts="receipts",
         chains="chains",
         limits="stall_limits",
-        rules="rules",
         periods=query("periods", rules="rules"),
+        registrations=query("registrations", rules="rules"),
         lane_paused=paused("lane", "m.attempted_time"),
         executed_paused=paused("clock", "m.sent_at", "m.executed_time"),
         expired_paused=paused("clock", "m.sent_at", "m.expired_time"),
         pruned="0",
         text="varchar",
+        received_count="bit_count(m.received)",
     )
     for name, seconds in (("max_lag", noted.policy.max_lag), ("silence_after", noted.policy.silence_after)):
         text = text.replace(f":{name}", str(int(seconds)))

@@ -1,17 +1,19 @@
 """The tables, computed by Spark: on this machine or on a cluster, by DataFrames alone, so that Spark Connect can run them too.
 
-Spark has no Delta Lake for this version of it. It reads the Parquet files that the Delta log lists, and its tasks write the
-files that one commit then names.
+Spark has no Delta Lake for this version of it. It reads the Parquet files that the Delta log lists, and writes the files that one
+commit then names.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
@@ -74,9 +76,7 @@ class SparkTables:
         schema = SCHEMAS[name]
         with _plain_errors(self._folder):
             planned = self._planned(name)
-            manifests = [row.asDict() for row in map_in_arrow(planned, _Writer(schema, target), _MANIFEST).collect()]
-            if not manifests:
-                manifests = [_written([], schema, target)]
+            manifests = _write(planned, schema, target) or [_written([], schema, target)]
             files = [f"{target.root}/{manifest['path']}" for manifest in manifests]
             setattr(self._pipeline, name, read_files(planned.sparkSession, files, target, schema))
             self._made.add(name)
@@ -117,7 +117,7 @@ def read_files(spark: SparkSession, files: Sequence[str], folder: StorageLocatio
     """
     columns = spark_schema(schema)
     if not files:
-        return spark.createDataFrame([], columns)
+        return spark.createDataFrame(schema.empty_table(), columns)
     if not folder.is_bucket:
         return spark.read.schema(columns).parquet(*files)
     # Spark's own S3 reader is a jar apart from its wheel: its tasks read by deltalake's client, a file each.
@@ -150,6 +150,27 @@ def _fitted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def _write(frame: DataFrame, schema: pa.Schema, target: StorageLocation) -> list[dict[str, Any]]:
+    """Writes rows to new files, a task each; see `Tables.write`. A table without rows may get no file."""
+    if target.is_bucket:  # as for reading, by deltalake's client
+        return [row.asDict() for row in map_in_arrow(frame, _Writer(schema, target), _MANIFEST).collect()]
+    # Spark's own writer: no Python process has to start, and no row leaves the JVM.
+    written = Path(target.root) / f"new-{uuid.uuid4().hex}"
+    frame.write.option("compression", "zstd").parquet(str(written))
+    manifests = [_moved(path, Path(target.root)) for path in sorted(written.glob("*.parquet"))]
+    shutil.rmtree(written)
+    return manifests
+
+
+def _moved(path: Path, folder: Path) -> dict[str, Any]:
+    """Takes a file that Spark wrote into the table's folder, once its content outlasts a power cut."""
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+    rows, size, name = pq.read_metadata(path).num_rows, path.stat().st_size, _new_name()
+    path.rename(folder / name)
+    return _manifest(name, size, rows)
+
+
 class _Writer:
     """What a task does that writes rows: one new file of all that it has, or none if it has no rows."""
 
@@ -172,13 +193,21 @@ def _with_rest(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterato
 
 def _written(batches: Iterable[pa.RecordBatch], schema: pa.Schema, target: StorageLocation) -> dict[str, Any]:
     """Writes rows to one new file; what the file is called, and what is in it."""
-    name, rows = f"part-{uuid.uuid4().hex}.parquet", 0
+    name, rows = _new_name(), 0
     with new_file(target, name) as stream:
         with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
             for batch in batches:
                 rows += batch.num_rows
                 writer.write_batch(batch.cast(schema))
         size = stream.tell()
+    return _manifest(name, size, rows)
+
+
+def _new_name() -> str:
+    return f"part-{uuid.uuid4().hex}.parquet"
+
+
+def _manifest(name: str, size: int, rows: int) -> dict[str, Any]:
     return {"path": name, "size": size, "rows": rows, "stats": json.dumps({"numRecords": rows})}
 
 

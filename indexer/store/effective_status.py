@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from indexer.transforms.divergences import divergences, sent_together
 from indexer.transforms.queries import RULES, paused, query
 
 _RULES: Final = f"""(
@@ -51,15 +52,14 @@ EFFECTIVE_STATUS: Final = effective_status()
 
 
 def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
-    return query(
-        "divergences",
+    return divergences(
         messages=messages,
         fan_outs=fan_outs,
         receipts=receipts,
         chains="chains",
         limits="stall_limits",
-        rules=_RULES,
         periods=_PERIODS,
+        registrations=query("registrations", rules=_RULES),
         lane_paused=paused("lane", "m.attempted_time"),
         pruned="""coalesce((
       select p.messages from pruned_lanes p
@@ -89,7 +89,7 @@ select 'STORE_DIFFERS_FROM_LAKE', null, chain_id, null, evidence from lake_check
 """What contradicts by more than the messages' own events: the running index notes it in the store. Columns of `schemas.DIVERGENCES`."""
 
 DIVERGENCES: Final = f"""
-select * from ({_of_messages("messages", "receipts", "messages")}) as d
+select * from ({_of_messages("messages", "receipts", sent_together("messages"))}) as d
 union all {NOTED}
 """
 """Takes `:max_lag` and `:silence_after`. Columns of `schemas.DIVERGENCES`."""

@@ -112,7 +112,7 @@ Index(
     postgresql_where=_message.executions > 0,
 )
 for _name, _unexpected in {
-    # What `transforms/sql/divergences.sql` looks for, in its words: all of it together is next to nothing.
+    # What `transforms/divergences.py` looks for, in its words: all of it together is next to nothing.
     "executed_twice": _message.executions > 1,
     "payload_differs": _message.payload_differs,
     "executed_late": (_message.ttl > 0) & (_message.executed_time > _message.sent_at + _message.ttl),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import broadcast, col, collect_list, struct
 
 from indexer.model import schemas
 from indexer.model.settings import StallPolicy
 from indexer.model.spark_types import spark_schema
+from indexer.transforms import divergences as divergence_rules
 from indexer.transforms import pauses as pause_log
-from indexer.transforms.arrow import map_in_arrow
 from indexer.transforms.queries import RULES, query
 
 
@@ -49,7 +51,8 @@ def latencies(deliveries: DataFrame, attested: DataFrame | None) -> DataFrame:
         attested: `schemas.ATTESTED`; None if no relayer was asked.
     """
     spark = deliveries.sparkSession
-    known = spark.createDataFrame([], spark_schema(schemas.ATTESTED)) if attested is None else attested
+    nobody = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
+    known = nobody if attested is None else attested
     asked = "false" if attested is None else "true"
     text = query("latencies", deliveries="{deliveries}", attested="{attested}", asked=asked)
     return spark.sql(text, deliveries=deliveries, attested=known).to(spark_schema(schemas.LATENCIES))
@@ -64,20 +67,32 @@ def redundancy(deliveries: DataFrame) -> DataFrame:
 def chains(events: DataFrame) -> DataFrame:
     """How far each chain was read, as `schemas.CHAINS`, where only its events tell: up to the newest one."""
     found = events.sparkSession.sql(query("chains", events="{events}"), events=events)
-    return found.to(spark_schema(schemas.CHAINS))
+    return _small(found.to(spark_schema(schemas.CHAINS)))
 
 
-def pauses(events: DataFrame) -> DataFrame:
-    """When lanes and GMPs were paused, as `schemas.PAUSES`."""
+def _small(frame: DataFrame) -> DataFrame:
+    """The same rows, which are few, read once: every plan has them at hand, and needs no stage to send them to its tasks."""
+    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema)
+
+
+def _pauses(events: DataFrame) -> DataFrame:
+    """By chain, when its lanes and GMPs were paused: an array of structs of the other columns of `schemas.PAUSES`."""
     columns = ("chain_id", "block_number", "log_index", "block_time", "event", "error", "chain", "until", "gmp")
-    told = events.where(events.event.isin(*pause_log.PAUSE_EVENTS)).select(*columns)
-    return map_in_arrow(told.repartition(1), _pauses_of, spark_schema(schemas.PAUSES))
+    told = events.where(events.event.isin(*pause_log.PAUSE_EVENTS)).select(*columns).toArrow().to_pylist()
+    told.sort(key=lambda row: (row["block_number"], row["log_index"]))
+    rows = pa.Table.from_pylist(pause_log.pauses(told), schema=schemas.PAUSES)
+    found = events.sparkSession.createDataFrame(rows, spark_schema(schemas.PAUSES))
+    return _small(
+        found.groupBy("chain_id").agg(collect_list(struct("other_chain", "kind", "begins", "ends")).alias("pauses"))
+    )
 
 
-def _pauses_of(told: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = [row for batch in told for row in batch.to_pylist()]
-    rows.sort(key=lambda row: (row["block_number"], row["log_index"]))
-    yield pa.RecordBatch.from_pylist(pause_log.pauses(rows), schema=schemas.PAUSES)
+def _paused(kind: str, since: str, until: str = "d.block_time") -> str:
+    """The same as `indexer.transforms.queries.paused`, of a message that has its chain's `pauses`."""
+    return f"""coalesce(aggregate(
+      filter(m.pauses, p -> p.kind = '{kind}' and p.other_chain in (0, m.source_chain) and p.ends > {since} and p.begins < {until}),
+      cast(0 as bigint), (total, p) -> total + least(p.ends, {until}) - greatest(p.begins, {since})
+    ), 0)"""
 
 
 def divergences(
@@ -101,29 +116,39 @@ def divergences(
         limits: `schemas.LIMITS`: a lane and kind is silent no sooner than it is stalled.
     """
     spark = messages.sparkSession
-    held_up = query("held_up", messages="{messages}", chains="{chains}", pauses="{pauses}")
-    text = query(
-        "divergences",
+    rules = _small(events.where(RULES))
+    of_one = divergence_rules.of_one(
+        messages="{messages}",
+        chains="{chains}",
+        limits="{limits}",
+        lane_paused=_paused("lane", "m.attempted_time"),
+        executed_paused=_paused("clock", "m.sent_at", "m.executed_time"),
+        expired_paused=_paused("clock", "m.sent_at", "m.expired_time"),
+        text="string",
+        received_count="bit_count(m.received)",
+    )
+    of_more = divergence_rules.of_more(
         messages="{messages}",
         fan_outs="{messages}",
         receipts="{receipts}",
-        chains="{chains}",
-        limits="{limits}",
-        rules="{rules}",
-        periods=query("periods", rules="{rules}"),
-        lane_paused="m.lane_paused",
-        executed_paused="m.executed_paused",
-        expired_paused="m.expired_paused",
+        periods="{periods}",
+        registrations="{registrations}",
         pruned="0",
         text="string",
     )
-    found = spark.sql(
-        text,
+    frames: dict[str, Any] = {
+        "messages": messages,
+        "receipts": receipts,
+        "periods": _small(spark.sql(query("periods", rules="{rules}"), rules=rules)),
+        "registrations": _small(spark.sql(query("registrations", rules="{rules}"), rules=rules)),
+    }
+    of_messages = spark.sql(
+        of_one,
         args={"max_lag": policy.max_lag, "silence_after": policy.silence_after},
-        messages=spark.sql(held_up, messages=messages, chains=chains, pauses=pauses(events)),
-        receipts=receipts,
+        messages=messages.join(broadcast(_pauses(events)), messages.destination_chain == col("chain_id"), "left"),
         chains=chains,
         limits=limits,
-        rules=events.where(RULES),
     )
-    return found.to(spark_schema(schemas.DIVERGENCES))
+    found = [of_messages, *(spark.sql(text, **frames) for text in of_more)]
+    columns = spark_schema(schemas.DIVERGENCES)
+    return reduce(DataFrame.unionByName, (one.to(columns) for one in found))

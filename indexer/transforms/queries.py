@@ -9,7 +9,7 @@ from typing import Final
 
 _GMPS: Final = range(1, 17)
 
-_COLUMNS: Final[dict[str, str]] = {
+COLUMNS: Final[dict[str, str]] = {
     "facts_from": "facts_by_window",
     "dispatched_bits": " + ".join(
         f"coalesce(max(case when stage in ('routed', 'retried') then gmps & {1 << (gmp - 1)} end), 0)" for gmp in _GMPS
@@ -49,18 +49,15 @@ CONFLICTS: Final = {
 Bit 64, executed with fewer receipts than its sender asked for, is not among them: EXECUTED_WITHOUT_QUORUM says more of it.
 """
 
-_COLUMNS["conflict_kinds"] = " union all ".join(
-    f"select {bit} as bit, '{kind}' as kind, '{evidence}' as evidence" for bit, (kind, evidence) in CONFLICTS.items()
-)
-
 WITH_BIT_OR: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then 1 << (gmp - 1) end), 0)",
+    "received_count": "bit_count(received)",
 }
 """The same for DuckDB: two aggregates instead of 32, which the store, being asked for few messages, can afford."""
 
 FOR_SPARK: Final = {
-    "dispatched_bits": WITH_BIT_OR["dispatched_bits"],
+    **WITH_BIT_OR,
     "received_bits": "coalesce(bit_or(case when stage = 'received' then shiftleft(1, gmp - 1) end), 0)",
     "facts_from": "facts_by_struct",
 }
@@ -86,7 +83,7 @@ def query(name: str, **tables: str) -> str:
         tables: what stands for the tables that it reads, `text`, the engine's word for a string, and what else depends on the
             engine: `WITH_BIT_OR`, `FOR_SPARK`.
     """
-    values = _COLUMNS | tables
+    values = COLUMNS | tables
     facts = _template(values["facts_from"]).substitute(values)
     return _template(name).substitute(values, facts=facts.rstrip())
 

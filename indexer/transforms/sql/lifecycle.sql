@@ -23,7 +23,7 @@ with staged as (
   where message_id is not null and error is null
 ),
 $facts,
--- What no honest router's events say, whatever was not read yet. Each has a bit; `divergences.sql` gives it a name.
+-- What no honest router's events say, whatever was not read yet. Each has a bit; `CONFLICTS` gives it a name.
 judged as (
   select
     facts.*,
