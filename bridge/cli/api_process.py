@@ -100,10 +100,8 @@ class _Relayer:
     async def figures(self) -> dict[str, Any]:
         """See `RelayerFigures`; JSON has texts for keys."""
         return {
-            "commits": {str(chain): dict(results) for chain, results in self._bridge.relayer.commits.items()},
-            "ttl_violations": dict(self._bridge.relayer.ttl_violations),
             "endpoints": {
-                str(chain_id): [[one.name, one.is_up, dict(one.requests)] for one in chain.endpoint_states]
+                str(chain_id): [[one.name, one.is_up] for one in chain.endpoint_states]
                 for chain_id, chain in self._bridge.chains.items()
             },
         }
@@ -181,10 +179,9 @@ async def _serve(listener: socket.socket, line: socket.socket) -> None:
     async def figures() -> RelayerFigures:
         found = await link.ask("figures")
         return RelayerFigures(
-            commits={int(chain): results for chain, results in found["commits"].items()},
-            ttl_violations=found["ttl_violations"],
             endpoints={
-                int(chain): [EndpointState(*state) for state in states] for chain, states in found["endpoints"].items()
+                int(chain): [EndpointState(name, is_up, requests={}) for name, is_up in states]
+                for chain, states in found["endpoints"].items()
             },
         )
 

@@ -199,6 +199,7 @@ class LettersWaiting:
     destination_chain: int
     gmp: str
     count: int
+    entered: int  # how often one entered or returned, ever
 
 
 def canonical(value: Any) -> bytes:

@@ -1,18 +1,59 @@
-"""Sums over what the bridge remembers: for metrics, limits and health. Reading them changes nothing."""
+"""Sums over what the bridge remembers: for metrics, limits and health. Reading them changes nothing.
+
+What is said to be counted "ever" never falls: a store adds what it forgets, or takes back, to its counters.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.transactions import SlotState
+from bridge.domain.transactions import Slot, SlotState
 from bridge.protocol.gmps import Gmp
 
 LATENCY_BOUNDS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0)
 """Upper bounds in seconds into which the times of deliveries are sorted."""
+
+
+class Counted(StrEnum):
+    """What a counter counts, with the names of its labels."""
+
+    OBSERVED = "observed"  # source chain, destination chain, GMP
+    DELIVERED = "delivered"  # the same, and the place in LATENCY_BOUNDS
+    DELIVERY_SECONDS = "delivery seconds"  # source chain, destination chain, GMP
+    FAILED = "failed"  # the same, kind, code
+    TRANSACTION = "transaction"  # chain, account, outcome
+    COMMIT = "commit"  # destination chain, result
+    TTL_VIOLATION = "ttl violation"  # asset class
+    REQUEST = "request"  # chain, endpoint, result
+
+
+CounterKey = tuple[Counted, tuple[int | str, ...]]
+"""A counter and its labels."""
+
+
+class Counters(Protocol):
+    """Numbers that only grow, and outlive the process and the rows that they were counted by."""
+
+    def add(self, counts: Mapping[CounterKey, float]) -> None:
+        """Adds to counters, all in one transaction."""
+
+    def counted(self, what: Counted) -> Mapping[tuple[int | str, ...], float]:
+        """Every counter of a kind, by its labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSum:
+    """The dispatches of one lane and GMP that were observed."""
+
+    source_chain: int
+    destination_chain: int
+    gmp: Gmp
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +133,11 @@ class Tried:
 class Figures(Protocol):
     """Where they come from. Every method is one transaction that only reads."""
 
+    def observed(self) -> list[ObservedSum]:
+        """What was observed, ever; again after a reorg took it back."""
+
     def deliveries(self) -> list[DeliverySum]:
-        """What was delivered, ever."""
+        """What was delivered, ever; again after it was replayed."""
 
     def failures(self) -> list[FailureSum]:
         """What failed, ever."""
@@ -102,7 +146,7 @@ class Figures(Protocol):
         """Where our nonces are."""
 
     def transactions(self) -> list[TransactionSum]:
-        """What our used nonces were good for."""
+        """What our used nonces were good for, ever; again where a reorg took a use back."""
 
     def recent(self, since: float) -> Sequence[Tried]:
         """Every try that ended after that moment (Unix seconds), the oldest first."""
@@ -113,3 +157,19 @@ class Figures(Protocol):
         A nonce is reserved for a delivery as soon as its proof is. Those that needed none, since somebody else delivered, are
         left out.
         """
+
+
+def latency_place(seconds: float) -> int:
+    """The place of a delivery's time among `LATENCY_BOUNDS`, or behind the last one."""
+    return bisect_left(LATENCY_BOUNDS, seconds)
+
+
+def outcome_of(slot: Slot) -> TransactionOutcome | None:
+    """What a nonce was good for; None while no block has used it."""
+    if slot.state is SlotState.USED_EXTERNALLY:
+        return TransactionOutcome.USED_EXTERNALLY
+    if slot.included is None:
+        return None
+    if slot.ended_as_noop:
+        return TransactionOutcome.NOOP
+    return TransactionOutcome.SUCCEEDED if slot.included.succeeded else TransactionOutcome.REVERTED

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from bridge.domain.dead_letters import HeadMemory
-from bridge.domain.figures import Figures
+from bridge.domain.figures import Counters, Figures
 from bridge.domain.finality_records import FinalityRecords
 from bridge.domain.jobs import Jobs
 from bridge.domain.lanes import Lanes
@@ -50,6 +50,10 @@ class Store(Protocol):
     @property
     def figures(self) -> Figures:
         """Sums over all of these."""
+
+    @property
+    def counters(self) -> Counters:
+        """What only grows."""
 
     @property
     def finality_records(self) -> FinalityRecords:

@@ -92,10 +92,14 @@ METRICS: Final = (
         _COUNTER,
         _QUEUE,
         "How much comes in?",
-        "Entries ever written to the outbox and still in the store.",
+        "Dispatches ever written to the outbox; again after a reorg took one back.",
     ),
     Metric(
-        "waybill_deliveries_total", _COUNTER, _QUEUE, "How much gets through?", "Entries DELIVERED, by us or by others."
+        "waybill_deliveries_total",
+        _COUNTER,
+        _QUEUE,
+        "How much gets through?",
+        "Deliveries acknowledged, ever, by us or by others.",
     ),
     Metric(
         "waybill_delivery_seconds",
@@ -119,19 +123,26 @@ METRICS: Final = (
         "Dead letters PENDING_REVIEW; 0 once all are decided. Deliveries DEAD are in `waybill_outbox_entries`.",
     ),
     Metric(
+        "waybill_dead_letters_entered_total",
+        _COUNTER,
+        _QUEUE,
+        "How many deliveries became dead letters?",
+        "Dead letters written, ever; again when one returns whose delivery was tried again.",
+    ),
+    Metric(
         "waybill_commits_total",
         _COUNTER,
         ("destination", "result"),
         "Does the store take what was done?",
-        "Commits of ends of deliveries by this process since it started: success or failure.",
+        "Commits of ends of deliveries, ever: success, or failure, which is repeated. Written to the store every 5 s.",
     ),
     Metric(
         "waybill_ttl_violations_total",
         _COUNTER,
         ("asset_class",),
         "Which classes of assets are messages routed below?",
-        "Messages observed by this process since it started whose TTL is shorter than the `min_ttl` of their class; absent "
-        "without classes. The log names each.",
+        "Messages ever observed whose TTL is shorter than the `min_ttl` of their class; absent without classes. The log names "
+        "each.",
     ),
     Metric(
         "waybill_dedup_messages",
@@ -231,7 +242,7 @@ METRICS: Final = (
         _COUNTER,
         ("chain", "endpoint", "result"),
         "What are the endpoints asked, and what do they answer?",
-        "Requests of this process by result: answered, refused (an error of the node), failed (no usable answer).",
+        "Requests of the relayer, ever, by result: answered, refused (an error of the node), failed (no usable answer).",
     ),
     # decisions
     Metric(

@@ -47,13 +47,7 @@ class IndexFigures(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayerFigures:
-    """What only the relayer's process knows, since it started."""
-
-    commits: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """By destination's chain id and by result, how many commits it made."""
-
-    ttl_violations: Mapping[str, int] = field(default_factory=dict)
-    """By class of assets, messages observed that live shorter than the class demands."""
+    """What only the relayer's process knows."""
 
     endpoints: Mapping[int, Sequence[EndpointState]] = field(default_factory=dict)
     """By chain id, how its endpoints do."""
@@ -68,7 +62,7 @@ class _IndexSums:
 
 
 class Monitor:
-    """Reads everything again for each scrape; nothing is remembered in between, so that a restart loses nothing."""
+    """Reads everything again for each scrape. Counters are the store's, so that they fall neither by a restart nor by retention."""
 
     def __init__(
         self,
@@ -125,14 +119,7 @@ class Monitor:
         samples.add("waybill_build_info", 1, version=version("waybill"), network=self._deployment.network)
         for gmp in sorted(self._settings.paused_gmps):
             samples.add("waybill_gmp_paused", 1, gmp=gmp.label)
-        names = {chain.chain_id: chain.name for chain in self._deployment.chains}
         relayer = await self._part(samples, "relayer", self._ask_relayer()) or RelayerFigures()
-        for chain_id, results in relayer.commits.items():
-            for result in ("success", "failure"):
-                count = results.get(result, 0)
-                samples.add("waybill_commits_total", count, destination=names[chain_id], result=result)
-        for asset_class, count in relayer.ttl_violations.items():
-            samples.add("waybill_ttl_violations_total", count, asset_class=asset_class)
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))
@@ -249,6 +236,3 @@ def _add_chains(samples: Samples, deployment: Deployment, chains: Sequence[Chain
 def _add_endpoints(samples: Samples, name: str, states: Sequence[EndpointState]) -> None:
     for endpoint in states:
         samples.add("waybill_endpoint_up", float(endpoint.is_up), chain=name, endpoint=endpoint.name)
-        for result, count in endpoint.requests.items():
-            labels = {"chain": name, "endpoint": endpoint.name, "result": result}
-            samples.add("waybill_endpoint_requests_total", count, **labels)

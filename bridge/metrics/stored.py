@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.figures import LATENCY_BOUNDS, Figures, SlotSum
+from bridge.domain.figures import LATENCY_BOUNDS, Counted, Counters, Figures, SlotSum
 from bridge.domain.finality_records import FinalityRecords
 from bridge.domain.jobs import UNRESOLVED, ExecutionJob, ExecutionState, Jobs, RetryJob, SyncJob, totals
 from bridge.domain.outbox import OutboxState, QueueCount
@@ -59,6 +59,7 @@ def add_stored(
     samples.add("waybill_dedup_messages", counted.value)
     samples.add("waybill_dedup_capacity_messages", settings.reliability.dedup_capacity)
     _add_deliveries(samples, names, figures)
+    _add_counters(samples, names, store.counters, deployment, settings)
     slots = figures.slots()
     _add_nonces(samples, names, slots, figures, now)
     _add_spending(samples, names, store.spending, settings.bounds(deployment), now)
@@ -83,6 +84,7 @@ def add_letters(samples: Samples, log: DeadLetterLog, deployment: Deployment) ->
     for waiting in log.waiting():
         lane = names.lane(waiting.source_chain, waiting.destination_chain)
         samples.add("waybill_dead_letters", waiting.count, **lane, gmp=waiting.gmp)
+        samples.add("waybill_dead_letters_entered_total", waiting.entered, **lane, gmp=waiting.gmp)
 
 
 def _add_spending(samples: Samples, names: _Names, spending: Spending, bounds: SpendBounds, now: float) -> None:
@@ -141,13 +143,15 @@ def _add_outbox(samples: Samples, names: _Names, counts: Iterable[QueueCount], n
         samples.add("waybill_outbox_failing_entries", sum(count.failing for count in waiting), **labels)
         alive = (count.stuck for count in found if count.state is not OutboxState.DEAD)
         samples.add("waybill_outbox_stuck_entries", sum(alive), **labels)
-        samples.add("waybill_observed_total", sum(count.count for count in found), **labels)
         if waiting:
             oldest = min(count.oldest for count in waiting)
             samples.add("waybill_outbox_oldest_seconds", max(0.0, now - oldest), **labels)
 
 
 def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
+    for seen in figures.observed():
+        labels = {**names.lane(seen.source_chain, seen.destination_chain), "gmp": seen.gmp.label}
+        samples.add("waybill_observed_total", seen.count, **labels)
     for done in figures.deliveries():
         labels = {**names.lane(done.source_chain, done.destination_chain), "gmp": done.gmp.label}
         samples.add("waybill_deliveries_total", done.count, **labels)
@@ -158,6 +162,22 @@ def _add_deliveries(samples: Samples, names: _Names, figures: Figures) -> None:
         labels = {**names.lane(failed.source_chain, failed.destination_chain), "gmp": failed.gmp.label}
         kind, code = failed.kind.value, failed.code
         samples.add("waybill_delivery_failures_total", failed.count, **labels, kind=kind, code=code)
+
+
+def _add_counters(
+    samples: Samples, names: _Names, counters: Counters, deployment: Deployment, settings: Settings
+) -> None:
+    commits = counters.counted(Counted.COMMIT)
+    for chain in deployment.chains:
+        for result in ("success", "failure"):
+            count = commits.get((chain.chain_id, result), 0)
+            samples.add("waybill_commits_total", count, destination=chain.name, result=result)
+    violations = counters.counted(Counted.TTL_VIOLATION)
+    for asset_class in sorted(settings.asset_classes):
+        samples.add("waybill_ttl_violations_total", violations.get((asset_class,), 0), asset_class=asset_class)
+    for (chain_id, endpoint, answer), count in counters.counted(Counted.REQUEST).items():
+        labels = {"chain": names.chain(int(chain_id)), "endpoint": str(endpoint), "result": str(answer)}
+        samples.add("waybill_endpoint_requests_total", count, **labels)
 
 
 def _add_nonces(samples: Samples, names: _Names, slots: Iterable[SlotSum], figures: Figures, now: float) -> None:

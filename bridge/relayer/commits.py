@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -149,7 +149,7 @@ class Acknowledgements:
         """
         if self._settings.strategy is not CommitStrategy.AT_MOST_ONCE or claim in self._committed:
             return
-        if self._outbox.finish([Delivered(claim, None)], self._clock.now()):
+        if self._commit([Delivered(claim, None)]):
             raise StaleClaimError(claim)
         self._committed.add(claim)
 
@@ -163,7 +163,7 @@ class Acknowledgements:
         ends = [*self._outcomes, *(Delivered(claim, None) for claim in early)]
         if not ends:
             return
-        lost = self._outbox.finish(ends, self._clock.now())
+        lost = self._commit(ends)
         self._outcomes = []
         self._committed.update(set(early) - lost)
         self._written()
@@ -176,12 +176,20 @@ class Acknowledgements:
         """
         while self._outcomes:
             size = 1 if self._settings.strategy is CommitStrategy.MESSAGE else len(self._outcomes)
-            lost = self._outbox.finish(self._outcomes[:size], self._clock.now())
-            self.commits["success"] += 1
+            lost = self._commit(self._outcomes[:size])
             self._outcomes = self._outcomes[size:]
             for claim in lost:
                 _log.info("claim lost before its end was written", entry=claim.event_id, worker=claim.worker)
             self._written()
+
+    def _commit(self, outcomes: Sequence[Outcome]) -> set[Claim]:
+        try:
+            lost = self._outbox.finish(outcomes, self._clock.now())
+        except TransientError:
+            self.commits["failure"] += 1
+            raise
+        self.commits["success"] += 1
+        return lost
 
     def _is_due(self, outcome: Outcome) -> bool:
         if not isinstance(outcome, Delivered):
@@ -199,7 +207,6 @@ class Acknowledgements:
                 self.flush()
             except TransientError as error:
                 failures += 1
-                self.commits["failure"] += 1
                 if failures >= self._settings.tries:
                     self._halt(failures, error)
                     return

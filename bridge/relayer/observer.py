@@ -435,7 +435,7 @@ class TtlViolations:
     def __init__(self, asset_classes: Sequence[AssetClass]) -> None:
         """`asset_classes` are those whose minimum TTL messages are to keep."""
         self._asset_classes = asset_classes
-        self.counts: Counter[str] = Counter({one.name: 0 for one in asset_classes})  # messages, by class
+        self.counts: Counter[str] = Counter()  # messages, by class
 
     def look_at(self, message: Message) -> None:
         """Reports a message that was observed for the first time, if it lives shorter than it is to."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import FinalityRule, ObservedFinality
-from bridge.domain.ports import Adapter, Chain, Clock
+from bridge.domain.ports import Adapter, Chain, Clock, TransientError
 from bridge.domain.retry_policy import RetryPolicy, validated
 from bridge.domain.store import Store
 from bridge.domain.supervision import retry_until_success, run_forever
@@ -21,6 +23,7 @@ from bridge.protocol.message import Kind
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.commits import CommitStrategy
 from bridge.relayer.confirmation import Confirmation
+from bridge.relayer.counting import COUNTING_EVERY, ProcessCounters
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
 from bridge.relayer.settings import RelaySettings
@@ -59,6 +62,8 @@ class Relayer:
         self._settings = settings
         self._outbox = store.outbox
         self._clock = clock
+        self.counting = ProcessCounters(store.counters)
+        self.counting.sources.append(self._counts)
         self._capacity = SeenCapacity(store.outbox, settings.dedup_capacity, clock)
         validated(policies)
         self.observers = {
@@ -130,17 +135,15 @@ class Relayer:
             head=self.observers[deployed.chain_id].head,
         )
 
-    @property
-    def commits(self) -> dict[int, Mapping[str, int]]:
-        """How many commits each destination's worker made, by result."""
-        return {chain_id: deliveries.commits for chain_id, deliveries in self.deliveries.items()}
-
-    @property
-    def ttl_violations(self) -> Mapping[str, int]:
-        """How many messages were observed that live shorter than their class of assets demands, by class."""
-        counts: Counter[str] = Counter()
+    def _counts(self) -> Counter[CounterKey]:
+        """Commits, by destination and result, and TTL violations, by class of assets."""
+        counts: Counter[CounterKey] = Counter()
+        for chain_id, deliveries in self.deliveries.items():
+            for result, count in deliveries.commits.items():
+                counts[Counted.COMMIT, (chain_id, result)] = count
         for observer in self.observers.values():
-            counts.update(observer.ttl_violations.counts)
+            for asset_class, count in observer.ttl_violations.counts.items():
+                counts[Counted.TTL_VIOLATION, (asset_class,)] += count
         return counts
 
     async def run(self) -> None:
@@ -161,10 +164,13 @@ class Relayer:
             async with asyncio.TaskGroup() as group:
                 for chain_id in self.observers:
                     group.create_task(self._serve(chain_id))
+                group.create_task(run_forever("counters", self.counting.write, every=COUNTING_EVERY))
                 if self._settings.retention is not None:
                     group.create_task(run_forever("retention", self._forget, every=_RETENTION_EVERY))
         finally:
             await asyncio.gather(*(deliveries.stop() for deliveries in self.deliveries.values()))
+            with suppress(TransientError):
+                await self.counting.write()
 
     async def _serve(self, chain_id: int) -> None:
         """Everything that is done for one chain, once the store is known to be of it; no chain waits for another one."""

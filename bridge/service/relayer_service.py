@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from typing import TypeVar
 import structlog
 
 from bridge.domain.errors import StoreBusyError
+from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
 from bridge.domain.ports import Attester, Chain, Clock
 from bridge.domain.store import Store
@@ -123,6 +125,7 @@ class RelayerService:
             settings=relaying,
             gate=gate,
         )
+        self.relayer.counting.sources.append(self._requests)
         self.recovery = self._open_recovery(relaying, gate, clock)
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
@@ -191,6 +194,15 @@ class RelayerService:
             clock=clock,
             settings=self._settings.propagation(),
         )
+
+    def _requests(self) -> Counter[CounterKey]:
+        """Requests to endpoints, by chain, endpoint and result."""
+        counts: Counter[CounterKey] = Counter()
+        for chain_id, chain in self.chains.items():
+            for endpoint in chain.endpoint_states:
+                for result, count in endpoint.requests.items():
+                    counts[Counted.REQUEST, (chain_id, endpoint.name, result)] += count
+        return counts
 
     @property
     def accounts(self) -> frozenset[str]:

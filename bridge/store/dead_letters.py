@@ -152,8 +152,19 @@ class SqlDeadLetterLog:
     def waiting(self) -> list[LettersWaiting]:
         key = (dead_letters.c.source_chain, dead_letters.c.destination_chain, dead_letters.c.gmp)
         waits = dead_letters.c.status == LetterStatus.PENDING_REVIEW.value
-        query = select(*key, func.count().filter(waits).label("count")).group_by(*key).order_by(*key)
-        return [LettersWaiting(**row) for row in self._database.read(query)]
+        entries = (
+            select(dead_letter_log.c.event_id, func.count().label("entered"))
+            .where(dead_letter_log.c.kind.in_([RecordKind.ENTERED.value, RecordKind.RETURNED.value]))
+            .group_by(dead_letter_log.c.event_id)
+            .subquery()
+        )
+        query = (
+            select(*key, func.count().filter(waits).label("count"), func.sum(entries.c.entered).label("entered"))
+            .join(entries, entries.c.event_id == dead_letters.c.event_id)
+            .group_by(*key)
+            .order_by(*key)
+        )
+        return [LettersWaiting(**{**row, "entered": int(row["entered"])}) for row in self._database.read(query)]
 
     def archive(self, event_ids: frozenset[str]) -> int:
         open_letters = select(dead_letters.c.event_id).where(dead_letters.c.status.in_(sorted(OPEN)))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, case, func, null, select
+from sqlalchemy import ColumnElement, Select, case, func, null, select
 
 from bridge.domain.failures import FailureKind
 from bridge.domain.figures import (
     LATENCY_BOUNDS,
+    Counted,
     DeliverySum,
     FailureSum,
+    ObservedSum,
     SlotSum,
     TransactionOutcome,
     TransactionSum,
@@ -20,6 +23,7 @@ from bridge.domain.figures import (
 from bridge.domain.outbox import OutboxState
 from bridge.domain.transactions import SlotState
 from bridge.protocol.gmps import Gmp
+from bridge.store.counters import counted
 from bridge.store.database import Database
 from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_parts, slots
 
@@ -34,35 +38,43 @@ class SqlFigures:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def observed(self) -> list[ObservedSum]:
+        return [
+            ObservedSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=count)
+            for (source, destination, gmp), count in self._ever(Counted.OBSERVED, select(*_QUEUE, func.count()), _QUEUE)
+        ]
+
     def deliveries(self) -> list[DeliverySum]:
         took = outbox.c.delivered_at - outbox.c.created_at
-        within = [func.count().filter(took <= bound) for bound in LATENCY_BOUNDS]
-        query = (
-            select(*_QUEUE, func.count(), func.sum(took), *within)
-            .where(outbox.c.state == OutboxState.DELIVERED)
-            .group_by(*_QUEUE)
-            .order_by(*_QUEUE)
-        )
+        place = case(*((took <= bound, place) for place, bound in enumerate(LATENCY_BOUNDS)), else_=len(LATENCY_BOUNDS))
+        delivered = outbox.c.state == OutboxState.DELIVERED
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                select(*_QUEUE, place, func.count(), func.sum(took)).where(delivered).group_by(*_QUEUE, place)
+            ).all()
+            counts: Counter[tuple[Any, ...]] = Counter(counted(connection, Counted.DELIVERED))
+            seconds: defaultdict[tuple[Any, ...], float] = defaultdict(
+                float, counted(connection, Counted.DELIVERY_SECONDS)
+            )
+        for source, destination, gmp, bucket, count, together in rows:
+            counts[source, destination, gmp, bucket] += count
+            seconds[source, destination, gmp] += together
         return [
             DeliverySum(
                 source_chain=source,
                 destination_chain=destination,
                 gmp=Gmp(gmp),
-                count=count,
-                within=tuple(counts),
-                seconds=seconds,
+                count=_up_to(counts, queue, len(LATENCY_BOUNDS)),
+                within=tuple(_up_to(counts, queue, bucket) for bucket in range(len(LATENCY_BOUNDS))),
+                seconds=seconds[queue],
             )
-            for source, destination, gmp, count, seconds, *counts in self._database.rows(query)
+            for queue in sorted({key[:3] for key in counts})
+            for source, destination, gmp in (queue,)
         ]
 
     def failures(self) -> list[FailureSum]:
         key = (*_QUEUE, outbox_failures.c.kind, outbox_failures.c.code)
-        query = (
-            select(*key, func.count())
-            .join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
-            .group_by(*key)
-            .order_by(*key)
-        )
+        query = select(*key, func.count()).join(outbox, outbox.c.event_id == outbox_failures.c.event_id)
         return [
             FailureSum(
                 source_chain=source,
@@ -72,7 +84,7 @@ class SqlFigures:
                 code=code,
                 count=count,
             )
-            for source, destination, gmp, kind, code, count in self._database.rows(query)
+            for (source, destination, gmp, kind, code), count in self._ever(Counted.FAILED, query, key)
         ]
 
     def slots(self) -> list[SlotSum]:
@@ -93,13 +105,20 @@ class SqlFigures:
                 (signed_versions.c.slot_id == slots.c.slot_id) & (signed_versions.c.hash == slots.c.included_hash),
             )
             .where(slots.c.state.in_([SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALLY]))
-            .group_by(*key)
-            .order_by(*key)
         )
         return [
             TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(ended), count=count)
-            for chain_id, account, ended, count in self._database.rows(included)
+            for (chain_id, account, ended), count in self._ever(Counted.TRANSACTION, included, key)
         ]
+
+    def _ever(
+        self, what: Counted, rows: Select[Any], key: Sequence[ColumnElement[Any]]
+    ) -> list[tuple[tuple[Any, ...], int]]:
+        """What the rows count by that key, and what the counters kept of those that are gone, of one moment."""
+        with self._database.reading() as connection:
+            counts = Counter({tuple(row[:-1]): row[-1] for row in connection.execute(rows.group_by(*key))})
+            counts.update(counted(connection, what))
+        return [(labels, int(count)) for labels, count in sorted(counts.items())]
 
     def recent(self, since: float) -> list[Tried]:
         columns = (outbox.c.gmp, outbox.c.destination_chain, outbox.c.message_id)
@@ -134,6 +153,11 @@ class SqlFigures:
                         of = (message_id, Gmp(gmp))
                         first[of] = min(first.get(of, at), at)
         return first
+
+
+def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:
+    """How many deliveries of a queue took no longer than the bound at that place."""
+    return int(sum(counts.get((*queue, place), 0) for place in range(bucket + 1)))
 
 
 def _outcome() -> ColumnElement[str]:

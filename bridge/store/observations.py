@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, delete, func, insert, select, union_all, update
 
 from bridge.domain.errors import CursorMovedError, StoreMismatchError
+from bridge.domain.figures import Counted
 from bridge.domain.observations import (
     ANCESTORS_KEPT,
     BlockRef,
@@ -21,6 +23,7 @@ from bridge.domain.observations import (
 from bridge.domain.outbox import OutboxEntry, event_id_of
 from bridge.domain.transactions import SlotState
 from bridge.protocol.gmps import bits_from_gmps, gmps_from_bits
+from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.jobs import take_back_jobs
 from bridge.store.outbox import dispatch_columns, entry_row
@@ -90,7 +93,10 @@ class SqlObservations:
         last_good = ancestor.number if ancestor is not None else -1
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:
             fallen = (outbox.c.source_chain == chain_id) & (outbox.c.block_number > last_good)
-            dropped = connection.execute(delete(outbox).where(fallen, outbox.c.fence == 0)).rowcount
+            queue = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp)
+            untouched = delete(outbox).where(fallen, outbox.c.fence == 0).returning(*queue)
+            dropped = Counter((Counted.OBSERVED, tuple(row)) for row in connection.execute(untouched))
+            add_counts(connection, dropped)
             orphaned = connection.execute(
                 update(outbox).where(fallen, outbox.c.orphaned_at.is_(None)).values(orphaned_at=now)
             ).rowcount
@@ -134,7 +140,7 @@ class SqlObservations:
                         cursor_ancestors.c.chain_id == chain_id, cursor_ancestors.c.number >= ancestor.number
                     )
                 )
-        return Rewound(dropped, orphaned, unconfirmed)
+        return Rewound(dropped.total(), orphaned, unconfirmed)
 
     def reread(self, chain_id: int) -> None:
         with self._database.transaction(exclusive=_cursor_of(chain_id)) as connection:

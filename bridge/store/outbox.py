@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from bridge.domain.failures import CONFIRMATION, Failure, FailureKind, RecordedFailure, snapshot_from, snapshot_text
+from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import (
     STUCK_AFTER,
@@ -51,6 +52,7 @@ from bridge.domain.ports import Dispatch
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.store.counters import add_counts, delivered_counts
 from bridge.store.database import Database
 from bridge.store.jobs import await_executions, end_executions, forget_executions
 from bridge.store.tables import NEVER_CLAIMED, held_lanes, messages, outbox, outbox_failures, spending_held
@@ -176,14 +178,18 @@ class SqlOutbox:
 
     def replay(self, event_id: str, reason: str, now: float) -> OutboxEntry:
         with self._database.transaction() as connection:
-            entry = _awaited(connection, [event_id])[event_id].replayed(reason, now)
+            before = _awaited(connection, [event_id])[event_id]
+            entry = before.replayed(reason, now)
             _write(connection, [entry])
+            _keep_counts(connection, [before])
         return entry
 
     def reopen(self, event_id: str, failure: Failure, now: float) -> OutboxEntry:
         with self._database.transaction() as connection:
-            entry = _awaited(connection, [event_id])[event_id].reopened(failure, now)
+            before = _awaited(connection, [event_id])[event_id]
+            entry = before.reopened(failure, now)
             _write(connection, [entry])
+            _keep_counts(connection, [before])
             _note_failures(connection, {event_id: (CONFIRMATION, failure)})
         return entry
 
@@ -213,6 +219,7 @@ class SqlOutbox:
         oldest = select(outbox.c.event_id).where(final).order_by(outbox.c.confirmed_at).limit(limit)
         with self._database.transaction() as connection:
             ids = list(connection.execute(oldest.with_for_update(skip_locked=True)).scalars())
+            add_counts(connection, _forgotten_counts(connection, ids))
             connection.execute(delete(outbox_failures).where(outbox_failures.c.event_id.in_(ids)))
             connection.execute(delete(outbox).where(outbox.c.event_id.in_(ids)))
             forget_executions(connection, {delivery_of(event_id)[0] for event_id in ids})
@@ -327,6 +334,31 @@ def _awaited(connection: Connection, event_ids: Sequence[str]) -> dict[str, Outb
     """
     query = _ENTRIES.where(outbox.c.event_id.in_(event_ids)).order_by(outbox.c.event_id).with_for_update(of=outbox)
     return {entry.event_id: entry for entry in _found(connection, query)}
+
+
+def _keep_counts(connection: Connection, entries: Iterable[OutboxEntry]) -> None:
+    """Counts deliveries for ever that are open again."""
+    delivered = (
+        (one.lane.source_chain, one.lane.destination_chain, int(one.dispatch.gmp), one.created_at, one.delivered_at)
+        for one in entries
+        if one.delivered_at is not None
+    )
+    add_counts(connection, delivered_counts(delivered))
+
+
+def _forgotten_counts(connection: Connection, event_ids: Sequence[str]) -> Counter[CounterKey]:
+    """What is counted by the rows of deliveries that are about to be deleted."""
+    queue, these = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp), outbox.c.event_id.in_(event_ids)
+    gone = connection.execute(select(*queue, outbox.c.created_at, outbox.c.delivered_at).where(these)).all()
+    failed = (
+        select(*queue, outbox_failures.c.kind, outbox_failures.c.code)
+        .join(outbox_failures, outbox_failures.c.event_id == outbox.c.event_id)
+        .where(these)
+    )
+    counts = delivered_counts(tuple(row) for row in gone)
+    counts.update((Counted.OBSERVED, tuple(row[:3])) for row in gone)
+    counts.update((Counted.FAILED, tuple(row)) for row in connection.execute(failed))
+    return counts
 
 
 def _held(connection: Connection, event_ids: Sequence[str]) -> set[Claim]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 
 from bridge.domain.dead_letters import DeadLetterLog
+from bridge.store.counters import SqlCounters
 from bridge.store.database import Database
 from bridge.store.dead_letters import SqlDeadLetterLog, SqlHead
 from bridge.store.figures import SqlFigures
@@ -38,6 +39,7 @@ class SqlStore:
         self.retries = SqlRetries(self._database)
         self.lanes = SqlLanes(self._database)
         self.figures = SqlFigures(self._database)
+        self.counters = SqlCounters(self._database)
         self.letter_head = SqlHead(self._database)
         self.finality_records = SqlFinalityRecords(self._database)
         self.spending = SqlSpending(self._database)

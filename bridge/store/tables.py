@@ -264,6 +264,15 @@ spending_held = Table(
     Index(None, "message_id"),
 )
 
+# What only grows: what rows that are gone were counted by, and what no row is kept of.
+counters = Table(
+    "counters",
+    METADATA,
+    Column("what", String, primary_key=True),
+    Column("labels", String, primary_key=True),  # JSON
+    Column("value", Double, nullable=False),
+)
+
 retry_cursor = Table(
     "retry_cursor",
     METADATA,

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, RowMapping, Select, bindparam, case, func, insert, select, update
 
+from bridge.domain.figures import Counted, outcome_of
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import Claim
 from bridge.domain.ports import Call, Fees
@@ -30,6 +31,7 @@ from bridge.domain.transactions import (
     one_by_one,
     require_room,
 )
+from bridge.store.counters import add_counts
 from bridge.store.database import Database
 from bridge.store.spending import reserved, settle, spent_for, totals_of
 from bridge.store.tables import outbox, signed_versions, slot_parts, slots
@@ -135,6 +137,7 @@ class SqlTransactionLedger:
             if latest != replaces or not (slot.is_open or slot.state is SlotState.USED_EXTERNALLY):
                 return False
             signed = slot.signed(version)
+            _keep_count(connection, slot)
             charged = spent_for(connection, slot_id)
             require_room(signed, bounds, charged, lambda keys: totals_of(connection, keys))
             _save(connection, signed)
@@ -170,7 +173,9 @@ class SqlTransactionLedger:
 
     def orphan(self, slot_id: int) -> None:
         with self._database.transaction() as connection:
-            orphaned = _locked_slot(connection, slot_id).orphaned()
+            slot = _locked_slot(connection, slot_id)
+            orphaned = slot.orphaned()
+            _keep_count(connection, slot)
             _save(connection, orphaned)
             settle(connection, [orphaned])
 
@@ -211,6 +216,13 @@ class SqlTransactionLedger:
     def _read(self, query: Select[Any], values: Mapping[str, Any]) -> list[Slot]:
         with self._database.reading() as connection:
             return _slots(connection, query, values)
+
+
+def _keep_count(connection: Connection, slot: Slot) -> None:
+    """Counts for ever what a nonce was good for, since a reorg takes that back."""
+    outcome = outcome_of(slot)
+    if outcome is not None:
+        add_counts(connection, {(Counted.TRANSACTION, (slot.chain_id, slot.account, outcome.value)): 1})
 
 
 def _nonces_of(chain_id: int, account: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.memory_store.counters import MemoryCounters
 from tests.support.memory_store.dead_letters import MemoryHead
 from tests.support.memory_store.figures import MemoryFigures
 from tests.support.memory_store.finality_records import MemoryFinalityRecords
@@ -22,9 +23,10 @@ class MemoryStore:
         self.lanes = lanes
         self.jobs = MemoryJobs()
         self.spending = MemorySpending()
-        outbox = MemoryOutbox(lanes, self.jobs, self.spending)
+        self.counters = MemoryCounters()
+        outbox = MemoryOutbox(lanes, self.jobs, self.spending, self.counters)
         self.outbox = outbox
-        transactions = MemoryTransactionLedger(outbox, self.spending)
+        transactions = MemoryTransactionLedger(outbox, self.spending, self.counters)
         self.transactions = transactions
         self.observations = MemoryObservations(outbox, transactions)
         self.jobs.look_up_in(self.observations)
@@ -32,7 +34,7 @@ class MemoryStore:
         self.retries = MemoryRetries(self.jobs)
         self.finality_records = MemoryFinalityRecords(self.observations, self.jobs)
         self.letter_head = MemoryHead()
-        self.figures = MemoryFigures(outbox, transactions)
+        self.figures = MemoryFigures(outbox, transactions, self.counters)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -82,13 +82,22 @@ class MemoryDeadLetterLog:
         return dict(Counter(letter.status for letter in self._letters.values()))
 
     def waiting(self) -> list[LettersWaiting]:
-        found: dict[tuple[int, int, str], int] = {}
-        for letter in self._letters.values():
+        waiting: Counter[tuple[int, int, str]] = Counter()
+        entered: Counter[tuple[int, int, str]] = Counter()
+        for record in self._records:
+            letter = self._letters[record.event_id]
             key = (letter.source_chain, letter.destination_chain, letter.gmp)
-            found[key] = found.get(key, 0) + (letter.status is LetterStatus.PENDING_REVIEW)
+            entered[key] += record.kind in (RecordKind.ENTERED, RecordKind.RETURNED)
+            waiting[key] += record.kind is RecordKind.ENTERED and letter.status is LetterStatus.PENDING_REVIEW
         return [
-            LettersWaiting(source_chain=source, destination_chain=destination, gmp=gmp, count=count)
-            for (source, destination, gmp), count in sorted(found.items())
+            LettersWaiting(
+                source_chain=source,
+                destination_chain=destination,
+                gmp=gmp,
+                count=waiting[source, destination, gmp],
+                entered=count,
+            )
+            for (source, destination, gmp), count in sorted(entered.items())
         ]
 
     def archive(self, event_ids: frozenset[str]) -> int:

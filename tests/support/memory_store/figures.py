@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection
+from typing import Any
 
+from bridge.domain.failures import FailureKind
 from bridge.domain.figures import (
     LATENCY_BOUNDS,
+    Counted,
     DeliverySum,
     FailureSum,
+    ObservedSum,
     SlotSum,
     TransactionOutcome,
     TransactionSum,
     Tried,
 )
-from bridge.domain.outbox import OutboxEntry, OutboxState
-from bridge.domain.transactions import Slot, SlotState
 from bridge.protocol.gmps import Gmp
+from tests.support.memory_store.counters import MemoryCounters
 from tests.support.memory_store.outbox import MemoryOutbox
 from tests.support.memory_store.transactions import MemoryTransactionLedger
 
@@ -24,37 +27,50 @@ from tests.support.memory_store.transactions import MemoryTransactionLedger
 class MemoryFigures:
     """See `bridge.domain.figures.Figures`."""
 
-    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger) -> None:
+    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger, counters: MemoryCounters) -> None:
+        self._counters = counters
         self._outbox = outbox
         self._transactions = transactions
 
+    def observed(self) -> list[ObservedSum]:
+        return [
+            ObservedSum(source_chain=source, destination_chain=destination, gmp=Gmp(gmp), count=int(count))
+            for (source, destination, gmp), count in self._counted(Counted.OBSERVED)
+        ]
+
     def deliveries(self) -> list[DeliverySum]:
-        took = defaultdict(list)
-        for entry in self._outbox.all():
-            if entry.state is OutboxState.DELIVERED and entry.delivered_at is not None:
-                took[_queue(entry)].append(entry.delivered_at - entry.created_at)
+        seconds, places = dict(self._counted(Counted.DELIVERY_SECONDS)), range(len(LATENCY_BOUNDS) + 1)
+        counts = Counter(dict(self._counted(Counted.DELIVERED)))
         return [
             DeliverySum(
                 source_chain=source,
                 destination_chain=destination,
-                gmp=gmp,
-                count=len(times),
-                within=tuple(sum(time <= bound for time in times) for bound in LATENCY_BOUNDS),
-                seconds=sum(times),
+                gmp=Gmp(gmp),
+                count=int(sum(counts[source, destination, gmp, place] for place in places)),
+                within=tuple(
+                    int(sum(counts[source, destination, gmp, place] for place in places[: bound + 1]))
+                    for bound in places[:-1]
+                ),
+                seconds=seconds[source, destination, gmp],
             )
-            for (source, destination, gmp), times in sorted(took.items())
+            for source, destination, gmp in sorted(seconds)
         ]
 
     def failures(self) -> list[FailureSum]:
-        counts = Counter(
-            (*_queue(entry), recorded.failure.kind, recorded.failure.code)
-            for entry in self._outbox.all()
-            for recorded in self._outbox.failures(entry.event_id)
-        )
         return [
-            FailureSum(source_chain=source, destination_chain=destination, gmp=gmp, kind=kind, code=code, count=count)
-            for (source, destination, gmp, kind, code), count in sorted(counts.items())
+            FailureSum(
+                source_chain=source,
+                destination_chain=destination,
+                gmp=Gmp(gmp),
+                kind=FailureKind(kind),
+                code=code,
+                count=int(count),
+            )
+            for (source, destination, gmp, kind, code), count in self._counted(Counted.FAILED)
         ]
+
+    def _counted(self, what: Counted) -> list[tuple[Any, float]]:
+        return sorted(self._counters.counted(what).items())
 
     def slots(self) -> list[SlotSum]:
         groups = defaultdict(list)
@@ -66,14 +82,9 @@ class MemoryFigures:
         ]
 
     def transactions(self) -> list[TransactionSum]:
-        counts = Counter(
-            (slot.chain_id, slot.account, outcome)
-            for slot in self._transactions.all()
-            if (outcome := _outcome(slot)) is not None
-        )
         return [
-            TransactionSum(chain_id=chain_id, account=account, outcome=outcome, count=count)
-            for (chain_id, account, outcome), count in sorted(counts.items())
+            TransactionSum(chain_id=chain_id, account=account, outcome=TransactionOutcome(outcome), count=int(count))
+            for (chain_id, account, outcome), count in self._counted(Counted.TRANSACTION)
         ]
 
     def recent(self, since: float) -> list[Tried]:
@@ -106,17 +117,3 @@ class MemoryFigures:
                     key = (entry.dispatch.message_id, entry.dispatch.gmp)
                     first[key] = min(first.get(key, slot.reserved_at), slot.reserved_at)
         return first
-
-
-def _queue(entry: OutboxEntry) -> tuple[int, int, Gmp]:
-    return (entry.lane.source_chain, entry.lane.destination_chain, entry.dispatch.gmp)
-
-
-def _outcome(slot: Slot) -> TransactionOutcome | None:
-    if slot.state is SlotState.USED_EXTERNALLY:
-        return TransactionOutcome.USED_EXTERNALLY
-    if slot.included is None:
-        return None
-    if slot.ended_as_noop:
-        return TransactionOutcome.NOOP
-    return TransactionOutcome.SUCCEEDED if slot.included.succeeded else TransactionOutcome.REVERTED

@@ -146,5 +146,5 @@ class MemoryObservations:
             return None
         kind = self._messages[dispatch.message_id].message.kind
         entry = OutboxEntry.new(dispatch, numbered.attempt, kind, now)
-        self._outbox.put(entry)
+        self._outbox.new(entry)
         return entry.event_id

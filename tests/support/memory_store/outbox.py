@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from bridge.domain.failures import CONFIRMATION, Failure, RecordedFailure
+from bridge.domain.figures import Counted, latency_place
 from bridge.domain.jobs import ExecutionJob
 from bridge.domain.observations import BlockRef
 from bridge.domain.outbox import (
@@ -27,6 +28,7 @@ from bridge.domain.outbox import (
 from bridge.domain.relay_policy import EVERYTHING, RelayPolicy
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import decode_envelope
+from tests.support.memory_store.counters import MemoryCounters
 from tests.support.memory_store.jobs import MemoryJobs
 from tests.support.memory_store.lanes import MemoryLanes
 from tests.support.memory_store.spending import MemorySpending
@@ -37,10 +39,18 @@ def is_claimable(entry: OutboxEntry, now: float) -> bool:
     return entry.state is OutboxState.PENDING and entry.available_at <= now and entry.orphaned_at is None
 
 
+def queue_of(entry: OutboxEntry) -> tuple[int, int, int]:
+    """The labels that an entry is counted by."""
+    return (entry.lane.source_chain, entry.lane.destination_chain, int(entry.dispatch.gmp))
+
+
 class MemoryOutbox:
     """See `bridge.domain.outbox.Outbox`."""
 
-    def __init__(self, lanes: MemoryLanes, jobs: MemoryJobs, spending: MemorySpending) -> None:
+    def __init__(
+        self, lanes: MemoryLanes, jobs: MemoryJobs, spending: MemorySpending, counters: MemoryCounters
+    ) -> None:
+        self._counters = counters
         self._lanes = lanes
         self._jobs = jobs
         self._spending = spending
@@ -113,6 +123,7 @@ class MemoryOutbox:
         self._entries[event_id] = entry
         history = self._failures[event_id]
         history.append(RecordedFailure(len(history) + 1, CONFIRMATION, failure))
+        self._count_failure(entry, failure)
         return entry
 
     def unconfirmed(self, destination_chain: int) -> dict[BlockRef, list[str]]:
@@ -198,6 +209,11 @@ class MemoryOutbox:
         """Every entry; for the figures, which count these."""
         return self._entries.values()
 
+    def new(self, entry: OutboxEntry) -> None:
+        """Adds an entry; for the observations."""
+        self._entries[entry.event_id] = entry
+        self._counters.add({(Counted.OBSERVED, queue_of(entry)): 1})
+
     def put(self, entry: OutboxEntry) -> None:
         """Writes an entry as it is; for the observations, which share these entries."""
         self._entries[entry.event_id] = entry
@@ -240,6 +256,10 @@ class MemoryOutbox:
     def _finish(self, entry: OutboxEntry, outcome: Outcome, now: float) -> None:
         self._entries[entry.event_id] = apply_outcome(entry, outcome, now)
         if isinstance(outcome, Delivered):
+            took, queue = now - entry.created_at, queue_of(entry)
+            self._counters.add(
+                {(Counted.DELIVERED, (*queue, latency_place(took))): 1, (Counted.DELIVERY_SECONDS, queue): took}
+            )
             message_id = entry.dispatch.message_id
             if outcome.executed:
                 self._jobs.executed(message_id, now)
@@ -250,6 +270,10 @@ class MemoryOutbox:
                 return
             history = self._failures[entry.event_id]
             history.append(RecordedFailure(len(history) + 1, outcome.claim.worker, outcome.failure))
+            self._count_failure(entry, outcome.failure)
+
+    def _count_failure(self, entry: OutboxEntry, failure: Failure) -> None:
+        self._counters.add({(Counted.FAILED, (*queue_of(entry), failure.kind.value, failure.code)): 1})
 
     def _change_delivered(self, event_ids: Collection[str], change: Callable[[OutboxEntry], OutboxEntry]) -> None:
         for event_id in event_ids:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
+from bridge.domain.figures import Counted, outcome_of
 from bridge.domain.observations import BlockRef
 from bridge.domain.spending import UNBOUNDED, SpendBounds, TotalKeys
 from bridge.domain.transactions import (
@@ -21,6 +22,7 @@ from bridge.domain.transactions import (
     one_by_one,
     require_room,
 )
+from tests.support.memory_store.counters import MemoryCounters
 from tests.support.memory_store.outbox import MemoryOutbox
 from tests.support.memory_store.spending import MemorySpending
 
@@ -28,7 +30,8 @@ from tests.support.memory_store.spending import MemorySpending
 class MemoryTransactionLedger:
     """See `bridge.domain.transactions.TransactionLedger`."""
 
-    def __init__(self, outbox: MemoryOutbox, spending: MemorySpending) -> None:
+    def __init__(self, outbox: MemoryOutbox, spending: MemorySpending, counters: MemoryCounters) -> None:
+        self._counters = counters
         self._outbox = outbox
         self._spending = spending
         self._slots: dict[int, Slot] = {}
@@ -108,6 +111,7 @@ class MemoryTransactionLedger:
         self._slots.update(changed)
         for slot in changed.values():
             self._spending.settle(slot)
+            self._count(slot)
         return list(changed.values())
 
     def orphan(self, slot_id: int) -> None:
@@ -122,7 +126,13 @@ class MemoryTransactionLedger:
 
     def take(self, slot_id: int) -> None:
         self._slots[slot_id] = self._slots[slot_id].became(SlotState.USED_EXTERNALLY)
+        self._count(self._slots[slot_id])
         self._spending.settle(self._slots[slot_id])
+
+    def _count(self, slot: Slot) -> None:
+        outcome = outcome_of(slot)
+        assert outcome is not None
+        self._counters.add({(Counted.TRANSACTION, (slot.chain_id, slot.account, outcome.value)): 1})
 
     def slot(self, slot_id: int) -> Slot:
         return self._slots[slot_id]

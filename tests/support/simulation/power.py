@@ -101,6 +101,7 @@ class PoweredStore:
         self.lanes: Any = Powered(store.lanes, power)
         self.letter_head: Any = Powered(store.letter_head, power)
         self.figures: Any = Powered(store.figures, power)
+        self.counters: Any = Powered(store.counters, power)
         self.spending: Any = Powered(store.spending, power)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from bridge.domain.figures import Counted
 from bridge.domain.guarantee import (
     HIGH_FREQUENCY_TRADING_TTL,
     RECOMMENDED_TTL,
@@ -336,10 +337,10 @@ async def test_the_relayer_reports_once_what_was_routed_below_the_minimum_of_its
     members = frozenset({(ALPHA, to_bytes32(DAPP.address))})
     relaying = RelaySettings(asset_classes=(AssetClass(name="regulatory", min_ttl=600, members=members),))
     with capture_logs() as logs:
-        async with running(SimulatedRelayer(world, store, relaying=relaying)) as bridge:
+        async with running(SimulatedRelayer(world, store, relaying=relaying)):
             short, long = world.send(ALPHA, BETA, gmps=GMPS[:2], ttl=599), world.send(ALPHA, BETA, ttl=600)
             await until(lambda: all(one.created and world.executions(one.message) == 1 for one in (short, long)))
     told = [(one["message"], one["asset_class"], one["ttl"], one["least"]) for one in logs if "asset_class" in one]
     assert told == [(f"0x{short.message.id.hex()}", "regulatory", 599, 600)]
-    assert bridge.relayer.ttl_violations == {"regulatory": 1}
+    assert store.counters.counted(Counted.TTL_VIOLATION) == {("regulatory",): 1}
     await world.stop()

@@ -99,7 +99,12 @@ def test_rules_and_panels_group_by_labels_that_exist() -> None:
 
 def test_every_metric_is_on_the_dashboard_or_in_a_rule_or_there_to_join_with() -> None:
     used = named((OPS / "dashboard.json").read_text()) | named((OPS / "alerts.yml").read_text())
-    to_look_at = {"waybill_chain_head_block", "waybill_chain_read_block", "waybill_index_block"}
+    to_look_at = {
+        "waybill_chain_head_block",
+        "waybill_chain_read_block",
+        "waybill_index_block",
+        "waybill_outbox_entries",
+    }
     to_look_at |= {"waybill_breaker_failures", "waybill_gmp_paused"}
     assert {metric.name for metric in METRICS} - {name.removesuffix("_bucket") for name in used} == to_look_at
 

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetterLog, Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.figures import Counted
 from bridge.domain.finality_records import FOLLOWED, Heartbeat
 from bridge.domain.jobs import UNRESOLVED, RetryJob, SyncJob, SyncState
 from bridge.domain.lanes import Lane, LaneChange, LaneState
@@ -163,6 +164,13 @@ def fill(store: Store) -> None:
     store.jobs.save(replace(waiting, state=SyncState.DIVERGED), fence=0)
     for lane, progress in store.finality_records.progress(now - 7).items():
         store.finality_records.beat(Heartbeat(lane=lane, at=now - 7, progress=progress))
+    store.counters.add(
+        {
+            (Counted.COMMIT, (BETA, "success")): 3,
+            (Counted.TTL_VIOLATION, ("regulatory",)): 4,
+            (Counted.REQUEST, (ALPHA, "an endpoint", "answered")): 5,
+        }
+    )
     held = LaneChange(lane=Lane(BETA, ALPHA), state=LaneState.PAUSED, reason="upgrade", by="ann", at=now)
     store.lanes.change(held)
     store.retries.copy([retry_request(number, message(number)) for number in (1, 2, 3)], 3, now)
@@ -193,7 +201,7 @@ def letters_of(store: Store) -> MemoryDeadLetterLog:
 
 async def figures() -> RelayerFigures:
     """What the relayer's process says."""
-    return RelayerFigures(commits={BETA: {"success": 3}}, ttl_violations={"regulatory": 4})
+    return RelayerFigures()
 
 
 def monitor(
@@ -206,7 +214,10 @@ def monitor(
     relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
 ) -> Monitor:
     settings = Settings.load(
-        paused_gmps="wormhole", spend_limits=[{"source": "alpha", "wei_per_day": 9_000}], store="sqlite:///bridge.db"
+        asset_classes={"regulatory": {"members": {"alpha": [ACCOUNT]}}},
+        paused_gmps="wormhole",
+        spend_limits=[{"source": "alpha", "wei_per_day": 9_000}],
+        store="sqlite:///bridge.db",
     )
     return Monitor(
         write_network(home),
@@ -263,7 +274,11 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_chain_read_lag_blocks", chain="alpha") == 89
     assert 4 < value(found, "waybill_chain_head_age_seconds", chain="alpha") < 40
     assert value(found, "waybill_index_lag_seconds", chain="alpha") == 30
+    assert value(found, "waybill_dead_letters_entered_total", **axelar) == 1
     assert value(found, "waybill_commits_total", destination="beta", result="success") == 3
+    assert value(found, "waybill_commits_total", destination="beta", result="failure") == 0
+    requests = {"chain": "alpha", "endpoint": "an endpoint", "result": "answered"}
+    assert value(found, "waybill_endpoint_requests_total", **requests) == 5
     assert value(found, "waybill_ttl_violations_total", asset_class="regulatory") == 4
     assert value(found, "waybill_messages", status="STALLED") == 2
 

@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from bridge.domain.figures import Counted
 from bridge.domain.outbox import OutboxState
 from bridge.relayer.commits import GUARANTEES, CommitStrategy
 from bridge.settings import Settings, SettingsError
@@ -241,3 +242,24 @@ def test_every_strategy_says_what_it_promises() -> None:
     assert {text.split(":")[0] for strategy, text in GUARANTEES.items() if strategy in AT_LEAST_ONCE} == {
         "at least once"
     }
+
+
+@pytest.mark.requirement("SF-104", "SF-105")
+@pytest.mark.parametrize("strategy", list(CommitStrategy))
+@in_virtual_time
+async def test_every_strategy_counts_the_commits_that_the_store_took_and_those_that_it_refused(
+    strategy: CommitStrategy,
+) -> None:
+    store = CountingStore()
+    store.refuse_commits = 2
+    async with world_with_blocks() as world:
+        async with running(bridge_with(world, store, strategy)):
+            for _ in range(3):
+                world.send(ALPHA, BETA)
+            await until(lambda: store.outbox.listed() != [] and all(is_confirmed(store, one) for one in world.sent))
+        assert store.counters.counted(Counted.COMMIT) == {(BETA, "failure"): 2, (BETA, "success"): len(store.commits)}
+        async with running(bridge_with(world, store, strategy)):
+            sent = world.send(ALPHA, BETA)
+            await until(lambda: bool(sent.created) and is_confirmed(store, sent))
+        counted = store.counters.counted(Counted.COMMIT)
+    assert counted == {(BETA, "failure"): 2, (BETA, "success"): len(store.commits)}, "a restart resets nothing"

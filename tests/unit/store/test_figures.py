@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.figures import LATENCY_BOUNDS, TransactionOutcome, Tried
-from bridge.domain.outbox import Delivered, Delivery, OutboxEntry, Retry, event_id_of
+from bridge.domain.figures import LATENCY_BOUNDS, Counted, TransactionOutcome, Tried
+from bridge.domain.outbox import Delivered, Delivery, OutboxEntry, OutboxState, Retry, event_id_of
 from bridge.domain.ports import Call, Fees
 from bridge.domain.store import Store
 from bridge.domain.transactions import (
@@ -100,6 +100,35 @@ def test_a_gmp_had_attested_when_the_first_nonce_was_reserved_for_its_delivery_a
         (second, Gmp.AXELAR): 150.5,
     }
     assert store.figures.attested([]) == {}
+
+
+@pytest.mark.requirement("SF-102", "SF-103")
+def test_nothing_that_was_counted_falls_when_it_is_forgotten_replayed_opened_again_or_reorganised(store: Store) -> None:
+    fail(store, Gmp.AXELAR, 200, "TransientError")
+    deliver(store, Gmp.AXELAR, 201, 202, 203)
+    entries = store.outbox.listed(state=OutboxState.DELIVERED)
+    store.outbox.confirm([entries[0].event_id], 210)
+    figures = (store.figures.observed, store.figures.deliveries, store.figures.failures)
+    before = [figure() for figure in figures]
+    assert store.outbox.forget(300, 1) == 1
+    store.outbox.replay(entries[1].event_id, "an operator", 220)
+    assert [figure() for figure in figures] == before
+    undone = Failure(at=220, kind=FailureKind.UNDONE, code="Undone", message="it is gone")
+    store.outbox.reopen(entries[2].event_id, undone, 220)
+    store.observations.rewind(ALPHA, None, 230)  # takes back what no worker had, over Hyperlane
+    assert store.figures.observed() == before[0]
+    assert claimed(store, Gmp.AXELAR, 240) == []
+    (delivered,) = store.figures.deliveries()
+    assert (delivered.gmp, delivered.count) == (Gmp.AXELAR, 3), "what was orphaned is not delivered again"
+
+
+@pytest.mark.requirement("SF-104")
+def test_counters_add_up_what_every_process_counted(store: Store) -> None:
+    for _ in range(2):
+        store.counters.add({(Counted.COMMIT, (BETA, "success")): 2, (Counted.COMMIT, (BETA, "failure")): 0})
+    store.counters.add({(Counted.TTL_VIOLATION, ("a class",)): 1})
+    assert store.counters.counted(Counted.COMMIT) == {(BETA, "success"): 4}
+    assert store.counters.counted(Counted.TTL_VIOLATION) == {("a class",): 1}
 
 
 def version(name: str, max_fee: int = 20, *, is_noop: bool = False) -> SignedVersion:
