@@ -18,6 +18,7 @@ from sqlalchemy import Column, Connection, func, insert, make_url, select
 from bridge.domain.errors import StoreError
 from bridge.store.database import Database
 from bridge.store.lock import replacing
+from bridge.store.streams import drop_triggers, forget_triggers
 from bridge.store.tables import METADATA, schema_version, slots
 
 _CHUNK = 500  # rows
@@ -119,6 +120,7 @@ def _copy_rows(url: str, target: Path) -> None:
 
 
 def _fill(reading: Connection, writing: Connection) -> None:
+    drop_triggers(writing)
     for table in reversed(METADATA.sorted_tables):
         if table is not schema_version:
             writing.execute(table.delete())
@@ -127,6 +129,7 @@ def _fill(reading: Connection, writing: Connection) -> None:
             continue
         for chunk in reading.execute(select(table)).mappings().partitions(_CHUNK):
             writing.execute(insert(table), [dict(row) for row in chunk])
+    forget_triggers(writing)
     if writing.dialect.name == "postgresql":
         for sequence, column in _serials(writing):
             following = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()

@@ -18,6 +18,7 @@ from bridge.store.observations import SqlObservations
 from bridge.store.outbox import SqlOutbox
 from bridge.store.retries import SqlRetries
 from bridge.store.spending import SqlSpending
+from bridge.store.streams import SqlStreams
 from bridge.store.transactions import SqlTransactionLedger
 
 
@@ -43,6 +44,7 @@ class SqlStore:
         self.letter_head = SqlHead(self._database)
         self.finality_records = SqlFinalityRecords(self._database)
         self.spending = SqlSpending(self._database)
+        self.streams = SqlStreams(self._database)
 
     def close(self) -> None:
         """Closes its connections."""
