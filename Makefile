@@ -24,7 +24,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -108,6 +108,9 @@ sim: $(STEPS)  ## Play seeded histories of a world full of faults (SEEDS=1000 FI
 
 snapshots: abi  ## Write all that is compared with the contracts: ABIs, storage layout, gas
 	@$(VENV)/python -m bench.router_gas --snapshot
+
+operate: $(STEPS)  ## Write the pages on settings, metrics and alerts again after a change of them
+	@$(VENV)/python -m scripts.generate_operate
 
 docs: $(STEPS)  ## Build the documentation's site into build/site
 	@$(VENV)/python -m scripts.build_docs

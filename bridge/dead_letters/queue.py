@@ -55,7 +55,15 @@ class DeadLetterQueue:
         """
         problem = await self._write(self._draft(entry, failure, reason))
         if problem is None:
-            _log.error("delivery dead", entry=entry.event_id, reason=reason, error=failure.message)
+            _log.error(
+                "delivery dead",
+                message=f"0x{entry.dispatch.message_id.hex()}",
+                gmp=entry.dispatch.gmp.label,
+                attempt=entry.attempt_number,
+                entry=entry.event_id,
+                reason=reason,
+                error=failure.message,
+            )
             return Dead(claim, replace(failure, letter=True))
         self._halt(entry.lane, entry.event_id, claim.worker, problem, failure)
         return Retry(claim, failure, self._clock.now() + self._settings.pause)

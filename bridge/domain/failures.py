@@ -28,7 +28,7 @@ class FailureKind(StrEnum):
 
     @property
     def costs_a_try(self) -> bool:
-        """Whether it uses up one of the delivery's tries: what says nothing about the message does not."""
+        """Whether it uses up one of the delivery's tries: an interruption does, a missing answer and a reorg do not."""
         return self not in (FailureKind.UNANSWERED, FailureKind.UNDONE)
 
 

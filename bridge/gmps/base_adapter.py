@@ -152,7 +152,7 @@ class BaseAdapter(DeploymentReader, ABC):
         call: Call | BaseException | None
         received, call = await asyncio.gather(
             self._is_received(dispatch),
-            self._tried(dispatch, attestation),
+            self._simulated(dispatch, attestation),
             return_exceptions=True,
         )
         if isinstance(received, BaseException):
@@ -176,11 +176,11 @@ class BaseAdapter(DeploymentReader, ABC):
         arguments = (dispatch.message_id, int(self.gmp))
         return bool(await self._read(destination, destination.router, ROUTER, "hasReceived", *arguments))
 
-    async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """The next transaction after a trial of it, or None if the GMP has nothing left to do."""
-        call = await self._delivery(dispatch, attestation)
+        call = await self._next_transaction(dispatch, attestation)
         if call is not None:
-            await self._try(self._deployment.chain(dispatch.destination_chain), call)
+            await self._simulate(self._deployment.chain(dispatch.destination_chain), call)
         return call
 
     @abstractmethod
@@ -191,10 +191,10 @@ class BaseAdapter(DeploymentReader, ABC):
         """What each log says; None for what is no dispatch."""
 
     @abstractmethod
-    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         """The next transaction for a message whose receipt is missing, or None if the GMP has nothing left to do."""
 
-    async def _try(self, destination: ChainDeployment, call: Call) -> None:
+    async def _simulate(self, destination: ChainDeployment, call: Call) -> None:
         """Makes the call without a transaction, as anybody; a GMP that admits certain accounts only does it as one of them."""
         await self._chains[destination.chain_id].call(call)
 

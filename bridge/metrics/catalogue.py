@@ -113,7 +113,8 @@ METRICS: Final = (
         _COUNTER,
         (*_QUEUE, "kind", "code"),
         "What fails, and how?",
-        "Tries that ended without a delivery, by kind (TRANSIENT, TERMINAL, UNKNOWN, INTERRUPTED) and type of error.",
+        "Tries that ended without a delivery, by kind (TRANSIENT, TERMINAL, UNKNOWN, INTERRUPTED,"
+        " UNANSWERED, UNDONE) and type of error.",
     ),
     Metric(
         "waybill_dead_letters",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -61,14 +60,12 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.commits import Acknowledgements
+from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.relayer.spending import SpendGate
 
 _log = structlog.get_logger(__name__)
 
-_SHARES: Final = 16  # a lane and GMP with nothing under way, and what is new, get this part of `in_flight` on top of it
-_FRESH: Final = 60.0  # seconds for which what no worker has had before counts as live traffic
-_PAUSE: Final = 20  # times as long as the look took
 
 MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
 
@@ -190,6 +187,7 @@ class Deliveries:
         *,
         fresh: LiveTrafficQuota | None = None,
     ) -> list[OutboxEntry]:
+        """Claims entries. The fair queue counts them once they are started, not yet at the next claim of the same step."""
         if not gmps or limit + (fresh.places if fresh is not None else 0) <= 0:
             return []
         return self._outbox.claim(
@@ -221,7 +219,7 @@ class Deliveries:
         return found
 
     async def renew(self) -> bool:
-        """Keeps the leases of what is being delivered; gives up what another worker took over."""
+        """Keeps the leases of what is being delivered; stops work whose claim another worker took over."""
         active = {claim for claim in self._active if not self._acknowledgements.is_committed(claim)}
         claims = active.union(self._acknowledgements.claims)
         if claims:
@@ -258,7 +256,7 @@ class Deliveries:
         try:
             delivered = await self._deliver(entry, claim)
         except StaleClaimError as error:
-            log.info("delivery given up", reason=str(error))
+            log.info("claim lost while delivering", reason=str(error))
         except SpendHeldError as error:
             look_at = self._gate.hold(entry.event_id, _message_of(entry), error.refusal)
             self._acknowledgements.add(Postponed(claim, str(error), look_at))
@@ -450,6 +448,7 @@ def _message_of(entry: OutboxEntry) -> Message:
 
 
 def _log_delivered(log: structlog.stdlib.BoundLogger, delivered: Delivered, seconds: float) -> None:
+    """Says that it is on its chain; the outbox says DELIVERED once that is committed (`bridge.relayer.commits`)."""
     transaction = None if delivered.delivery is None else delivered.delivery.transaction_hash
     if transaction is None:
         log.info("delivered already")
@@ -535,57 +534,3 @@ def _code_of(error: Exception) -> str:
     if isinstance(error, UnansweredError) and not isinstance(error, NotAttestedError):
         return UnansweredError.__name__
     return type(error).__name__
-
-
-class FairQueue:
-    """What is under way to one destination, by source chain and GMP.
-
-    Entries are given out in the order in which they are due, so that those of one source and GMP may take all the room there is.
-    Whatever has nothing under way then gets a few of its own now and then, and live traffic comes first until it has half of the
-    room: so old and failing entries get half of it at least, and no more while live traffic waits.
-    """
-
-    def __init__(self, in_flight: int, every: float) -> None:
-        """Adds room to `in_flight` every so many seconds; below sixteen deliveries there is none to add."""
-        self.size = in_flight // _SHARES
-        self._every = every
-        self._next_at = 0.0  # Unix seconds
-        self._busy: Counter[tuple[Gmp, int]] = Counter()
-        self._in_flight = in_flight
-        self._half = in_flight // 2
-        self._fresh: dict[Claim, OutboxEntry] = {}  # that were when they were taken
-
-    def start(self, entry: OutboxEntry, now: float) -> None:
-        """Counts what is under way."""
-        self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] += 1
-        if entry.is_fresh(now - _FRESH):
-            self._fresh[entry.claim_held] = entry
-
-    def ended(self, entry: OutboxEntry) -> None:
-        """Counts what is under way no more."""
-        self._busy[entry.dispatch.gmp, entry.dispatch.source_chain] -= 1
-        self._fresh.pop(entry.claim_held, None)
-
-    def of_fresh(self, active: int, now: float) -> LiveTrafficQuota:
-        """What live traffic gets before all others beside so many under way; now and then a few where there is no room.
-
-        Never is so much under way that it is half as much again as there is room for.
-        """
-        since = now - _FRESH
-        live = sum(entry.is_fresh(since) for entry in self._fresh.values())  # what takes long is live no more
-        room = max(0, self._in_flight - active) + (self.size if self.are_due(now) else 0)
-        most = self._in_flight + self._half - active
-        return LiveTrafficQuota(max(0, min(self._half - live, room, most)), since)
-
-    def are_due(self, now: float) -> bool:
-        """Whether others than the oldest entries have their turn."""
-        return self.size > 0 and now >= self._next_at
-
-    def given(self, began: float, now: float) -> None:
-        """Notes that they had it. To look past a long backlog takes its time, of which that may have a small part only."""
-        self._next_at = now + max(self._every, _PAUSE * (now - began))
-
-    def without_busy(self, accepts: RelayPolicy, gmp: Gmp) -> RelayPolicy:
-        """What is accepted, less the sources of which that GMP has something under way."""
-        busy = {source for (other, source), count in self._busy.items() if other is gmp and count}
-        return replace(accepts, withheld_sources=accepts.withheld_sources | busy)

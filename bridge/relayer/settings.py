@@ -29,7 +29,7 @@ class RelaySettings:
     paused: frozenset[Gmp] = frozenset()  # not to deliver over for now
     poll_interval: float = 1.0  # between two looks at a chain
     lease: float = 15.0  # how long a dead worker keeps others from its entries
-    in_flight: int = 64  # deliveries worked on at once, per destination
+    in_flight: int = 64  # deliveries under way at once, per destination; idle queues and live traffic may add some
     commits: CommitSettings = field(default_factory=CommitSettings)
     ordering: Ordering = Ordering.SKIP
     guarantees: Mapping[bytes, RetryChoice] = field(default_factory=dict)  # by message id or sender

@@ -107,7 +107,7 @@ class AxelarAdapter(BaseAdapter):
             return None
         return event_data(["string", "string", "bytes"], log)
 
-    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)
         gateway = AxelarContracts.of(destination).gateway
         message = axelar_message(self._deployment, dispatch)

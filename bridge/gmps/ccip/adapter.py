@@ -181,7 +181,7 @@ class CcipAdapter(BaseAdapter):
             return None
         return self._dispatch(lane, log, message.data, f"0x{message.id.hex()}", **message.evidence)
 
-    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)
         off_ramp = CcipContracts.of(destination).off_ramp
         message = CcipMessage.of_dispatch(dispatch)
@@ -201,7 +201,7 @@ class CcipAdapter(BaseAdapter):
             data = OFF_RAMP.encode("execute", context, _encode_reports([report]))
         return Call(to=off_ramp, data=data, gas=self._gas(gas_limit, dispatch.envelope))
 
-    async def _try(self, destination: ChainDeployment, call: Call) -> None:
+    async def _simulate(self, destination: ChainDeployment, call: Call) -> None:
         sender = None
         if call.data.startswith(OFF_RAMP.selector("execute")):
             _, transmitters = await self._execution_config(destination)

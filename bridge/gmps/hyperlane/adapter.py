@@ -88,9 +88,9 @@ class HyperlaneAdapter(BaseAdapter):
             evidence["leaf"] = leaves[message_id]
         return self._dispatch(lane, log, envelope, f"0x{message_id.hex()}", **evidence)
 
-    async def _tried(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         try:
-            return await super()._tried(dispatch, attestation)
+            return await super()._simulated(dispatch, attestation)
         except CallRevertedError:  # the Mailbox refuses what it has delivered: only then is it worth asking for
             destination = self._deployment.chain(dispatch.destination_chain)
             mailbox, message_id = HyperlaneContracts.of(destination).mailbox, keccak(hyperlane_message(dispatch))
@@ -98,7 +98,7 @@ class HyperlaneAdapter(BaseAdapter):
                 return None
             raise
 
-    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         mailbox = HyperlaneContracts.of(self._deployment.chain(dispatch.destination_chain)).mailbox
         data = MAILBOX.encode("process", attestation, hyperlane_message(dispatch))
         return self._with_gas(Call(to=mailbox, data=data, by_anyone=True), dispatch.envelope)

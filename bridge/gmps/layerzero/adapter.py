@@ -166,7 +166,7 @@ class LayerZeroAdapter(BaseAdapter):
             return None
         return self._dispatch(lane, log, packet.message, f"0x{packet.guid.hex()}", prefix=packet.prefix.hex())
 
-    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # it is on chain
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # it is on chain
         destination = self._deployment.chain(dispatch.destination_chain)
         endpoint = LayerZeroContracts.of(destination).endpoint
         packet = Packet.of_dispatch(dispatch)

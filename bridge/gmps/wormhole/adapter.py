@@ -78,7 +78,7 @@ class WormholeAdapter(BaseAdapter):
             consistency_level=consistency_level,
         )
 
-    async def _delivery(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+    async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         adapter = self._deployment.chain(dispatch.destination_chain).adapter(self.gmp)
         data = _RECEIVER.encode("deliver", attestation)
         return self._with_gas(Call(to=adapter, data=data, by_anyone=True), dispatch.envelope)

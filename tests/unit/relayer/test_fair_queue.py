@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Dispatch, ProofPendingError
 from bridge.protocol.message import Kind
-from bridge.relayer.delivery import FairQueue
+from bridge.relayer.fair_queue import FairQueue
 from bridge.relayer.settings import RelaySettings
 from tests.builders import dispatch, message
 from tests.support.memory_store import MemoryStore
