@@ -46,7 +46,7 @@ class _Commands(typer.core.TyperGroup):
         """The names in the order of the help."""
         return list(_COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  # as above
         """The command of that name, or None."""
         if cmd_name not in _COMMANDS:
             return None

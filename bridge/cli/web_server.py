@@ -22,7 +22,7 @@ from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
-from bridge.rpc.answers import RpcError
+from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
 from bridge.service.relayer_service import SystemClock, run_until_signalled
@@ -207,5 +207,9 @@ class DeadLetterReviews:
     async def _connected(self) -> Mapping[int, EvmChain]:
         async with self._connecting:
             if self._chains is None:
-                self._chains = await self._kept.enter_async_context(connected(self._sources.deployment, self._settings))
+                chains = connected(self._sources.deployment, self._settings)
+                try:
+                    self._chains = await self._kept.enter_async_context(chains)
+                except WrongChainError as error:
+                    raise TransientError(str(error)) from error
             return self._chains

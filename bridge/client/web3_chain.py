@@ -117,8 +117,13 @@ class Web3Chain:
     async def inclusion(self, transaction_hash: bytes, seconds: float) -> TxReceipt | None:
         """The receipt once a block includes the transaction, or None after so many seconds."""
         try:
-            wait: Callable[[Any], Any] = lambda eth: eth.wait_for_transaction_receipt(transaction_hash, seconds)  # noqa: E731
-            return cast(TxReceipt, await self._ask("eth_getTransactionReceipt", wait))
+            return cast(
+                TxReceipt,
+                await self._ask(
+                    "eth_getTransactionReceipt",
+                    lambda eth: eth.wait_for_transaction_receipt(transaction_hash, seconds),
+                ),
+            )
         except TimeExhausted:
             return None
 

@@ -259,7 +259,7 @@ class SqlOutbox:
             .where(noted)
             .order_by(outbox_failures.c.number)  # one that was opened again may have died more than once
         )
-        return {event_id: letter for event_id, letter in self._database.rows(query)}  # noqa: C416
+        return {event_id: letter for event_id, letter in self._database.rows(query)}  # noqa: C416  # rows are no pairs to mypy
 
     def counts(self) -> list[QueueCount]:
         key = (outbox.c.source_chain, outbox.c.destination_chain, outbox.c.gmp, outbox.c.state)

@@ -59,7 +59,7 @@ class SimulatedNode:
     async def _block(self, which: str, _whole: bool) -> Any:
         if which == "latest":
             return self._block_json(await self.chain.head())
-        number = int(which, 16) if which.startswith("0x") else await self.chain.height_of(which)  # type: ignore[arg-type]
+        number = int(which, 16) if which.startswith("0x") else await self.chain.height_of(which)  # type: ignore[arg-type]  # a tag
         block = await self.chain.block(number)
         return None if block is None else self._block_json(block)
 

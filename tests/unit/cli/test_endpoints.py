@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from bridge.cli.web_server import DeadLetterReviews
 from bridge.domain.ports import Call
 from bridge.domain.transactions import SlotRequest
-from bridge.store import back_up, open_store
+from bridge.settings import Settings
+from bridge.store import back_up, open_dead_letters, open_store
+from bridge.web import Sources, create_app
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 from tests.unit.cli.nodes import node, nodes
+from tests.unit.web.explorer import Client
 
 ALPHA, BETA = 31337, 31338
 ACCOUNT = "0x" + "aa" * 20
@@ -69,3 +74,20 @@ def test_a_backup_is_put_back_only_where_its_nonces_can_be_compared_with_the_cha
         config = str(settings_file(tmp_path, urls))
         ended = waybill("store", "restore", str(copy), "--store", url, "--config", config, "--json")
     assert (ended.code, json.loads(ended.out)["noncesTaken"]) == (0, 2)
+
+
+def test_a_decision_while_an_endpoint_is_of_another_chain_is_to_be_tried_again(tmp_path: Path) -> None:
+    dead_letters, home = open_dead_letters("sqlite://"), tmp_path / "home"
+    store = open_store("sqlite://")
+    form = {"eventId": "one", "decision": "REQUEUE", "maker": ACCOUNT, "rationale": "the gateway is back"}
+    with closing(dead_letters), closing(store), nodes((ALPHA, node()), (ALPHA, node())) as urls:
+        deployment = write_network(home, *urls)
+        sources = Sources(
+            deployment=deployment, index=lambda: None, store=lambda: store, dead_letters=lambda: dead_letters
+        )
+        reviews = DeadLetterReviews(sources, Settings())
+        answer = Client(create_app(sources, None, reviews.open)).post("/dead-letters/decisions", json=form)
+    assert (answer.status_code, answer.json()["problem"]) == (
+        503,
+        "a chain gives no usable answer now: try again in a moment",
+    )

@@ -53,7 +53,7 @@ async def test_a_new_message_is_delivered_while_old_ones_of_its_lane_hold_every_
         assert {only_entry(store, one).failed_tries for one in backlog} == {0}
         for _ in range(5):
             live = world.send(ALPHA, BETA)
-            await until(lambda live=live: live.created and world.executions(live.message) == 1, seconds=20)  # type: ignore[misc]
+            await until(lambda live=live: live.created and world.executions(live.message) == 1, seconds=20)  # type: ignore[misc]  # no type for `live`
         held = sum(only_entry(store, one).state is OutboxState.CLAIMED for one in backlog)
         assert held == 32, "the places on top are not for old ones"
         stuck.clear()

@@ -156,7 +156,7 @@ async def test_a_stranger_that_appoints_the_relayer_does_not_spend_its_money(
     world.chains[ALPHA].submit(partial(appoint, sender=STRANGER, retrier=RELAYER.address))
     before = held(world, ALPHA)
     quick = PropagationSettings(threshold=5, pause=5, longest_pause=10)
-    async with running(SimulatedRelayer(world, store, propagating=quick, **named)):  # type: ignore[arg-type]
+    async with running(SimulatedRelayer(world, store, propagating=quick, **named)):  # type: ignore[arg-type]  # one of its settings
         sent = [
             world.send(ALPHA, BETA, gmps=(Gmp.WORMHOLE,), sender=STRANGER, kind=Kind.STATE_SYNC, ttl=100_000)
             for _ in range(4)

@@ -48,7 +48,7 @@ async def test_what_many_look_at_is_rendered_once_for_all_of_them() -> None:
     assert len(events) == 50
     assert rendered < 50, f"{rendered} renderings for 50 viewers, of which each needs four"
     for stream in streams:
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     await asyncio.sleep(0.2)
     before = rendered
     await asyncio.sleep(0.2)
@@ -72,7 +72,7 @@ async def test_however_many_things_are_looked_at_rendering_them_rests_most_of_th
     await asyncio.sleep(1)
     share = busy / (time.monotonic() - started)
     for stream in streams:
-        await stream.aclose()  # type: ignore[attr-defined]
+        await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert share < 0.3
 
 
@@ -83,7 +83,7 @@ async def test_streams_are_capped_for_one_and_for_all() -> None:
         for client, status in (("a", None), ("a", None), ("a", None), ("a", 429), ("b", None), ("b", None), ("c", 503)):
             if status is None:
                 stream = live.stream(client, "list", dict, {})
-                stack.push_async_callback(stream.aclose)  # type: ignore[attr-defined]
+                stack.push_async_callback(stream.aclose)  # type: ignore[attr-defined]  # as above
                 await anext(stream)
             else:
                 with pytest.raises(TooManyStreamsError) as refused:
