@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Final, Self
 
@@ -14,11 +14,11 @@ from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 
 from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
-from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.addresses import AddressError, to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
 from bridge.protocol.gmps import Gmp
-from bridge.protocol.message import EnvelopeError, Message, decode_envelope
+from bridge.protocol.message import EnvelopeError, decode_envelope
 
 _log = structlog.get_logger(__name__)
 
@@ -69,13 +69,8 @@ def _read(kind: type[GmpContracts], section: tuple[tuple[str, int | str], ...]) 
     return kind.model_validate(dict(section))
 
 
-@dataclass(frozen=True, slots=True)
-class GmpLane:
-    """A message's two ends, as the deployment has them."""
-
-    source: ChainDeployment
-    destination: ChainDeployment
-    message: Message
+class NotOursError(Exception):
+    """What a GMP's event tells of can't be a message of this deployment."""
 
 
 class DeploymentReader:
@@ -131,8 +126,7 @@ class BaseAdapter(DeploymentReader, ABC):
     def dispatches(self, chain_id: int, logs: Sequence[Log]) -> list[Dispatch]:
         """See `Adapter.dispatches`."""
         source = self._deployment.chain(chain_id)
-        found = self._dispatches(source, logs) if self.gmp in source.gmp_numbers else ()
-        return [dispatch for dispatch in found if dispatch is not None]
+        return list(self._dispatches(source, logs)) if self.gmp in source.gmp_numbers else []
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Adapter.attest`."""
@@ -186,9 +180,24 @@ class BaseAdapter(DeploymentReader, ABC):
     @abstractmethod
     def _watch(self, source: ChainDeployment) -> Watch: ...
 
+    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterator[Dispatch]:
+        for log in logs:
+            try:
+                dispatch = self._read_dispatch(source, log)
+            except (NotOursError, EnvelopeError, DeploymentError, AddressError) as error:
+                # Waybill's own adapter takes envelopes from its router only: what does not fit should not exist.
+                _log.warning("dispatch left out", chain=source.name, gmp=self.gmp.label, reason=str(error))
+            else:
+                if dispatch is not None:
+                    yield dispatch
+
     @abstractmethod
-    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
-        """What each log says; None for what is no dispatch."""
+    def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        """The dispatch that a log tells of, or None if it tells of something else.
+
+        Raises:
+            NotOursError, EnvelopeError, DeploymentError, AddressError: of one that does not fit the deployment.
+        """
 
     @abstractmethod
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
@@ -198,31 +207,44 @@ class BaseAdapter(DeploymentReader, ABC):
         """Makes the call without a transaction, as anybody; a GMP that admits certain accounts only does it as one of them."""
         await self._chains[destination.chain_id].call(call)
 
-    def _lane(self, source: ChainDeployment, envelope: bytes) -> GmpLane | None:
-        """The ends of a message that this deployment's router on that chain created, or None if it did not."""
-        try:
-            stated = decode_envelope(envelope)
-            destination = self._deployment.chain(stated.message.destination_chain)
-        except (EnvelopeError, DeploymentError) as error:
-            self._leave_out(source, str(error))
-            return None
-        message = stated.message
-        if not stated.is_genuine:
-            self._leave_out(source, f"the content does not hash to the id stated, 0x{stated.stated_id.hex()}")
-        elif (message.source_chain, message.source_router) != (source.chain_id, to_bytes32(source.router)):
-            self._leave_out(source, f"it names chain {message.source_chain}, router 0x{message.source_router.hex()}")
-        elif self.gmp not in destination.gmp_numbers:
-            self._leave_out(source, f"chain {destination.name!r} has no adapter for {self.gmp.label}")
-        else:
-            return GmpLane(source, destination, message)
-        return None
+    def _dispatch(
+        self,
+        source: ChainDeployment,
+        log: Log,
+        envelope: bytes,
+        transport_id: str,
+        number: int | str | None = None,
+        **evidence: str | int,
+    ) -> Dispatch:
+        """The dispatch of a message that this deployment's router on that chain created.
 
-    def _dispatch(self, lane: GmpLane, log: Log, envelope: bytes, transport_id: str, **evidence: str | int) -> Dispatch:
+        Args:
+            source: the chain.
+            log: the GMP's event.
+            envelope: what the GMP carries.
+            transport_id: the GMP's own name for it.
+            number: what the GMP calls the chain that it carries it to; None if it does not say.
+            evidence: what attesting needs beyond the envelope.
+
+        Raises:
+            NotOursError, EnvelopeError, DeploymentError: that router did not create it, or it leads nowhere.
+        """
+        stated = decode_envelope(envelope)
+        message = stated.message
+        destination = self._deployment.chain(message.destination_chain)
+        if not stated.is_genuine:
+            raise NotOursError(f"the content does not hash to the id stated, 0x{stated.stated_id.hex()}")
+        if (message.source_chain, message.source_router) != (source.chain_id, to_bytes32(source.router)):
+            raise NotOursError(f"it names chain {message.source_chain}, router 0x{message.source_router.hex()}")
+        if self.gmp not in destination.gmp_numbers:
+            raise NotOursError(f"chain {destination.name!r} has no adapter for {self.gmp.label}")
+        if number not in (None, self.CONTRACTS.of(destination).number):
+            raise NotOursError(f"{number!r} is not what {self.gmp.label} calls chain {destination.name!r}")
         return Dispatch(
             gmp=self.gmp,
-            message_id=lane.message.id,
-            source_chain=lane.source.chain_id,
-            destination_chain=lane.destination.chain_id,
+            message_id=message.id,
+            source_chain=source.chain_id,
+            destination_chain=destination.chain_id,
             envelope=envelope,
             transport_id=transport_id,
             block_number=log.block_number,
@@ -231,10 +253,6 @@ class BaseAdapter(DeploymentReader, ABC):
             log_index=log.log_index,
             evidence=evidence,
         )
-
-    def _leave_out(self, source: ChainDeployment, reason: str) -> None:
-        # Waybill's own adapter takes envelopes from its router only: what does not fit should not exist.
-        _log.warning("dispatch left out", chain=source.name, gmp=self.gmp.label, reason=reason)
 
     def _with_gas(self, call: Call, envelope: bytes) -> Call:
         """The call with enough gas for the recipient's limit, said explicitly.
@@ -247,14 +265,19 @@ class BaseAdapter(DeploymentReader, ABC):
         return replace(call, gas=min(needed + limit * 109 // 100, MAX_DELIVERY_GAS))
 
 
-def event_data(types: Sequence[str], log: Log) -> tuple[Any, ...] | None:
-    """The unindexed values of an event, or None if the data does not hold them."""
+def read_event(log: Log, emitter: str, topic: bytes, types: Sequence[str], *, indexed: int) -> tuple[Any, ...] | None:
+    """The unindexed values of a log; None if it is not that contract's event, or does not hold such values.
+
+    Args:
+        log: to read.
+        emitter: the contract's address.
+        topic: the event's topic 0.
+        types: ABI types of the unindexed values.
+        indexed: how many values are indexed.
+    """
+    if log.address.lower() != emitter.lower() or len(log.topics) != indexed + 1 or log.topics[0] != topic:
+        return None
     try:
         return decode(types, log.data)
     except (DecodingError, OverflowError, UnicodeDecodeError):
         return None
-
-
-def is_event(log: Log, emitter: str, topic: bytes, indexed: int) -> bool:
-    """Whether a log is that contract's event with so many indexed values."""
-    return log.address.lower() == emitter.lower() and len(log.topics) == indexed + 1 and log.topics[0] == topic

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from eth_utils import keccak
 from eth_utils.address import is_address, to_checksum_address
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, NotOursError, read_event
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment, Deployment
@@ -73,39 +72,23 @@ class AxelarAdapter(BaseAdapter):
     def _watch(self, source: ChainDeployment) -> Watch:
         return Watch((AxelarContracts.of(source).gateway,), (_CONTRACT_CALL,))
 
-    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
-        return (self._read_dispatch(source, log) for log in logs)
-
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        values = self._own_event(source, log)
-        if values is None:
+        types = ["string", "string", "bytes"]
+        values = read_event(log, AxelarContracts.of(source).gateway, _CONTRACT_CALL, types, indexed=2)
+        if values is None or log.topics[1] != to_bytes32(source.adapter(self.gmp)):
             return None
         chain_name, destination_address, envelope = values
-        lane = self._lane(source, envelope)
-        if lane is None:
-            return None
-        if chain_name != AxelarContracts.of(lane.destination).chain_name:
-            self._leave_out(source, f"{chain_name!r} is not Axelar's name for chain {lane.destination.name!r}")
-            return None
         if not is_address(destination_address):
-            self._leave_out(source, f"{destination_address!r} is not an EVM address")
-            return None
+            raise NotOursError(f"{destination_address!r} is not an EVM address")
         return self._dispatch(
-            lane,
+            source,
             log,
             envelope,
             f"0x{log.transaction_hash.hex()}-{log.log_index}",
+            chain_name,
             source_address=source.adapter(self.gmp),
             destination_address=to_checksum_address(destination_address),
         )
-
-    def _own_event(self, source: ChainDeployment, log: Log) -> tuple[Any, ...] | None:
-        """Destination chain, destination address and payload, if Waybill's adapter called the gateway."""
-        if not is_event(log, AxelarContracts.of(source).gateway, _CONTRACT_CALL, indexed=2):
-            return None
-        if log.topics[1] != to_bytes32(source.adapter(self.gmp)):
-            return None
-        return event_data(["string", "string", "bytes"], log)
 
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)

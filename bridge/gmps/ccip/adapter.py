@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -11,7 +11,7 @@ from eth_abi.exceptions import DecodingError
 from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -88,9 +88,7 @@ class CcipMessage:
     @classmethod
     def of_log(cls, log: Log, on_ramp: str) -> Self | None:
         """The message that an on-ramp says it sent, or None if the log says something else, or of a message with tokens."""
-        if not is_event(log, on_ramp, MESSAGE_SENT, indexed=2):
-            return None
-        values = event_data([_SENT], log)
+        values = read_event(log, on_ramp, MESSAGE_SENT, [_SENT], indexed=2)
         if values is None:
             return None
         (message_id, source, destination, sequence, nonce), sender, data, receiver, arguments, _, _, _, tokens = values[
@@ -164,22 +162,12 @@ class CcipAdapter(BaseAdapter):
     def _watch(self, source: ChainDeployment) -> Watch:
         return Watch((CcipContracts.of(source).on_ramp,), (MESSAGE_SENT,))
 
-    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
-        return (self._read_dispatch(source, log) for log in logs)
-
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         message = CcipMessage.of_log(log, CcipContracts.of(source).on_ramp)
         if message is None or message.sender.lower() != source.adapter(self.gmp).lower():
             return None
-        lane = self._lane(source, message.data)
-        if lane is None:
-            return None
-        if message.destination_selector != CcipContracts.of(lane.destination).selector:
-            self._leave_out(
-                source, f"{message.destination_selector} is not CCIP's selector of chain {lane.destination.name!r}"
-            )
-            return None
-        return self._dispatch(lane, log, message.data, f"0x{message.id.hex()}", **message.evidence)
+        identity, number = f"0x{message.id.hex()}", message.destination_selector
+        return self._dispatch(source, log, message.data, identity, number, **message.evidence)
 
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         destination = self._deployment.chain(dispatch.destination_chain)

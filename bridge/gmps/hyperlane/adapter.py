@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from eth_utils import keccak
 
 from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -60,33 +61,20 @@ class HyperlaneAdapter(BaseAdapter):
         contracts = HyperlaneContracts.of(source)
         return Watch((contracts.mailbox, contracts.merkle_tree_hook), (_DISPATCH, _INSERTED))
 
-    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
+    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterator[Dispatch]:
         leaves = _leaves(HyperlaneContracts.of(source), logs)
-        return (self._read_dispatch(source, log, leaves) for log in logs)
+        for found in super()._dispatches(source, logs):
+            leaf = leaves.get(found.transport_id)
+            yield found if leaf is None else replace(found, evidence={**found.evidence, "leaf": leaf})
 
-    def _read_dispatch(self, source: ChainDeployment, log: Log, leaves: dict[bytes, int]) -> Dispatch | None:
-        contracts = HyperlaneContracts.of(source)
-        if not is_event(log, contracts.mailbox, _DISPATCH, indexed=3):
-            return None
-        if log.topics[1] != to_bytes32(source.adapter(self.gmp)):
-            return None
-        values = event_data(["bytes"], log)
-        if values is None:
+    def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
+        values = read_event(log, HyperlaneContracts.of(source).mailbox, _DISPATCH, ["bytes"], indexed=3)
+        if values is None or log.topics[1] != to_bytes32(source.adapter(self.gmp)):
             return None
         (message,) = values
         header, envelope = message[:_HEADER_LENGTH], message[_HEADER_LENGTH:]
-        lane = self._lane(source, envelope)
-        if lane is None:
-            return None
         domain = int.from_bytes(log.topics[2], "big")
-        if domain != HyperlaneContracts.of(lane.destination).domain:
-            self._leave_out(source, f"{domain} is not Hyperlane's domain of chain {lane.destination.name!r}")
-            return None
-        message_id = keccak(message)
-        evidence: dict[str, str | int] = {"header": header.hex()}
-        if message_id in leaves:
-            evidence["leaf"] = leaves[message_id]
-        return self._dispatch(lane, log, envelope, f"0x{message_id.hex()}", **evidence)
+        return self._dispatch(source, log, envelope, f"0x{keccak(message).hex()}", domain, header=header.hex())
 
     async def _simulated(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
         try:
@@ -104,15 +92,11 @@ class HyperlaneAdapter(BaseAdapter):
         return self._with_gas(Call(to=mailbox, data=data, by_anyone=True), dispatch.envelope)
 
 
-def _leaves(contracts: HyperlaneContracts, logs: Sequence[Log]) -> dict[bytes, int]:
+def _leaves(contracts: HyperlaneContracts, logs: Sequence[Log]) -> dict[str, int]:
     """Hyperlane's message ids and their places in the tree that validators sign."""
-    leaves = {}
-    for log in logs:
-        if is_event(log, contracts.merkle_tree_hook, _INSERTED, indexed=0):
-            values = event_data(["bytes32", "uint32"], log)
-            if values is not None:
-                leaves[values[0]] = values[1]
-    return leaves
+    hook, types = contracts.merkle_tree_hook, ["bytes32", "uint32"]
+    inserted = (read_event(log, hook, _INSERTED, types, indexed=0) for log in logs)
+    return {f"0x{found[0].hex()}": found[1] for found in inserted if found is not None}
 
 
 ADAPTER: Final = HyperlaneAdapter

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -10,8 +9,8 @@ from eth_utils import keccak
 from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
-from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
-from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
+from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
 from bridge.protocol.gmps import Gmp
@@ -60,9 +59,7 @@ class Packet:
     @classmethod
     def of_log(cls, log: Log, endpoint: str) -> Self | None:
         """The packet that an endpoint says it sent, or None if the log says something else."""
-        if not is_event(log, endpoint, PACKET_SENT, indexed=0):
-            return None
-        values = event_data(["bytes", "bytes", "address"], log)
+        values = read_event(log, endpoint, PACKET_SENT, ["bytes", "bytes", "address"], indexed=0)
         if values is None or len(values[0]) < _PREFIX_LENGTH or values[0][0] != _VERSION:
             return None
         return cls(values[0])
@@ -145,26 +142,13 @@ class LayerZeroAdapter(BaseAdapter):
     def _watch(self, source: ChainDeployment) -> Watch:
         return Watch((LayerZeroContracts.of(source).endpoint,), (PACKET_SENT,))
 
-    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
-        return (self._read_dispatch(source, log) for log in logs)
-
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
         packet = Packet.of_log(log, LayerZeroContracts.of(source).endpoint)
         if packet is None or packet.sender != to_bytes32(source.adapter(self.gmp)):
             return None
-        lane = self._lane(source, packet.message)
-        if lane is None:
-            return None
-        eid = packet.destination_eid
-        if eid != LayerZeroContracts.of(lane.destination).eid:
-            self._leave_out(source, f"{eid} is not LayerZero's number of chain {lane.destination.name!r}")
-            return None
-        try:
-            _ = packet.receiver
-        except AddressError as error:
-            self._leave_out(source, str(error))
-            return None
-        return self._dispatch(lane, log, packet.message, f"0x{packet.guid.hex()}", prefix=packet.prefix.hex())
+        _ = packet.receiver  # refuses what is none of an EVM chain's
+        identity, prefix = f"0x{packet.guid.hex()}", packet.prefix.hex()
+        return self._dispatch(source, log, packet.message, identity, packet.destination_eid, prefix=prefix)
 
     async def _next_transaction(self, dispatch: Dispatch, attestation: bytes) -> Call | None:  # noqa: ARG002  # it is on chain
         destination = self._deployment.chain(dispatch.destination_chain)

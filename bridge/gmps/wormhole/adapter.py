@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
-from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, event_data, is_event
+from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -50,25 +49,14 @@ class WormholeAdapter(BaseAdapter):
     def _watch(self, source: ChainDeployment) -> Watch:
         return Watch((WormholeContracts.of(source).core,), (_PUBLISHED,))
 
-    def _dispatches(self, source: ChainDeployment, logs: Sequence[Log]) -> Iterable[Dispatch | None]:
-        return (self._read_dispatch(source, log) for log in logs)
-
     def _read_dispatch(self, source: ChainDeployment, log: Log) -> Dispatch | None:
-        contracts = WormholeContracts.of(source)
-        if not is_event(log, contracts.core, _PUBLISHED, indexed=1):
-            return None
-        emitter = to_bytes32(source.adapter(self.gmp))
-        if log.topics[1] != emitter:
-            return None
-        values = event_data(["uint64", "uint32", "bytes", "uint8"], log)
-        if values is None:
+        contracts, emitter = WormholeContracts.of(source), to_bytes32(source.adapter(self.gmp))
+        values = read_event(log, contracts.core, _PUBLISHED, ["uint64", "uint32", "bytes", "uint8"], indexed=1)
+        if values is None or log.topics[1] != emitter:
             return None
         sequence, nonce, envelope, consistency_level = values
-        lane = self._lane(source, envelope)
-        if lane is None:
-            return None
         return self._dispatch(
-            lane,
+            source,
             log,
             envelope,
             f"{contracts.chain_id}/{emitter.hex()}/{sequence}",
