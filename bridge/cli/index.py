@@ -19,6 +19,7 @@ from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
+from bridge.queries.messages import divergence_value
 
 app = typer.Typer(help="Index the routers' events, and see what they add up to.", no_args_is_help=True)
 
@@ -112,18 +113,7 @@ def divergence(
             found = [item for item in index.divergences() if item.kind != STORE_DIFFERS]
         fresh = freshness(workspace, index, max_behind)
     found = [item for item in found if chosen in (None, item.message_id)]
-    value: list[dict[str, Any]] = [
-        {
-            "kind": item.kind,
-            "severity": item.severity,
-            "message_id": item.message_id,
-            "source_chain": item.source_chain,
-            "destination_chain": item.destination_chain,
-            "evidence": item.evidence,
-            "next": item.next_action,
-        }
-        for item in found
-    ]
+    value = [divergence_value(item) for item in found]
     if damage:
         progress(damage)
 
@@ -142,7 +132,7 @@ def _draw_divergences(console: Console, value: list[dict[str, Any]], *, is_whole
     if not value and is_whole:
         console.print("no divergence: nothing contradicts, as far as the index has read")
     for item in value:
-        where = f"0x{item['message_id'].hex()}" if item["message_id"] else "the lane as a whole"
+        where = item["message_id"] or "the lane as a whole"
         console.print(escaped(f"{item['severity'].upper()} {item['kind']}  {where}"), style="bold")
         console.print(escaped(f"  chains    {item['source_chain']} → {item['destination_chain']}"))
         console.print(escaped(f"  evidence  {item['evidence']}"))

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from bridge.cli import message_acts, options
 from bridge.cli.freshness import freshness
-from bridge.cli.lookup import Found, Unsent, look_up, look_up_any
+from bridge.cli.lookup import Found, Unsent, look_up_any
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.client import Client, Sent
+from bridge.client import Client
 from bridge.domain.guarantee import DeliveryGuarantee
-from bridge.domain.ports import TransientError
 from bridge.protocol.addresses import from_bytes32
-from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import DivergenceRecord
-from bridge.protocol.message import Message
 from bridge.protocol.status import Status
 from bridge.protocol.text import quoted
 from bridge.queries.explain import GmpProgress, Stage
 from bridge.queries.lanes import lane_name
 from bridge.queries.messages import record_value, utc
-from bridge.service.connections import connected
 
 _MOST_SHOWN = 1_000
 """Characters of a payload."""
@@ -111,45 +107,14 @@ def retry(
 
     Example: waybill message retry 0x… --gmps wormhole
     """
-    workspace = Workspace.of(network)
-    deployment = workspace.deployment()
-    message_id = options.message_id(message)
     named = None if gmps is None else options.gmps(gmps)
-    account = workspace.account(key)
 
-    async def run() -> Sent:
-        found = await look_up(workspace, message_id)
-        chosen = named or _choose(found, deployment)
-        if not even_if_ended:
-            await _refuse_ended(workspace, deployment, found.message)
-        async with connected(deployment, workspace.settings(), [found.message.source_chain]) as chains:
-            return await Client(deployment, chains, account).retry(found.message, chosen)
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        sent = await client.retry(found.message, named or _choose(found), even_if_ended=even_if_ended)
+        return {"attempt": sent.attempt, **message_acts.sent_value(sent)}
 
-    sent = asyncio.run(run())
-    over = ", ".join(sorted(gmp.label for gmp in sent.gmps))
-    value = {
-        "messageId": message_id,
-        "attempt": sent.attempt,
-        "gmps": sorted(gmp.label for gmp in sent.gmps),
-        "failed": sorted(gmp.label for gmp in sent.failed),
-        "fee": sent.fee,
-        "transaction": sent.transaction,
-    }
-    result(
-        value,
-        as_json=as_json,
-        render=lambda console: console.print(f"attempt {sent.attempt} is on its way over {over}"),
-    )
-    progress(f"next: waybill message explain 0x{message_id.hex()}")
-
-
-async def _refuse_ended(workspace: Workspace, deployment: Deployment, message: Message) -> None:
-    """Refuses a retry that would cost its fee and change nothing. A destination that does not answer is no obstacle."""
-    try:
-        async with connected(deployment, workspace.settings(), [message.destination_chain]) as chains:
-            await Client(deployment, chains).refuse_ended(message)
-    except TransientError:
-        progress(f"{deployment.chain(message.destination_chain).name} does not answer: it may have the message already")
+    message_acts.act_on(message, network, key, act, "another attempt is on its way over", as_json=as_json)
+    progress(f"next: waybill message explain {message}")
 
 
 @app.command()
@@ -164,23 +129,14 @@ def execute(
 
     Example: waybill message execute 0x…
     """
-    workspace = Workspace.of(network)
-    deployment = workspace.deployment()
-    message_id = options.message_id(message)
-    account = workspace.account(key)
 
-    async def run() -> bytes | None:
-        found = await look_up(workspace, message_id)
-        async with connected(deployment, workspace.settings(), [found.message.destination_chain]) as chains:
-            client = Client(deployment, chains, account)
-            if (await client.progress(found.message)).executed:
-                return None
-            return (await client.execute(found.message))["transactionHash"]
+    async def act(client: Client, found: Found) -> Mapping[str, Any]:
+        if (await client.progress(found.message)).executed:
+            progress("nothing to do: it was executed before")
+            return {"executed": True, "transaction": None}
+        return {"executed": True, "transaction": (await client.execute(found.message))["transactionHash"]}
 
-    transaction = asyncio.run(run())
-    text = "executed" if transaction else "nothing to do: it was executed before"
-    value = {"messageId": message_id, "executed": True, "transaction": transaction}
-    result(value, as_json=as_json, render=lambda console: console.print(text))
+    message_acts.act_on(message, network, key, act, "executed", as_json=as_json)
 
 
 def _status(text: str | None) -> Status | None:
@@ -192,10 +148,10 @@ def _status(text: str | None) -> Status | None:
         raise UsageError(f"unknown state {text!r}; the states are {', '.join(Status)}") from None
 
 
-def _choose(found: Found, deployment: Deployment) -> tuple[Gmp, ...]:
+def _choose(found: Found) -> tuple[Gmp, ...]:
     """Those that were not tried, else those that are silent; all must be able to reach the destination."""
     ends = (found.message.source_chain, found.message.destination_chain)
-    usable = deployment.gmps_between(*ends) - found.explanation.receipts
+    usable = found.deployment.gmps_between(*ends) - found.explanation.receipts
     chosen = found.explanation.untried or tuple(sorted(usable))
     if not chosen:
         raise CliError("every GMP of this lane has delivered; there is nothing to retry")

@@ -14,7 +14,7 @@ from bridge.cli import options
 from bridge.cli.lookup import Found, look_up
 from bridge.cli.output import CliError, ExitCode, escaped, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.client import Client
+from bridge.client import Client, Sent
 from bridge.domain.ports import TransientError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
@@ -37,14 +37,9 @@ def fund(
     """
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
-        sent = await client.fund(found.message)
-        return {
-            "fee": sent.fee,
-            "gmps": sorted(gmp.label for gmp in sent.gmps),
-            "transaction": sent.transaction,
-        }
+        return sent_value(await client.fund(found.message))
 
-    _act(message, network, key, act, "funded over", as_json=as_json)
+    act_on(message, network, key, act, "funded over", as_json=as_json)
 
 
 def cancel(
@@ -65,15 +60,9 @@ def cancel(
 
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         sent = await client.cancel(found.message, named or _those_that_took(found))
-        over = sorted(gmp.label for gmp in sent.gmps)
-        return {
-            "cancellation": sent.message.id,
-            "gmps": over,
-            "fee": sent.fee,
-            "transaction": sent.transaction,
-        }
+        return {"cancellation": sent.message.id, **sent_value(sent)}
 
-    _act(message, network, key, act, "its cancellation is on its way over", as_json=as_json)
+    act_on(message, network, key, act, "its cancellation is on its way over", as_json=as_json)
 
 
 def expire(
@@ -91,7 +80,7 @@ def expire(
     async def act(client: Client, found: Found) -> Mapping[str, Any]:
         return {"transaction": (await client.expire(found.message))["transactionHash"]}
 
-    _act(message, network, key, act, "marked as expired", as_json=as_json)
+    act_on(message, network, key, act, "marked as expired", as_json=as_json)
 
 
 def watch(
@@ -147,7 +136,17 @@ def _those_that_took(found: Found) -> tuple[Gmp, ...]:
     return tuple(took)
 
 
-def _act(
+def sent_value(sent: Sent) -> dict[str, Any]:
+    """What a transaction that hands a message to GMPs came to, for JSON."""
+    return {
+        "gmps": sorted(gmp.label for gmp in sent.gmps),
+        "failed": sorted(gmp.label for gmp in sent.failed),
+        "fee": sent.fee,
+        "transaction": sent.transaction,
+    }
+
+
+def act_on(
     message: str,
     network: str,
     key: str | None,
@@ -156,6 +155,16 @@ def _act(
     *,
     as_json: bool,
 ) -> None:
+    """Finds a message, has something done about it, and prints what that came to.
+
+    Args:
+        message: its id, as it was typed.
+        network: where it is.
+        key: of the account that acts.
+        act: does it; gives what is printed.
+        done: what to say before the GMPs that it went over, if it did.
+        as_json: whether to print JSON.
+    """
     workspace = Workspace.of(network)
     message_id = options.message_id(message)
     account = workspace.account(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from bridge.cli.output import CliError
@@ -33,23 +33,15 @@ def open_index(workspace: Workspace) -> Iterator[IndexBrowser]:
 @contextmanager
 def index_if_any(workspace: Workspace) -> Iterator[IndexBrowser | None]:
     """The index of a network, or None if no index has run yet."""
-    url = workspace.index_url
-    index = _index_at(url) if may_exist(url) else None
-    try:
-        yield index
-    finally:
-        if index is not None:
-            index.close()
-
-
-def _index_at(url: str) -> IndexBrowser | None:
     from indexer.model.errors import NoIndexError
     from indexer.store.browser import IndexBrowser
 
-    try:
-        return IndexBrowser(url)
-    except NoIndexError:
-        return None
+    with ExitStack() as stack:
+        index = None
+        if may_exist(workspace.index_url):
+            with suppress(NoIndexError):
+                index = stack.enter_context(IndexBrowser(workspace.index_url))
+        yield index
 
 
 @contextmanager
@@ -59,26 +51,13 @@ def open_relayer_store(workspace: Workspace) -> Iterator[Store | None]:
     Raises:
         CliError: the settings name a store that is not there.
     """
-    url = workspace.store
-    if not may_exist(url):
-        yield None
-        return
-    store = open_store(url)
-    try:
+    with closing(open_store(workspace.store)) if may_exist(workspace.store) else nullcontext() as store:
         yield store
-    finally:
-        store.close()
 
 
 @contextmanager
 def open_letters(settings: Settings) -> Iterator[DeadLetterLog | None]:
     """The dead letters, or None if no relayer has run yet."""
     url = settings.dlq.url or settings.store
-    if not may_exist(url):
-        yield None
-        return
-    log = open_dead_letters(url)
-    try:
+    with closing(open_dead_letters(url)) if may_exist(url) else nullcontext() as log:
         yield log
-    finally:
-        log.close()

@@ -22,6 +22,7 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
 from bridge.queries.lanes import chain_name, gmp_name
+from bridge.queries.messages import divergence_value
 
 if TYPE_CHECKING:
     from indexer.store.records import Report
@@ -92,18 +93,7 @@ def _value(found: Report, requested: list[str]) -> dict[str, Any]:
         "duplicates_absorbed": found.duplicates_absorbed,
         "late_receipts": found.late_receipts,
         "execution_failures_recovered": found.execution_failures_recovered,
-        "divergences": [
-            {
-                "kind": item.kind,
-                "message_id": f"0x{item.message_id.hex()}" if item.message_id else None,
-                "source_chain": item.source_chain,
-                "destination_chain": item.destination_chain,
-                "evidence": item.evidence,
-                "severity": item.severity,
-                "next": item.next_action,
-            }
-            for item in found.divergences
-        ],
+        "divergences": [divergence_value(item) for item in found.divergences],
         "attested_unknown": found.attested_unknown,
         "stages": [asdict(stage) for stage in found.stages],
         "shares": [asdict(share) for share in found.shares],

@@ -9,6 +9,7 @@ import typer
 from eth_account.signers.local import LocalAccount
 
 from bridge.cli import options
+from bridge.cli.message_acts import sent_value
 from bridge.cli.output import CliError, ExitCode, UsageError, facts, progress, result
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.client import Client, RouteRequest, Sent
@@ -148,10 +149,7 @@ def _print(
         "nonce": message.nonce,
         "ttl": message.ttl,
         "quorum": message.quorum,
-        "gmps": sorted(gmp.label for gmp in sent.gmps),
-        "failed": sorted(gmp.label for gmp in sent.failed),
-        "fee": sent.fee,
-        "transaction": sent.transaction,
+        **sent_value(sent),
         "executed": None if reached is None else reached.executed,
     }
     lines = {

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import wraps
 from types import TracebackType
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from eth_account.signers.base import BaseAccount
-from web3.types import TxReceipt
 
-from bridge.client.routing import Client, Connection, RouteRequest, Sent
+from bridge.client.routing import Client, Connection
 from bridge.domain.guarantee import AssetClass
 from bridge.evm.routers import Progress
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 
 OpenChains = Callable[[Deployment], AbstractAsyncContextManager[Mapping[int, Connection]]]
 """How chains are connected to, such as `bridge.evm.chain.open_chains`."""
+
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def _blocking(
+    method: Callable[Concatenate[Client, _Given], Coroutine[Any, Any, _Answer]],
+) -> Callable[Concatenate[BlockingClient, _Given], _Answer]:
+    """The same method for callers that do not await, with its documentation."""
+
+    @wraps(method)
+    def run(self: BlockingClient, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        return self._runner.run(method(self._client, *args, **kwargs))
+
+    return run
 
 
 class BlockingClient:
@@ -63,57 +78,18 @@ class BlockingClient:
             self._opened = None
             self._runner.close()
 
-    def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
-        """See `Client.quote_route`."""
-        return self._runner.run(self._client.quote_route(source, request))
-
-    def quote_retry(self, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
-        """See `Client.quote_retry`."""
-        return self._runner.run(self._client.quote_retry(message, gmps))
-
-    def route(self, source: int | str, request: RouteRequest) -> Sent:
-        """See `Client.route`."""
-        return self._runner.run(self._client.route(source, request))
-
-    def retry(
-        self,
-        message: Message,
-        gmps: Sequence[Gmp],
-        min_dispatched: int = 1,
-        max_fee: int | None = None,
-        *,
-        even_if_ended: bool = False,
-    ) -> Sent:
-        """See `Client.retry`."""
-        return self._runner.run(self._client.retry(message, gmps, min_dispatched, max_fee, even_if_ended=even_if_ended))
-
-    def execute(self, message: Message) -> TxReceipt:
-        """See `Client.execute`."""
-        return self._runner.run(self._client.execute(message))
-
-    def fund(self, message: Message) -> Sent:
-        """See `Client.fund`."""
-        return self._runner.run(self._client.fund(message))
-
-    def cancel(self, message: Message, gmps: Sequence[Gmp], min_dispatched: int = 1) -> Sent:
-        """See `Client.cancel`."""
-        return self._runner.run(self._client.cancel(message, gmps, min_dispatched))
-
-    def expire(self, message: Message) -> TxReceipt:
-        """See `Client.expire`."""
-        return self._runner.run(self._client.expire(message))
-
-    def appoint_retrier(self, source: int | str, retrier: str) -> TxReceipt:
-        """See `Client.appoint_retrier`."""
-        return self._runner.run(self._client.appoint_retrier(source, retrier))
-
-    def progress(self, message: Message) -> Progress:
-        """See `Client.progress`."""
-        return self._runner.run(self._client.progress(message))
-
-    def wait(self, message: Message, timeout: float) -> Progress:
-        """See `Client.wait`."""
-        return self._runner.run(self._client.wait(message, timeout))
+    quote_route = _blocking(Client.quote_route)
+    quote_retry = _blocking(Client.quote_retry)
+    route = _blocking(Client.route)
+    retry = _blocking(Client.retry)
+    execute = _blocking(Client.execute)
+    fund = _blocking(Client.fund)
+    cancel = _blocking(Client.cancel)
+    expire = _blocking(Client.expire)
+    appoint_retrier = _blocking(Client.appoint_retrier)
+    progress = _blocking(Client.progress)
+    wait = _blocking(Client.wait)
+    find = _blocking(Client.find)
 
     def watch(self, message: Message, timeout: float) -> Iterator[Progress]:
         """See `Client.watch`."""
@@ -124,10 +100,6 @@ class BlockingClient:
 
         while (progress := self._runner.run(step())) is not None:
             yield progress
-
-    def find(self, message_id: bytes) -> Message:
-        """See `Client.find`."""
-        return self._runner.run(self._client.find(message_id))
 
     @property
     def _client(self) -> Client:

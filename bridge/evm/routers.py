@@ -14,6 +14,7 @@ from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import (
+    Creation,
     EventDecodingError,
     MessageExecuted,
     MessageReceived,
@@ -227,7 +228,7 @@ class RouterReader:
 
 async def created_messages(
     chain: Chain, deployed: ChainDeployment, block: int | None = None
-) -> AsyncGenerator[tuple[MessageRouted | MessageUnfunded, Message]]:
+) -> AsyncGenerator[tuple[Creation, Message]]:
     """Each message that a chain's router created, the oldest first, with the event that carries it.
 
     A message that was created without its fee comes again once it is funded. An event whose envelope is not of its message is
@@ -243,7 +244,7 @@ async def created_messages(
         for log in await chain.logs(start, min(start + _LOG_RANGE - 1, head), [deployed.router], _CREATIONS):
             try:
                 event = decode_event(log.topics, log.data)
-                if not isinstance(event, MessageRouted | MessageUnfunded):
+                if not isinstance(event, Creation):
                     continue
                 message = decode_envelope(event.envelope).message
             except (EventDecodingError, EnvelopeError):

@@ -21,62 +21,69 @@ class EventDecodingError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageIdCreated:
-    """`route` created a message."""
+class OfMessage:
+    """What every event about a message names."""
 
     message_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDestination(OfMessage):
+    """What a destination's router says of a message names its source, too."""
+
+    source_chain: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creation(OfMessage):
+    """A message, as its source's router created it; `gmps` are bits."""
+
+    destination_chain: int
+    retriable: bool
+    gmps: int
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageIdCreated(OfMessage):
+    """`route` created a message."""
+
     sender: str
     nonce: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRouted:
+class MessageRouted(Creation):
     """Attempt 0 was dispatched; `gmps` are the bits of those that took it."""
 
-    message_id: bytes
-    destination_chain: int
-    retriable: bool
-    gmps: int
-    envelope: bytes
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageUnfunded:
+class MessageUnfunded(Creation):
     """An ERC-7786 sender created a message; `gmps` are those that it is to be dispatched over, once somebody pays."""
 
-    message_id: bytes
-    destination_chain: int
-    retriable: bool
-    gmps: int
-    envelope: bytes
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageRetried:
+class MessageRetried(OfMessage):
     """Attempt 1, 2, … was dispatched."""
 
-    message_id: bytes
     destination_chain: int
     attempt: int
     gmps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchFailed:
+class DispatchFailed(OfMessage):
     """One GMP did not take the message."""
 
-    message_id: bytes
     gmp: int
     attempt: int
     reason: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageReceived:
+class MessageReceived(OnDestination):
     """A receipt was recorded; `receipts` counts the valid ones, this one included."""
 
-    message_id: bytes
-    source_chain: int
     gmp: int
     receipts: int
     quorum: int
@@ -84,102 +91,83 @@ class MessageReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageExecuted:
+class MessageExecuted(OnDestination):
     """The recipient accepted the message."""
 
-    message_id: bytes
-    source_chain: int
     recipient: str
     payload_hash: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionFailed:
+class ExecutionFailed(OnDestination):
     """The recipient reverted or returned a wrong value; the receipts stay."""
 
-    message_id: bytes
-    source_chain: int
     reason: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionDeferred:
+class ExecutionDeferred(OnDestination):
     """The delivery left less gas than the message's limit."""
 
-    message_id: bytes
-    source_chain: int
     gas_limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageExpired:
+class MessageExpired(OnDestination):
     """The message's time ran out before it was executed; it never will be."""
-
-    message_id: bytes
-    source_chain: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateReceipt:
+class LateReceipt(OnDestination):
     """A GMP delivered a message that had expired or was cancelled; the receipt was recorded, and that is all."""
 
-    message_id: bytes
-    source_chain: int
     gmp: int
     state: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancellationRequested:
+class CancellationRequested(OfMessage):
     """On the source: the sender cancels; no retry from now on."""
 
-    message_id: bytes
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageCancelled:
+class MessageCancelled(OnDestination):
     """The sender's cancellation arrived first; the message will never be executed."""
 
-    message_id: bytes
-    source_chain: int
     cancellation_id: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancellationRejected:
+class CancellationRejected(OnDestination):
     """On the destination: the message had ended when its cancellation came; nothing changed."""
 
-    message_id: bytes
-    source_chain: int
     cancellation_id: bytes
     state: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeReported:
+class OutcomeReported(OfMessage):
     """On the source: how the message ended on its destination."""
 
-    message_id: bytes
     destination_chain: int
     outcome: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeContradicted:
+class OutcomeContradicted(OfMessage):
     """On the source: a second report says something else than the first, which stays."""
 
-    message_id: bytes
     destination_chain: int
     first: int
     second: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateAbsorbed:
+class DuplicateAbsorbed(OfMessage):
     """An adapter took a second delivery of its GMP; nothing changed."""
 
-    message_id: bytes
     gmp: int
 
 

@@ -9,7 +9,7 @@ from bridge.domain.guarantee import AssetClass, DeliveryGuarantee
 from bridge.domain.outbox import OutboxEntry
 from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.deployment import Deployment
-from bridge.protocol.indexed import MessageRecord
+from bridge.protocol.indexed import DivergenceRecord, MessageRecord
 from bridge.protocol.message import Message
 from bridge.queries.explain import Explanation, GmpProgress
 from bridge.queries.lanes import lane_name
@@ -47,10 +47,6 @@ def explanation_value(
         guarantee: what a relayer with the workspace's settings promises for it.
         below: the class of assets whose minimum TTL it was routed below.
     """
-    divergences = [
-        {"kind": one.kind, "severity": one.severity, "evidence": one.evidence, "next": one.next_action}
-        for one in found.divergences
-    ]
     expiry = found.standing.circumstances.expiry
     return {
         "messageId": found.message_id,
@@ -60,7 +56,7 @@ def explanation_value(
         "acts": [
             {"act": offer.act.value, "by": offer.by.value, "command": found.command(offer)} for offer in found.offers
         ],
-        "divergences": divergences,
+        "divergences": [divergence_value(one) for one in found.divergences],
         "message": _message_value(found.message) if found.message else None,
         "expiresAt": expiry.at if expiry else None,
         "pausedFor": expiry.blocked if expiry else None,
@@ -71,6 +67,19 @@ def explanation_value(
             {"chain": lag.chain_id, "blocks": lag.blocks, "seconds": lag.seconds, "halted": lag.halted}
             for lag in found.lags
         ],
+    }
+
+
+def divergence_value(found: DivergenceRecord) -> dict[str, Any]:
+    """Facts that contradict one another."""
+    return {
+        "kind": found.kind,
+        "severity": found.severity,
+        "message_id": f"0x{found.message_id.hex()}" if found.message_id else None,
+        "source_chain": found.source_chain,
+        "destination_chain": found.destination_chain,
+        "evidence": found.evidence,
+        "next": found.next_action,
     }
 
 
