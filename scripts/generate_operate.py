@@ -13,6 +13,8 @@ from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
 from bridge.cli.app import app
+from bridge.domain import classification
+from bridge.domain.classification import FAILURES, UNKNOWN, Disposition
 from bridge.metrics import METRICS
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
@@ -61,6 +63,15 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
 }  # fmt: skip
 """Tables of the settings file, in the order of the page."""
 
+_DISPOSITIONS: Final = {
+    Disposition.REJECT: "the message is refused, and not tried again",
+    Disposition.RETRY: "tried again, as often as the policy of its kind allows",
+    Disposition.ROLLBACK: "its sender undoes what it did, on the destination's report",
+    Disposition.ESCALATE: "an operator or governance decides",
+    Disposition.DIVERGE: "the chains differ, and the primary record decides",
+    Disposition.IGNORE: "the effect is there already: OIP's “silently ignored”, which is success",
+}
+
 _NO_OPTION: Final = {
     "WAYBILL_HOME": "the folder with `deployments/`, `waybill.toml` and `.waybill/`; by default the current one",
 }
@@ -74,6 +85,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "metrics.md": _metrics(),
         FOLDER / "settings.md": _settings(),
         FOLDER / "runbooks.md": _runbooks(),
+        ROOT / "docs" / "dead-letter-errors.md": _failures(),
         ROOT / "docs" / "reference" / "states.md": _states(),
         ROOT / "docs" / "reference" / "tables.md": _tables(),
     }
@@ -126,6 +138,43 @@ def _runbooks() -> str:
         condition = f"```promql\n{rule['expr'].strip()}\n```\n\nfor {rule.get('for', '0s')}"
         parts.append(f"## {rule['alert']}\n\n{summary}.\n\n{said['description']}\n\n{condition}")
     return "\n\n".join(parts) + "\n"
+
+
+def _failures() -> str:
+    """What is done about each failure."""
+    rows = [
+        _row(
+            ", ".join(f"`{name}`" for name in ((one.code, *one.errors) if one.code else one.errors)),
+            one.disposition,
+            one.kind or "",
+            ", ".join(f"`{name}`" for name in one.reverts),
+            ", ".join(f"`{name}`" for name in one.theirs),
+            one.handling,
+        )
+        for one in (*FAILURES, UNKNOWN)
+    ]
+    return "\n".join(
+        [
+            "# Errors and their handling",
+            "",
+            _MADE,
+            (classification.__doc__ or "").split("\n\n", 1)[1].strip(),
+            "",
+            "The first seven rows are OIP's codes with its dispositions. A failed try is recorded with its code; `waybill dlq show`,",
+            "the HTTP API and the dead letter's document name the disposition. When a recipient refuses a message by a code that is",
+            "REJECT, and that is final, the relayer does not execute it again. `waybill message explain` says so.",
+            "A delivery by another GMP, or a retry asked of the relayer, has it tried again.",
+            "",
+            "| disposition | meaning |",
+            "| --- | --- |",
+            *(_row(f"`{name}`", meaning) for name, meaning in _DISPOSITIONS.items()),
+            "",
+            _row("code", "disposition", "next try", "contracts' errors", "StreamForge", "what is done"),
+            _row(*["---"] * 6),
+            *rows,
+            "",
+        ]
+    )
 
 
 def _states() -> str:

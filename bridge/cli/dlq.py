@@ -365,10 +365,10 @@ def _draw(console: Console, found: list[Opened]) -> None:
             )
         )
         rows = [
-            [str(one["attemptNumber"]), one["failedAt"], one["errorCode"], one["errorMessage"]]
+            [str(one["attemptNumber"]), one["failedAt"], one["errorCode"], one["disposition"], one["errorMessage"]]
             for one in document["failureHistory"]
         ]
-        console.print(table("\nfailures", ["try", "at", "error", "what it said"], rows))
+        console.print(table("\nfailures", ["try", "at", "error", "disposition", "what it said"], rows))
         questions = {
             "permanent?": opened.analysis.permanent,
             "systemic?": opened.analysis.systemic,

@@ -163,7 +163,7 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
     return _Asked(
         progress=progress,
         needed=needed,
-        refusal=trial.why if trial.verdict is Verdict.REFUSED else None,
+        refusal=trial.why if trial.verdict in (Verdict.REFUSED, Verdict.REJECTED) else None,
         is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
         paused_until=await router.paused_until(PausedThing.LANE, message.source_chain),
     )

@@ -27,6 +27,7 @@ from bridge.cli.workspace import Workspace
 from bridge.client import UnknownMessageError
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
+from bridge.domain.classification import disposition_of
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
 from bridge.domain.lanes import Lane, LaneChange, LaneState
 from bridge.domain.outbox import ForbiddenTransitionError, Outbox, OutboxEntry
@@ -235,6 +236,7 @@ class WorkspaceBackend:
                 "at": recorded.failure.at,
                 "kind": recorded.failure.kind.value,
                 "code": recorded.failure.code,
+                "disposition": disposition_of(recorded.failure.code).value,
                 "message": recorded.failure.message,
                 "worker": recorded.worker,
             }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bridge.domain.classification import disposition_of
 from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
 from bridge.domain.failures import Failure, RecordedFailure
 from bridge.domain.jobs import RetryJob
@@ -216,6 +217,7 @@ def _failure(recorded: RecordedFailure) -> dict[str, Any]:
         "errorCode": failure.code,
         "errorMessage": failure.message,
         "kind": failure.kind.value,
+        "disposition": disposition_of(failure.code).value,
         "worker": recorded.worker,
         "routingSlipSnapshot": [line.value() for line in failure.delivery_snapshot],
     }

@@ -156,6 +156,9 @@ class ExecutionState(StrEnum):
 
     WAITING = "WAITING"  # its router executes it not yet: the quorum is not there, or something is paused
     REFUSED = "REFUSED"  # its recipient refuses it
+    REJECTED = (
+        "REJECTED"  # its recipient refuses it by an error code that ends all tries; a new delivery opens it again
+    )
     BLOCKED = "BLOCKED"  # it could be executed, and this relayer may not, or can't pay
     SENT = "SENT"  # a transaction of ours is under way, or has executed it and is not final
     EXECUTED = "EXECUTED"  # by a transaction of ours, and that is final

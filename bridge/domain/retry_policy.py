@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import Final
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.ports import TerminalError, TransientError, UnansweredError
 from bridge.protocol.backoff import backoff
-from bridge.protocol.message import EnvelopeError, Kind
+from bridge.protocol.message import Kind
 
 JITTER: Final = 0.1
 """Share by which a wait is made longer or shorter, unless a row says otherwise."""
@@ -119,20 +118,6 @@ def _problems(policy: RetryPolicy) -> list[str]:
     if policy.max_retries != 0 and policy.base == 0:
         problems.append("base is 0 s, so that retries would follow each other without a pause")
     return problems
-
-
-def classify(error: BaseException) -> FailureKind:
-    """How an error bears on trying again.
-
-    A revert is UNKNOWN: what a contract refuses now (a pause, a missing peer) it may take later.
-    """
-    if isinstance(error, UnansweredError):
-        return FailureKind.UNANSWERED
-    if isinstance(error, TransientError):
-        return FailureKind.TRANSIENT
-    if isinstance(error, TerminalError | EnvelopeError):
-        return FailureKind.TERMINAL
-    return FailureKind.UNKNOWN
 
 
 def retry_delay(

@@ -9,6 +9,7 @@ from typing import Any
 
 from eth_utils import function_signature_to_4byte_selector
 
+from bridge.domain.classification import classify_revert
 from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
@@ -57,6 +58,7 @@ class Verdict(StrEnum):
     READY = "READY"  # it would succeed
     WAITING = "WAITING"  # the router does not allow it yet
     REFUSED = "REFUSED"  # the recipient does not take it
+    REJECTED = "REJECTED"  # one of its guards refuses it by an error code that ends all tries
     SETTLED = "SETTLED"  # the message is executed, expired or cancelled
 
 
@@ -152,7 +154,10 @@ class RouterReader:
         except CallRevertedError as error:
             name, arguments = ROUTER.error(error.data) or ("", {})
             verdict = Verdict.SETTLED if name in _OVER else Verdict.REFUSED if name in _REFUSED else Verdict.WAITING
-            return Trial(verdict, await self._refusal(error, message), _missing(name, arguments))
+            why, known = await self._refusal(error, message), classify_revert(error.data)
+            if known is not None and verdict is Verdict.REFUSED:
+                verdict, why = Verdict.REJECTED, f"{known.code}: {why}"
+            return Trial(verdict, why, _missing(name, arguments))
         return Trial(Verdict.READY, missing=0)
 
     async def _refusal(self, error: CallRevertedError, message: Message) -> str:

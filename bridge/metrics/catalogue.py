@@ -113,8 +113,8 @@ METRICS: Final = (
         _COUNTER,
         (*_QUEUE, "kind", "code"),
         "What fails, and how?",
-        "Tries that ended without a delivery, by kind (TRANSIENT, TERMINAL, UNKNOWN, INTERRUPTED,"
-        " UNANSWERED, UNDONE) and type of error.",
+        "Tries that ended without a delivery, by code and kind. The kind says whether it is tried again: TRANSIENT, REFUSED, "
+        "UNANSWERED, INTERRUPTED, UNDONE, TERMINAL. UNKNOWN is what no row of the table of failures has.",
     ),
     Metric(
         "waybill_dead_letters",

@@ -260,8 +260,9 @@ def explain(
     index, execution = kept.record, kept.execution
     gmps = _progress(kept, receipts)
     has_quorum = len(receipts) >= (message.quorum if needed is None else needed)
-    pending = None if execution is None or execution.finished_at is not None else execution
-    refused = refusal is not None or (pending is not None and pending.state is ExecutionState.REFUSED)
+    is_rejected = execution is not None and execution.state is ExecutionState.REJECTED
+    pending = execution if is_rejected or (execution is not None and execution.finished_at is None) else None
+    refused = refusal is not None or (pending is not None and pending.state in _REFUSALS)
     status = _status(receipts, executed=executed, outcome=outcome, index=index, has_quorum=has_quorum, refused=refused)
     if unfunded and status is Status.ROUTED:
         status = Status.UNFUNDED
@@ -418,9 +419,12 @@ def _spent(retries: Sequence[RetryJob], entries: Sequence[OutboxEntry]) -> str |
 _PROSPECTS = {
     ExecutionState.WAITING: "the relayer executes it once its router allows that",
     ExecutionState.REFUSED: "the relayer tests the execution from time to time, and executes it when the test succeeds",
+    ExecutionState.REJECTED: "that ends the relayer's tries",
     ExecutionState.BLOCKED: "it could be executed, but the relayer holds it back",
     ExecutionState.SENT: "the relayer is executing it",
 }
+
+_REFUSALS = (ExecutionState.REFUSED, ExecutionState.REJECTED)
 
 _GIVEN_UP = ({Stage.DEAD}, {Stage.DEAD, Stage.RECEIVED})
 """Stages of a message's GMPs when nothing of it is on its way any more."""

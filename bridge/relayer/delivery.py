@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.classification import classify, code_of
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import DeliverySnapshot, Failure, FailureKind
 from bridge.domain.figures import Tried
@@ -49,7 +50,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, classify, retry_delay, why_spent
+from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, retry_delay, why_spent
 from bridge.domain.spending import SpendHeldError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.evm.account import NonceLostError
@@ -79,8 +80,6 @@ class Phase(StrEnum):
 
 class DeliveryTimeoutError(TransientError):
     """A phase took too long. The next try joins a transaction that is under way, and sends no second one."""
-
-    code = "DELIVERY_TIMEOUT"
 
     def __init__(self, phase: Phase, seconds: float) -> None:
         super().__init__(f"phase {phase} did not end within {seconds:g} s")
@@ -266,7 +265,7 @@ class Deliveries:
             raise
         except Exception as error:  # noqa: BLE001  # whatever it is, it becomes the entry's history
             if not isinstance(error, StoreBusyError):
-                self._tell_health(entry, _code_of(error))
+                self._tell_health(entry, code_of(error))
             outcome = await self._failed(entry, claim, error, log)
             self._acknowledgements.add(outcome)
             if isinstance(outcome, Retry):
@@ -384,7 +383,7 @@ class Deliveries:
             log.warning("delivery interrupted", error=str(error))
             return Retry(claim, _interrupted(now, str(error)), now)
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
-        if failure.kind is FailureKind.UNKNOWN and not isinstance(error, CallRevertedError | DeliveryRevertedError):
+        if failure.kind is FailureKind.UNKNOWN:
             log.error("delivery failed unexpectedly", exc_info=error)
         tries = entry.failed_tries + failure.kind.costs_a_try
         delay = retry_delay(
@@ -519,18 +518,11 @@ async def _timed(phase: Phase, atomicity: Atomicity, timeouts: Mapping[str, floa
 def failure_of(error: Exception, now: float) -> Failure:
     """The failure that an entry's history records for an error; `now` is in Unix seconds."""
     text = explain_revert(error.data) if isinstance(error, CallRevertedError) else str(error)
-    return Failure(at=now, kind=classify(error), code=_code_of(error), message=text or repr(error))
+    return Failure(
+        at=now, kind=classify(error).kind or FailureKind.UNKNOWN, code=code_of(error), message=text or repr(error)
+    )
 
 
 def _interrupted(now: float, why: str) -> Failure:
     """The failure that records an interrupted try; `now` is in Unix seconds."""
     return Failure(at=now, kind=FailureKind.INTERRUPTED, code="Interrupted", message=why)
-
-
-def _code_of(error: Exception) -> str:
-    """The error's code in the history: OIP-105's where it defines one, else the type's name."""
-    if isinstance(error, DeliveryTimeoutError):
-        return error.code
-    if isinstance(error, UnansweredError) and not isinstance(error, NotAttestedError):
-        return UnansweredError.__name__
-    return type(error).__name__

@@ -14,7 +14,7 @@ from bridge.domain.ports import Call, CallRevertedError, Chain, Clock, Transient
 from bridge.domain.spending import Refusal, SpendHeldError, SpentFor
 from bridge.domain.store import Store
 from bridge.domain.transactions import Slot
-from bridge.evm.routers import RouterReader, Verdict, readers_of
+from bridge.evm.routers import RouterReader, Trial, Verdict, readers_of
 from bridge.evm.sender import Sending
 from bridge.protocol.backoff import backoff
 from bridge.protocol.contracts import explain_revert
@@ -111,8 +111,8 @@ class Execution:
         message = observed.message
         trial = await router.try_execution(message)
         match trial.verdict:
-            case Verdict.SETTLED:
-                await self._over(context, message, router, trial.why)
+            case Verdict.SETTLED | Verdict.REJECTED:
+                await self._over(context, message, router, trial)
             case Verdict.READY:
                 await self._ready(context, message, router)
             case Verdict.REFUSED:
@@ -125,17 +125,24 @@ class Execution:
         why, is_told = str(error) or repr(error), not isinstance(error, TransientError)
         self._reschedule(context, context.job, context.job.state, why, is_told=is_told)
 
-    async def _over(self, context: JobContext[ExecutionJob], message: Message, router: RouterReader, why: str) -> None:
-        """EXECUTED or ENDED, once the block at whose end it was seen so is final and stands."""
+    async def _over(
+        self, context: JobContext[ExecutionJob], message: Message, router: RouterReader, trial: Trial
+    ) -> None:
+        """EXECUTED, ENDED or REJECTED, once the block at whose end it was seen so is final and stands."""
+        why = trial.why
         context.job = job = replace(context.job, outcome=why)
         chain, now = self._chains[job.lane.destination_chain], self._clock.now()
 
         async def is_over(block: int) -> bool:
-            return (await router.try_execution(message, block=block)).verdict is Verdict.SETTLED
+            return (await router.try_execution(message, block=block)).verdict is trial.verdict
 
         height = self._store.observations.final_height(chain.chain_id)
         soon, later = now + _POLL_INTERVAL, self._later(job, job.state, why)
         if await is_final(context, chain, height, is_over, soon=soon, later=later):
+            if trial.verdict is Verdict.REJECTED:
+                _log.warning("message rejected by its recipient", message=f"0x{message.id.hex()}", reason=why)
+                context.save(job.settled(ExecutionState.REJECTED, why, now))
+                return
             landed = any(slot.included is not None and slot.included.succeeded for slot in self._spent(job))
             context.save(job.settled(ExecutionState.EXECUTED if landed else ExecutionState.ENDED, why, now))
 

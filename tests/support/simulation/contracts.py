@@ -77,6 +77,7 @@ class State:
     executed: dict[bytes, int] = field(default_factory=dict)
     approved: frozenset[tuple[Gmp, bytes]] = frozenset()
     refusing: bool = False  # whether recipients revert
+    reason: bytes = b""  # with what
     paused: frozenset[Gmp] = frozenset()
     counting: frozenset[Gmp] = (
         frozenset()
@@ -99,6 +100,7 @@ class State:
             dict(self.executed),
             self.approved,
             self.refusing,
+            self.reason,
             self.paused,
             self.counting,
             self.used,
@@ -175,9 +177,9 @@ def route(state: State, message: Message, sender: str, gmps: Sequence[Gmp], *, r
     return [*_dispatched(message, gmps), event_log(event)]
 
 
-def refuse(state: State, *, refusing: bool) -> list[Emitted]:
-    """From now on recipients revert; or no more."""
-    state.refusing = refusing
+def refuse(state: State, *, refusing: bool, reason: bytes = b"") -> list[Emitted]:
+    """From now on recipients revert, with that; or no more."""
+    state.refusing, state.reason = refusing, reason
     return []
 
 
@@ -352,7 +354,7 @@ def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
         raise _refusal("QuorumNotReached(bytes32,uint8,uint8)", message.id, counted, message.quorum)
     lies = from_bytes32(message.recipient).lower() == LIAR
     if state.refusing or (lies and (state.hushed or not state.is_trial)):
-        raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, b"")
+        raise _refusal("ExecutionReverted(bytes32,bytes)", message.id, state.reason)
     state.executed[message.id] = 1
     return [_executed(message)]
 

@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
 from bridge.domain.retry_policy import (
     DEFAULT_POLICIES,
     JITTER,
     PolicyError,
     RetryPolicy,
-    classify,
     retry_delay,
     validated,
 )
@@ -165,21 +163,6 @@ def test_what_can_never_succeed_is_not_tried_again_and_what_nobody_knows_is() ->
     assert delay(policy, 1, kind=FailureKind.TERMINAL) is None
     assert delay(policy, 1, kind=FailureKind.UNKNOWN) is not None
     assert delay(policy, 1, kind=FailureKind.INTERRUPTED) is not None
-
-
-@pytest.mark.requirement("OBX-44", "OBX-45", "OBX-46")
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (TransientError("later"), FailureKind.TRANSIENT),
-        (UnansweredError("nobody is there"), FailureKind.UNANSWERED),
-        (TerminalError("never"), FailureKind.TERMINAL),
-        (CallRevertedError(b""), FailureKind.UNKNOWN),
-        (ZeroDivisionError(), FailureKind.UNKNOWN),
-    ],
-)
-def test_errors_are_classified_by_what_they_mean_for_the_next_try(error: Exception, kind: FailureKind) -> None:
-    assert classify(error) is kind
 
 
 @pytest.mark.requirement("OIP-5", "OIP-24", "OIP-61")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from bridge.domain.failures import Failure
+from bridge.domain.classification import classify
+from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.outbox import OutboxEntry
 from bridge.domain.ports import Call, Dispatch, ProofPendingError, RecipientFailedError
-from bridge.domain.retry_policy import classify
 from bridge.gmps.ccip.adapter import FAILURE, OFF_RAMP, SUCCESS, CcipContracts
 from bridge.gmps.ccip.attester import CcipExecutions
 from bridge.protocol.gmps import Gmp
@@ -68,7 +68,12 @@ async def test_explain_says_that_a_failed_execution_needs_somebody_in_the_ccip_e
     with pytest.raises(RecipientFailedError) as raised:
         await attest(FAILURE)
     claimed = OutboxEntry.new(sent(), 0, Kind.PLAIN, 0).claimed("worker", 0, 30)
-    failure = Failure(at=0, kind=classify(raised.value), code="RecipientFailedError", message=str(raised.value))
+    failure = Failure(
+        at=0,
+        kind=classify(raised.value).kind or FailureKind.UNKNOWN,
+        code="RecipientFailedError",
+        message=str(raised.value),
+    )
     entry = claimed.retried(claimed.claim_held, failure, 60)
     found = explain(own_message(), Kept(entries=[entry]), receipts=frozenset(), executed=False, now=0)
     assert "ccip failed once" in found.reason

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from eth_utils import function_signature_to_4byte_selector
 from structlog.testing import capture_logs
 
 from bridge.domain.jobs import ExecutionJob, ExecutionState
@@ -69,8 +70,8 @@ class Case:
     def pause(self, *, paused: bool) -> None:
         self.world.chains[BETA].submit(partial(pause, gmp=Gmp.HYPERLANE, paused=paused))
 
-    def refuse(self, *, refusing: bool) -> None:
-        self.world.chains[BETA].submit(partial(refuse, refusing=refusing))
+    def refuse(self, *, refusing: bool, reason: bytes = b"") -> None:
+        self.world.chains[BETA].submit(partial(refuse, refusing=refusing, reason=reason))
 
     def is_in(self, state: ExecutionState) -> bool:
         return self.awaited.state is state
@@ -147,6 +148,34 @@ async def test_what_its_recipient_refuses_costs_nothing_and_is_executed_once_it_
         case.refuse(refusing=False)
         await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=900)
         assert (case.executions, len(case.transactions)) == (1, 1)
+
+
+@pytest.mark.requirement("OIP-147", "OIP-148", "OIP-149", "OIP-152", "OIP-153")
+@pytest.mark.parametrize(
+    ("signature", "code"),
+    [
+        ("StateHashMismatch(bytes32,bytes32,bytes32)", "STATE_HASH_MISMATCH"),
+        ("AttestationReplayed(bytes32,bytes32,bytes32)", "ATTESTATION_REPLAY_DETECTED"),
+        ("RollbackIncomplete(bytes32)", "ROLLBACK_INCOMPLETE_REJECT"),
+        ("AlreadyApplied(bytes32,bytes32)", "DEDUPLICATION_DETECTED"),
+    ],
+)
+@in_virtual_time
+async def test_what_a_guard_rejects_by_its_code_is_tried_no_more_until_it_is_asked_for(
+    signature: str, code: str
+) -> None:
+    async with relayed() as case:
+        words = signature.count("bytes32")
+        case.refuse(refusing=True, reason=function_signature_to_4byte_selector(signature) + bytes(32) * words)
+        case.pause(paused=False)
+        await until(lambda: case.is_in(ExecutionState.REJECTED))
+        assert case.awaited.outcome.startswith(f"{code}: ExecutionReverted(")
+        case.refuse(refusing=False)
+        await asyncio.sleep(3_000)
+        assert (case.executions, case.transactions, case.awaited.state) == (0, [], ExecutionState.REJECTED)
+        case.store.jobs.await_execution(case.message.id, case.awaited.since)  # as a retry does
+        await until(lambda: case.is_in(ExecutionState.EXECUTED), seconds=900)
+        assert case.executions == 1
 
 
 @pytest.fixture

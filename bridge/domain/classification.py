@@ -1,0 +1,253 @@
+"""Every failure, once: its code, what is done about it, and whether another try is made.
+
+The codes and dispositions are those of the OIP fault tolerance document. Relayer, stores, command, HTTP API and explorer go by
+this table, and docs/dead-letter-errors.md is made from it. A failure that is in no row is UNKNOWN: it is tried again, counted,
+and raises an alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from bridge.domain.failures import FailureKind
+from bridge.domain.ports import CallRevertedError
+from bridge.protocol.contracts import Revert, decode_revert
+
+
+class ErrorCode(StrEnum):
+    """The document's error codes."""
+
+    MESSAGE_TTL_EXPIRED = "MESSAGE_TTL_EXPIRED"
+    DEDUPLICATION_DETECTED = "DEDUPLICATION_DETECTED"
+    ATTESTATION_REPLAY_DETECTED = "ATTESTATION_REPLAY_DETECTED"
+    STATE_HASH_MISMATCH = "STATE_HASH_MISMATCH"
+    DELIVERY_TIMEOUT = "DELIVERY_TIMEOUT"
+    MAX_RETRIES_EXCEEDED = "MAX_RETRIES_EXCEEDED"
+    ROLLBACK_INCOMPLETE_REJECT = "ROLLBACK_INCOMPLETE_REJECT"
+
+
+class Disposition(StrEnum):
+    """What is done about a failure: the document's five words, and what it calls "silently ignored"."""
+
+    REJECT = "REJECT"  # the message is refused, and not tried again
+    RETRY = "RETRY"  # tried again, as often as the policy of its kind allows
+    ROLLBACK = "ROLLBACK"  # its sender undoes what it did, on the destination's report
+    ESCALATE = "ESCALATE"  # an operator or governance decides
+    DIVERGE = "DIVERGE"  # the chains differ; the primary record decides
+    IGNORE = "IGNORE"  # the effect is there already: success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureClass:
+    """One row.
+
+    Attributes:
+        code: as histories, dead letters and metrics have it; empty where each type of error is a code of its own.
+        kind: how it bears on the next try of a delivery; None where no delivery fails with it. A refusal may be a lie of one
+            node, so that a delivery is not given up for it; the relayer rejects a message by the final state of its chain.
+        disposition: what is done about it.
+        errors: exceptions of this class, by name; the most specific row counts.
+        reverts: contracts' errors of this class, by name.
+        theirs: what the documents call it.
+        handling: what happens, in a sentence.
+    """
+
+    code: str = ""
+    kind: FailureKind | None
+    disposition: Disposition
+    errors: tuple[str, ...] = ()
+    reverts: tuple[str, ...] = ()
+    theirs: tuple[str, ...] = ()
+    handling: str
+
+
+_RETRY, _REJECT, _ESCALATE = Disposition.RETRY, Disposition.REJECT, Disposition.ESCALATE
+
+FAILURES: Final = (
+    FailureClass(
+        code=ErrorCode.MESSAGE_TTL_EXPIRED,
+        kind=FailureKind.REFUSED,
+        disposition=_REJECT,
+        reverts=("MessageHasExpired", "Expired"),
+        handling="the destination marks the message EXPIRED, and nothing is tried any more; its sender learns it by a report",
+    ),
+    FailureClass(
+        code=ErrorCode.DEDUPLICATION_DETECTED,
+        kind=FailureKind.REFUSED,
+        disposition=Disposition.IGNORE,
+        reverts=("AlreadyReceived", "AlreadyExecuted", "AlreadyApplied"),
+        handling="the delivery, the execution or the change is there already: that is success",
+    ),
+    FailureClass(
+        code=ErrorCode.ATTESTATION_REPLAY_DETECTED,
+        kind=FailureKind.REFUSED,
+        disposition=_REJECT,
+        reverts=("AttestationReplayed",),
+        handling="the recipient's guard refuses the message; the relayer does not execute it again",
+    ),
+    FailureClass(
+        code=ErrorCode.STATE_HASH_MISMATCH,
+        kind=FailureKind.REFUSED,
+        disposition=_REJECT,
+        reverts=("StateHashMismatch",),
+        handling="the recipient's guard refuses the message; a followed change that stays unapplied is DIVERGED",
+    ),
+    FailureClass(
+        code=ErrorCode.DELIVERY_TIMEOUT,
+        kind=FailureKind.TRANSIENT,
+        disposition=_RETRY,
+        errors=("DeliveryTimeoutError",),
+        handling="the phase is tried again within the message's retries, and joins a transaction that is under way",
+    ),
+    FailureClass(
+        code=ErrorCode.MAX_RETRIES_EXCEEDED,
+        kind=None,
+        disposition=_ESCALATE,
+        theirs=("RetryExhausted{message, attempts, last_error}",),
+        handling="a dead letter with the message and every failure, if its kind has dead letters",
+    ),
+    FailureClass(
+        code=ErrorCode.ROLLBACK_INCOMPLETE_REJECT,
+        kind=FailureKind.REFUSED,
+        disposition=_REJECT,
+        reverts=("RollbackIncomplete",),
+        handling="the recipient refuses the message while its asset is set back",
+    ),
+    FailureClass(
+        kind=FailureKind.UNANSWERED,
+        disposition=_RETRY,
+        errors=("UnansweredError", "AttestationUnansweredError"),
+        theirs=("Io", "KafkaConsumer{recoverable: true}"),
+        handling="costs no try, since it says nothing about the message; an entry that makes no progress raises an alert",
+    ),
+    FailureClass(
+        kind=FailureKind.TRANSIENT,
+        disposition=_RETRY,
+        errors=("StoreBusyError", "CursorMovedError"),
+        theirs=("OffsetCommit", "Redis"),
+        handling="the outcome is kept and written again; after 12 refused commits the relayer stops",
+    ),
+    FailureClass(
+        kind=FailureKind.TRANSIENT,
+        disposition=_RETRY,
+        errors=("TransientError",),
+        theirs=("KafkaProducer{recoverable: true}", "KafkaProducer{recoverable: false}"),
+        handling="tried again with another nonce where needed: the word of one node is not final",
+    ),
+    FailureClass(
+        kind=FailureKind.REFUSED,
+        disposition=_RETRY,
+        errors=("CallRevertedError", "DeliveryRevertedError"),
+        handling="what a contract refuses now, in a pause for example, it may take later",
+    ),
+    FailureClass(
+        kind=FailureKind.TERMINAL,
+        disposition=_ESCALATE,
+        errors=("EnvelopeError",),
+        theirs=("MessageDeserialization", "Compression", "Decompression"),
+        handling="bytes that are no envelope, or of an unknown version: a dead letter at once",
+    ),
+    FailureClass(
+        kind=FailureKind.TERMINAL,
+        disposition=_ESCALATE,
+        errors=("TerminalError",),
+        theirs=("FilterEvaluation", "TransformEvaluation", "JsonPathNotFound"),
+        handling="the dispatch is not one of ours, or its proof can't be made: a dead letter at once",
+    ),
+    FailureClass(
+        code="RETRY_BUDGET_SPENT",
+        kind=FailureKind.TERMINAL,
+        disposition=_ESCALATE,
+        handling="a dead letter of the message; `waybill dlq requeue` lets one more retry through",
+    ),
+    FailureClass(
+        code="DeliveryNotThere",
+        kind=FailureKind.UNDONE,
+        disposition=_RETRY,
+        handling="a reorg took the delivery back; it is made again, and costs no try",
+    ),
+    FailureClass(
+        kind=FailureKind.INTERRUPTED,
+        disposition=_RETRY,
+        errors=("Interrupted", "LeaseExpired"),
+        handling="the worker stopped, or lost its lease; another one goes on",
+    ),
+    FailureClass(
+        code="DIVERGED",
+        kind=None,
+        disposition=Disposition.DIVERGE,
+        handling="a followed change was brought forward in vain; the record on the source is the authority",
+    ),
+    FailureClass(
+        code="EXPIRED, CANCELLED",
+        kind=None,
+        disposition=Disposition.ROLLBACK,
+        handling="the destination's report of the end is what a dApp may roll back or refund on",
+    ),
+    FailureClass(
+        kind=None,
+        disposition=_ESCALATE,
+        errors=("SettingsError", "PolicyError"),
+        theirs=("Config", "DslParse"),
+        handling="the relayer does not start; all that is wrong is said at once",
+    ),
+    FailureClass(
+        code="DEAD_LETTER_NOT_WRITTEN",
+        kind=None,
+        disposition=_ESCALATE,
+        theirs=("DeadLetterQueue",),
+        handling="the lane halts after three tries, with the delivery still to be done; ended by `waybill lane resume`",
+    ),
+)
+"""Every class of failures."""
+
+UNKNOWN: Final = FailureClass(
+    code="UNKNOWN",
+    kind=FailureKind.UNKNOWN,
+    disposition=_RETRY,
+    handling="counted by its type in `waybill_delivery_failures_total`, logged with its trace, and alerted on",
+)
+"""What no row knows."""
+
+_CODES: Final = frozenset(map(str, ErrorCode))
+_BY_ERROR: Final[Mapping[str, FailureClass]] = MappingProxyType({name: row for row in FAILURES for name in row.errors})
+_BY_REVERT: Final[Mapping[str, FailureClass]] = MappingProxyType(
+    {name: row for row in FAILURES for name in row.reverts}
+)
+
+
+def classify(error: BaseException) -> FailureClass:
+    """The class of a failure. Of a refusal that carries another one, that of the innermost that has a code."""
+    if isinstance(error, CallRevertedError):
+        known = classify_revert(error.data)
+        if known is not None:
+            return known
+    return next((_BY_ERROR[base.__name__] for base in type(error).__mro__ if base.__name__ in _BY_ERROR), UNKNOWN)
+
+
+def classify_revert(data: bytes) -> FailureClass | None:
+    """The class of what a contract refused with, if it has a code; refusals nest, and the innermost is the cause."""
+    revert = decode_revert(data)
+    found = [_BY_REVERT[one.name] for one in _nested(revert) if one.name in _BY_REVERT] if revert else []
+    return found[-1] if found else None
+
+
+def code_of(error: BaseException) -> str:
+    """The code that an entry's history records for an error: the document's where it has one, else the type's name."""
+    return classify(error).code if classify(error).code in _CODES else type(error).__name__
+
+
+def disposition_of(code: str) -> Disposition:
+    """What is done about a failure that was recorded with that code."""
+    rows = (row for row in FAILURES if row.code == code or code in row.errors)
+    return next(rows, UNKNOWN).disposition
+
+
+def _nested(revert: Revert) -> Iterator[Revert]:
+    yield revert
+    for inner in revert.inner:
+        yield from _nested(inner)

@@ -1,0 +1,130 @@
+"""Every failure has one class: the document's code and disposition, and whether another try is made."""
+
+from __future__ import annotations
+
+import pytest
+from eth_abi import encode
+from eth_utils import function_signature_to_4byte_selector
+
+from bridge.cli.app import app  # loads every module that a relayer has
+from bridge.domain.classification import (
+    FAILURES,
+    UNKNOWN,
+    Disposition,
+    ErrorCode,
+    classify,
+    classify_revert,
+    code_of,
+    disposition_of,
+)
+from bridge.domain.errors import StoreBusyError
+from bridge.domain.failures import FailureKind
+from bridge.domain.ports import CallRevertedError, TerminalError, TransientError, UnansweredError
+from bridge.protocol.events import load_abi
+from bridge.protocol.message import EnvelopeError
+from bridge.relayer.delivery import AttestationUnansweredError, DeliveryTimeoutError, NotAttestedError, Phase
+
+WORD = b"\x01" * 32
+THEIRS = {
+    "KafkaProducer", "KafkaConsumer", "OffsetCommit", "Redis", "Io", "MessageDeserialization", "FilterEvaluation",
+    "TransformEvaluation", "JsonPathNotFound", "Compression", "Decompression", "RetryExhausted", "Config", "DslParse",
+    "DeadLetterQueue",
+}  # fmt: skip
+DOCUMENT = {
+    "MESSAGE_TTL_EXPIRED": "REJECT",
+    "DEDUPLICATION_DETECTED": "IGNORE",
+    "ATTESTATION_REPLAY_DETECTED": "REJECT",
+    "STATE_HASH_MISMATCH": "REJECT",
+    "DELIVERY_TIMEOUT": "RETRY",
+    "MAX_RETRIES_EXCEEDED": "ESCALATE",
+    "ROLLBACK_INCOMPLETE_REJECT": "REJECT",
+}
+"""The seven codes of OIP in its order; MAX_RETRIES_EXCEEDED goes to the dead letters, where an operator decides."""
+
+
+def reverted(signature: str, *values: object) -> bytes:
+    types = signature.partition("(")[2].rstrip(")")
+    return function_signature_to_4byte_selector(signature) + encode(types.split(",") if types else [], values)
+
+
+def refused_execution(reason: bytes) -> bytes:
+    return reverted("ExecutionReverted(bytes32,bytes)", WORD, reason)
+
+
+MISMATCH = reverted("StateHashMismatch(bytes32,bytes32,bytes32)", WORD, WORD, WORD)
+
+
+@pytest.mark.requirement("OIP-146", "OIP-147", "OIP-148", "OIP-149", "OIP-150", "OIP-151", "OIP-152", "OIP-153")
+def test_the_seven_codes_have_the_documents_dispositions() -> None:
+    assert {row.code: row.disposition.value for row in FAILURES[:7]} == DOCUMENT
+    assert {row.disposition for row in FAILURES} == set(Disposition), "each disposition is that of a failure"
+    assert list(map(str, ErrorCode)) == list(DOCUMENT)
+
+
+@pytest.mark.requirement("SF-115", "SF-53", "SF-79", "SF-80", "SF-81")
+def test_every_error_of_streamforge_has_a_row() -> None:
+    theirs = {name.partition("{")[0]: row for row in FAILURES for name in row.theirs}
+    assert theirs.keys() == THEIRS
+    assert {name for name, row in theirs.items() if row.kind is None} == {
+        "RetryExhausted", "Config", "DslParse", "DeadLetterQueue"
+    }  # fmt: skip
+
+
+@pytest.mark.requirement("OBX-44")
+@pytest.mark.parametrize(
+    ("error", "code", "kind", "disposition"),
+    [
+        (TransientError("later"), "TransientError", FailureKind.TRANSIENT, Disposition.RETRY),
+        (NotAttestedError("no proof"), "NotAttestedError", FailureKind.TRANSIENT, Disposition.RETRY),
+        (StoreBusyError("away"), "StoreBusyError", FailureKind.TRANSIENT, Disposition.RETRY),
+        (DeliveryTimeoutError(Phase.ATTEST, 1), "DELIVERY_TIMEOUT", FailureKind.TRANSIENT, Disposition.RETRY),
+        (UnansweredError("silence"), "UnansweredError", FailureKind.UNANSWERED, Disposition.RETRY),
+        (AttestationUnansweredError("-"), "AttestationUnansweredError", FailureKind.UNANSWERED, Disposition.RETRY),
+        (TerminalError("never"), "TerminalError", FailureKind.TERMINAL, Disposition.ESCALATE),
+        (EnvelopeError("no envelope"), "EnvelopeError", FailureKind.TERMINAL, Disposition.ESCALATE),
+        (CallRevertedError(b""), "CallRevertedError", FailureKind.REFUSED, Disposition.RETRY),
+        (
+            CallRevertedError(refused_execution(MISMATCH)),
+            "STATE_HASH_MISMATCH",
+            FailureKind.REFUSED,
+            Disposition.REJECT,
+        ),
+        (ZeroDivisionError(), "ZeroDivisionError", FailureKind.UNKNOWN, Disposition.RETRY),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_a_failure_is_recorded_with_its_code_and_treated_by_its_kind(
+    error: Exception, code: str, kind: FailureKind, disposition: Disposition
+) -> None:
+    assert (code_of(error), classify(error).kind, classify(error).disposition) == (code, kind, disposition)
+    assert disposition_of(code) in (disposition, UNKNOWN.disposition)
+
+
+@pytest.mark.requirement("OIP-48", "OIP-147", "OIP-148", "OIP-149", "OIP-152", "X-16")
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (MISMATCH, ErrorCode.STATE_HASH_MISMATCH),
+        (
+            reverted("AttestationReplayed(bytes32,bytes32,bytes32)", WORD, WORD, WORD),
+            ErrorCode.ATTESTATION_REPLAY_DETECTED,
+        ),
+        (reverted("RollbackIncomplete(bytes32)", WORD), ErrorCode.ROLLBACK_INCOMPLETE_REJECT),
+        (reverted("AlreadyApplied(bytes32,bytes32)", WORD, WORD), ErrorCode.DEDUPLICATION_DETECTED),
+        (reverted("OutOfOrder(bytes32,uint64,uint64)", WORD, 2, 3), None),
+        (b"", None),
+    ],
+)
+def test_a_guards_refusal_has_the_code_of_its_error(reason: bytes, code: ErrorCode | None) -> None:
+    known = classify_revert(refused_execution(reason))
+    assert (known and known.code) == code
+
+
+def test_every_name_of_the_table_exists() -> None:
+    def named(base: type[BaseException]) -> set[str]:
+        return {base.__name__}.union(*map(named, base.__subclasses__()))
+
+    assert app is not None
+    recorded = {"Interrupted", "LeaseExpired"}  # by name only: nothing is raised
+    assert {name for row in FAILURES for name in row.errors} - recorded - named(Exception) == set()
+    assert {name for row in FAILURES for name in row.reverts} - {one["name"] for one in load_abi("Errors")} == set()
