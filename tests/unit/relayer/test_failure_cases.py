@@ -1,0 +1,185 @@
+"""Each failure that the documents name is produced where it really happens, and what the relayer makes of it is observed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import ClassVar
+
+import pytest
+
+from bridge.domain.classification import Disposition, disposition_of
+from bridge.domain.failures import FailureKind
+from bridge.domain.outbox import OutboxState
+from bridge.domain.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
+from bridge.protocol.message import decode_envelope
+from tests.builders import ALPHA, BETA
+from tests.support.memory_store import MemoryStore
+from tests.support.simulation import SimulatedRelayer, World
+from tests.support.simulation.adapter import SimulatedAdapter
+from tests.unit.relayer.commits import CountingStore
+from tests.unit.relayer.entries import only_entry, with_adapter
+from tests.virtual_time import in_virtual_time, running, until
+
+
+def answered_by_nobody() -> None:
+    raise UnansweredError("no endpoint answers")
+
+
+def lost_on_the_way() -> None:
+    raise TransientError("connection reset by peer")
+
+
+def of_another_codec() -> None:
+    decode_envelope(b"\x63" + bytes(300))
+
+
+def cut_off() -> None:
+    decode_envelope(b"\x01" + bytes(20))
+
+
+def of_no_kind() -> None:
+    decode_envelope(b"\x01" + bytes(204) + b"\xff" + bytes(100))
+
+
+def not_ours() -> None:
+    raise TerminalError("the dispatch is another application's")
+
+
+def unprovable() -> None:
+    raise TerminalError("no merkle tree hook has inserted the message")
+
+
+class Failing(SimulatedAdapter):
+    """Fails so often as it is told while it makes the proof, or while it looks for the next transaction."""
+
+    cause: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
+    at_proof: ClassVar[bool] = True
+    times: ClassVar[itertools.count[int]] = itertools.count()
+    most: ClassVar[int] = 0
+
+    def _fail(self) -> None:
+        if next(type(self).times) < self.most:
+            type(self).cause()
+
+    async def attest(self, dispatch: Dispatch) -> bytes:
+        if self.at_proof:
+            self._fail()
+        return await super().attest(dispatch)
+
+    async def next_call(self, dispatch: Dispatch, attestation: bytes) -> Call | None:
+        if not self.at_proof:
+            self._fail()
+        return await super().next_call(dispatch, attestation)
+
+
+def failing(cause: Callable[[], None], *, at_proof: bool, most: int) -> type[Failing]:
+    changes = {"cause": staticmethod(cause), "at_proof": at_proof, "times": itertools.count(), "most": most}
+    return type("Failing", (Failing,), changes)
+
+
+@pytest.mark.requirement("SF-44", "SF-48", "OBX-45")
+@pytest.mark.parametrize(
+    ("cause", "at_proof", "code", "kind", "tries"),
+    [
+        (lost_on_the_way, False, "TransientError", FailureKind.TRANSIENT, 2),
+        (lost_on_the_way, True, "NotAttestedError", FailureKind.TRANSIENT, 2),
+        (answered_by_nobody, False, "UnansweredError", FailureKind.UNANSWERED, 0),
+        (answered_by_nobody, True, "AttestationUnansweredError", FailureKind.UNANSWERED, 0),
+    ],
+)
+@in_virtual_time
+async def test_what_may_pass_is_retried_and_then_delivered(
+    cause: Callable[[], None], at_proof: bool, code: str, kind: FailureKind, tries: int
+) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    kinds = failing(cause, at_proof=at_proof, most=2)
+    async with running(with_adapter(SimulatedRelayer(world, store), world, kinds)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: bool(sent.created) and world.executions(sent.message) == 1, seconds=120)
+        await until(lambda: only_entry(store, sent).state is OutboxState.DELIVERED)
+    entry = only_entry(store, sent)
+    history = [one.failure for one in store.outbox.failures(entry.event_id)]
+    assert [(one.code, one.kind) for one in history] == [(code, kind)] * 2
+    assert (entry.failed_tries, disposition_of(code)) == (tries, Disposition.RETRY)
+    await world.stop()
+
+
+@pytest.mark.requirement("SF-49", "SF-50", "SF-73", "SF-74", "SF-75", "SF-76", "SF-77", "SF-113", "OBX-46")
+@pytest.mark.parametrize(
+    ("cause", "at_proof", "code"),
+    [
+        (cut_off, True, "EnvelopeError"),
+        (of_no_kind, True, "EnvelopeError"),
+        (of_another_codec, False, "EnvelopeError"),
+        (not_ours, True, "TerminalError"),
+        (unprovable, True, "TerminalError"),
+        (unprovable, False, "TerminalError"),
+    ],
+)
+@in_virtual_time
+async def test_what_can_never_pass_is_a_dead_letter_at_once_and_holds_up_nothing_else(
+    cause: Callable[[], None], at_proof: bool, code: str
+) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = with_adapter(SimulatedRelayer(world, store), world, failing(cause, at_proof=at_proof, most=1))
+    async with running(bridge):
+        bad = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.counts() != [] and only_entry(store, bad).state is OutboxState.DEAD)
+        good = world.send(ALPHA, BETA)
+        await until(lambda: bool(good.created) and world.executions(good.message) == 1)
+    entry = only_entry(store, bad)
+    (record,) = bridge.dead_letters.history(entry.event_id)
+    assert record.document is not None
+    (failure,) = record.document["failureHistory"]
+    assert (failure["errorCode"], failure["kind"], failure["disposition"]) == (code, "TERMINAL", "ESCALATE")
+    assert record.document["originalMessage"] == f"0x{entry.dispatch.envelope.hex()}"
+    await world.stop()
+
+
+@pytest.mark.requirement("SF-45", "OBX-45")
+@in_virtual_time
+async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store)
+    chain: Chain = bridge.relayer.observers[ALPHA]._chain
+    reads, read = itertools.count(), chain.logs
+
+    async def logs(*arguments: object, **named: object) -> list[Log]:
+        if next(reads) % 3 != 2:
+            raise TransientError("the source does not answer")
+        return await read(*arguments, **named)  # type: ignore[arg-type]  # passes on whatever came
+
+    monkeypatch.setattr(bridge.relayer.observers[ALPHA], "_chain", _with_logs(chain, logs))
+    async with running(bridge):
+        sent = [world.send(ALPHA, BETA) for _ in range(3)]
+        await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent), seconds=300)
+    assert next(reads) > 3
+    assert {entry.failed_tries for entry in store.outbox.listed()} == {0}
+    await world.stop()
+
+
+@pytest.mark.requirement("SF-47")
+@in_virtual_time
+async def test_a_store_that_is_away_is_written_again_and_costs_no_try() -> None:
+    world, store = World(), CountingStore()
+    world.start()
+    store.refuse_commits = 4
+    async with running(SimulatedRelayer(world, store)):
+        sent = world.send(ALPHA, BETA)
+        await until(lambda: store.outbox.listed(state=OutboxState.DELIVERED) != [], seconds=120)
+    assert store.refuse_commits == 0
+    assert (only_entry(store, sent).failed_tries, store.outbox.failures(only_entry(store, sent).event_id)) == (0, [])
+    assert world.executions(sent.message) == 1
+    await world.stop()
+
+
+def _with_logs(chain: Chain, logs: object) -> Chain:
+    class Unsteady:
+        def __getattr__(self, name: str) -> object:
+            return logs if name == "logs" else getattr(chain, name)
+
+    return Unsteady()  # type: ignore[return-value]  # a chain but for its logs
