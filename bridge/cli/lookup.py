@@ -12,7 +12,7 @@ from typing import Any
 from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.workspace import Workspace
 from bridge.client import Client, Created, UnknownMessageError
-from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, ttl_violation
+from bridge.domain.guarantee import AssetClass, DeliveryGuarantee, IdempotencyStrategy, ttl_violation
 from bridge.domain.ports import Block
 from bridge.evm.chain import EvmChain
 from bridge.evm.routers import Progress, RouterReader, Verdict, readers_of
@@ -98,7 +98,7 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
         deployment,
         message,
         explanation,
-        settings.guarantee(message),
+        settings.guarantee(message, router.guards),
         ttl_violation(message, settings.classes(deployment)),
         id_matches=message.id == message_id,
     )
@@ -154,6 +154,7 @@ class _Asked:
     refusal: str | None  # why the recipient does not take it
     is_expired: bool
     paused_until: int
+    guards: frozenset[IdempotencyStrategy]
 
 
 async def _ask(router: RouterReader, message: Message) -> _Asked:
@@ -166,6 +167,7 @@ async def _ask(router: RouterReader, message: Message) -> _Asked:
         refusal=trial.why if trial.verdict in (Verdict.REFUSED, Verdict.REJECTED) else None,
         is_expired=not progress.ended and await router.is_expired(message.source_chain, message),
         paused_until=await router.paused_until(PausedThing.LANE, message.source_chain),
+        guards=await router.guards(message),
     )
 
 

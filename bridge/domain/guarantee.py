@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -152,6 +152,7 @@ def guarantee_of(
     atomicity: Mapping[Kind, Atomicity] = DEFAULT_ATOMICITY,
     asset_minimum: int | None = None,
     attested_origin: bool = False,
+    guards: Collection[IdempotencyStrategy] = (),
 ) -> DeliveryGuarantee:
     """What one message is promised.
 
@@ -163,6 +164,7 @@ def guarantee_of(
         atomicity: the level of each kind.
         asset_minimum: least TTL of the asset's class, in seconds; None if no policy applies.
         attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
+        guards: those that the recipient is known to have; the router checks the id for every recipient.
     """
     policy = policies[message.kind]
     if message.kind is not Kind.REGULATORY_ACTION_CRITICAL and chosen:
@@ -171,7 +173,7 @@ def guarantee_of(
     return DeliveryGuarantee(
         semantics=Semantics.AT_LEAST_ONCE,
         ttl_seconds=resolve_ttl(message.ttl, asset_minimum),
-        idempotency_strategy=_strategy(message.kind),
+        idempotency_strategy=_strategy(message.kind, guards),
         require_attestation_check=attested_origin,
         max_retries=policy.max_retries,
         base_backoff_ms=policy.base * _MILLISECONDS,
@@ -182,10 +184,14 @@ def guarantee_of(
     )
 
 
-def _strategy(kind: Kind) -> IdempotencyStrategy:
+def _strategy(kind: Kind, guards: Collection[IdempotencyStrategy]) -> IdempotencyStrategy:
+    """What its kind asks of the recipient, if the recipient has it."""
+    asked = IdempotencyStrategy.MESSAGE_ID
     if kind in _STATE_HASHED:
-        return IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
-    return IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE if kind is Kind.LOCK_MANAGEMENT else IdempotencyStrategy.MESSAGE_ID
+        asked = IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
+    elif kind is Kind.LOCK_MANAGEMENT:
+        asked = IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE
+    return asked if asked in guards else IdempotencyStrategy.MESSAGE_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,10 @@ from typing import Any
 from eth_utils import function_signature_to_4byte_selector
 
 from bridge.domain.classification import classify_revert
+from bridge.domain.guarantee import IdempotencyStrategy
 from bridge.domain.ports import Call, CallRevertedError, Chain, Dispatch, Receipt, read_view
 from bridge.protocol.addresses import AddressError, from_bytes32
-from bridge.protocol.contracts import ADAPTER, ROUTER, explain_refusal, explain_revert, message_tuple
+from bridge.protocol.contracts import ADAPTER, ROUTER, contract, explain_refusal, explain_revert, message_tuple
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import (
     Creation,
@@ -35,6 +36,15 @@ _LOG_RANGE = 5_000  # blocks
 _EXECUTED = 1
 _OUTCOMES = {1: Status.EXECUTED, 2: Status.EXPIRED, 3: Status.CANCELLED}
 _SUPPORTS_INTERFACE = function_signature_to_4byte_selector("supportsInterface(bytes4)") + bytes(32)
+
+_GUARDS = contract("currentStateHash(bytes32) returns (bytes32)", "lastSequence(bytes32) returns (uint64)")
+_GUARD_VIEWS = {
+    IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH: "currentStateHash",
+    IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE: "lastSequence",
+}
+"""What `StateHashGuard` and `OrderedGuard` answer about any subject."""
+
+_WORD = 32  # bytes
 
 _OVER = frozenset({"AlreadyExecuted", "AlreadyEnded", "MessageHasExpired"})
 _REFUSED = frozenset({"ExecutionReverted", "InsufficientGas"})
@@ -172,6 +182,21 @@ class RouterReader:
         except AddressError:
             pass
         return f"{name}: {explain_refusal(b'')}"
+
+    async def guards(self, message: Message) -> frozenset[IdempotencyStrategy]:
+        """The guards that the recipient shows by their views, beyond the message's id, which this router checks for everybody."""
+        try:
+            recipient = from_bytes32(message.recipient)
+        except AddressError:
+            return frozenset()
+        return frozenset({strategy for strategy in _GUARD_VIEWS if await self._has_view(recipient, strategy)})
+
+    async def _has_view(self, recipient: str, strategy: IdempotencyStrategy) -> bool:
+        call = Call(to=recipient, data=_GUARDS.encode(_GUARD_VIEWS[strategy], bytes(32)))
+        try:
+            return len(await self._chain.call(call)) == _WORD  # a fallback answers nothing
+        except CallRevertedError:
+            return False
 
     async def sent_message(self, message_id: bytes) -> SentMessage | None:
         """Who may retry a message and how often it was, or None if this router did not create it as retriable."""

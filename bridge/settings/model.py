@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
@@ -18,7 +18,14 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from bridge.domain.guarantee import DEFAULT_ATOMICITY, AssetClass, Atomicity, DeliveryGuarantee, guarantee_of
+from bridge.domain.guarantee import (
+    DEFAULT_ATOMICITY,
+    AssetClass,
+    Atomicity,
+    DeliveryGuarantee,
+    IdempotencyStrategy,
+    guarantee_of,
+)
 from bridge.domain.invariants import reliable
 from bridge.domain.relay_policy import RelayPolicy
 from bridge.domain.retry_policy import DEFAULT_POLICIES, PolicyError, RetryPolicy, validated
@@ -294,9 +301,11 @@ class Settings(BaseSettings):
     def _atomicity(self) -> Mapping[Kind, Atomicity]:
         return {**DEFAULT_ATOMICITY, **{Kind[name.upper()]: level for name, level in self.atomicity.items()}}
 
-    def guarantee(self, message: Message) -> DeliveryGuarantee:
-        """What a relayer with these settings promises for one message, and keeps."""
-        return guarantee_of(message, self.retry_policies(), choices(self.guarantees), atomicity=self._atomicity())
+    def guarantee(self, message: Message, guards: Collection[IdempotencyStrategy] = ()) -> DeliveryGuarantee:
+        """What a relayer with these settings promises for one message, and keeps; `guards` are those of its recipient."""
+        return guarantee_of(
+            message, self.retry_policies(), choices(self.guarantees), atomicity=self._atomicity(), guards=guards
+        )
 
     def relay(self) -> RelaySettings:
         """What the relay needs of these."""

@@ -47,7 +47,9 @@ from tests.virtual_time import in_virtual_time, running, until
 
 @pytest.mark.requirement("OIP-17", "OIP-19", "OIP-21", "OIP-22", "OIP-23", "OIP-24", "OIP-18")
 def test_a_guarantee_has_every_field_of_the_document() -> None:
-    given_ = guarantee_of(message(kind=Kind.STATE_SYNC, ttl=300), DEFAULT_POLICIES, attested_origin=True)
+    guards = {IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH}
+    sent = message(kind=Kind.STATE_SYNC, ttl=300)
+    given_ = guarantee_of(sent, DEFAULT_POLICIES, attested_origin=True, guards=guards)
     assert given_.semantics is Semantics.AT_LEAST_ONCE
     assert given_.ttl_seconds == 300
     assert given_.idempotency_strategy is IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
@@ -66,8 +68,13 @@ def test_a_guarantee_has_every_field_of_the_document() -> None:
         (Kind.LOCK_MANAGEMENT, IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE),
     ],
 )
-def test_each_kind_has_its_idempotency_strategy(kind: Kind, strategy: IdempotencyStrategy) -> None:
-    assert guarantee_of(message(kind=kind), DEFAULT_POLICIES).idempotency_strategy is strategy
+def test_each_kind_has_its_idempotency_strategy_where_the_recipient_has_the_guard(
+    kind: Kind, strategy: IdempotencyStrategy
+) -> None:
+    sent, every = message(kind=kind), frozenset(IdempotencyStrategy)
+    assert guarantee_of(sent, DEFAULT_POLICIES, guards=every).idempotency_strategy is strategy
+    bare = guarantee_of(sent, DEFAULT_POLICIES, guards=every - {strategy}).idempotency_strategy
+    assert bare is IdempotencyStrategy.MESSAGE_ID
 
 
 @pytest.mark.requirement("OIP-18", "OIP-33", "OIP-34", "OIP-44", "OIP-45", "OIP-46")
@@ -280,7 +287,8 @@ def test_what_is_told_of_a_messages_guarantee_is_what_the_settings_make_of_it() 
         guarantees={f"0x{sent.sender.hex()}": {"base": 2, "dead_letter": False}},
         atomicity={"lock_management": "ALL_OR_NOTHING"},
     )
-    assert settings.guarantee(sent).value() == {
+    assert settings.guarantee(sent).idempotency_strategy is IdempotencyStrategy.MESSAGE_ID
+    assert settings.guarantee(sent, [IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE]).value() == {
         "semantics": "AT_LEAST_ONCE",
         "ttlSeconds": 120,
         "idempotencyStrategy": "MESSAGE_ID_PLUS_NONCE",

@@ -8,6 +8,7 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils import function_signature_to_4byte_selector
 
+from bridge.domain.guarantee import IdempotencyStrategy
 from bridge.domain.ports import Call, CallRevertedError, Chain, Log
 from bridge.evm.routers import RouterReader, Verdict, created_messages
 from bridge.protocol.addresses import to_bytes32
@@ -53,6 +54,40 @@ async def test_a_refusal_without_a_reason_says_what_it_can_mean(reason: bytes, h
     assert trial.verdict is Verdict.REFUSED
     assert said in trial.why
     assert "fix the recipient" not in trial.why
+
+
+class Guarded:
+    """A chain whose recipient answers some views, and all others as an account without code or a fallback does."""
+
+    def __init__(self, *views: str, fallback: bool) -> None:
+        self.selectors = {function_signature_to_4byte_selector(view) for view in views}
+        self.fallback = fallback
+
+    async def call(self, call: Call, **_: object) -> bytes:
+        assert call.to == RECIPIENT
+        if call.data[:4] in self.selectors:
+            return bytes(32)
+        if self.fallback:
+            return b""
+        raise CallRevertedError(b"")
+
+
+@pytest.mark.requirement("OIP-19")
+@pytest.mark.parametrize("fallback", [False, True])
+@pytest.mark.parametrize(
+    ("views", "guards"),
+    [
+        ((), set()),
+        (("currentStateHash(bytes32)",), {IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH}),
+        (("lastSequence(bytes32)",), {IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE}),
+    ],
+)
+async def test_a_recipient_has_the_guards_whose_views_it_answers(
+    views: tuple[str, ...], guards: set[IdempotencyStrategy], fallback: bool
+) -> None:
+    reader = RouterReader(cast(Chain, Guarded(*views, fallback=fallback)), ROUTER)
+    assert await reader.guards(message(recipient=to_bytes32(RECIPIENT))) == guards
+    assert await reader.guards(message(recipient=bytes([1]) * 32)) == frozenset(), "no address"
 
 
 def test_a_reason_is_told_as_it_is() -> None:
