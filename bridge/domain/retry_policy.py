@@ -53,7 +53,7 @@ class RetryPolicy:
     jitter: float = JITTER
 
     @property
-    def max_attempts(self) -> int | None:
+    def max_tries(self) -> int | None:
         """How many tries there are, the first one included."""
         return None if self.max_retries is None else self.max_retries + 1
 
@@ -120,36 +120,23 @@ def _problems(policy: RetryPolicy) -> list[str]:
     return problems
 
 
-def retry_delay(
-    policy: RetryPolicy,
-    attempt: int,
-    failure: FailureKind,
-    *,
-    random: Callable[[], float],
-) -> float | None:
-    """Seconds to wait before the next try, or None if the tries are spent. Expiry is the router's to judge, not this row's.
+def next_try(policy: RetryPolicy, tries: int, failure: FailureKind, *, random: Callable[[], float]) -> float | Spent:
+    """Seconds to wait before the next try, or why there is none. Expiry is the router's to judge, not this row's.
 
     Args:
         policy: the row of the message's kind.
-        attempt: the try that just failed, or the setback if the failure costs none; 1 is the first.
+        tries: those that failed, with the one that just did; or setbacks in a row, if the failure costs no try.
         failure: how it failed.
         random: gives a number in [0, 1).
     """
-    if _is_spent(policy, attempt, failure):
-        return None
-    delay = backoff(policy.base, attempt - 1, cap=policy.cap, jitter=policy.jitter, random=random)
-    return delay if failure.costs_a_try else max(delay, _LEAST_SETBACK)
-
-
-def _is_spent(policy: RetryPolicy, attempt: int, failure: FailureKind) -> bool:
-    if policy.max_attempts is None or not failure.costs_a_try:
-        return False
-    return failure is FailureKind.TERMINAL or attempt >= policy.max_attempts
-
-
-def why_spent(failure: FailureKind) -> Spent:
-    """Why `retry_delay` gave None after such a failure."""
-    return Spent.PERMANENT_FAILURE if failure is FailureKind.TERMINAL else Spent.MAX_RETRIES_EXCEEDED
+    wait = backoff(policy.base, tries - 1, cap=policy.cap, jitter=policy.jitter, random=random)
+    if not failure.costs_a_try:
+        return max(wait, _LEAST_SETBACK)
+    if policy.max_tries is None:
+        return wait
+    if failure is FailureKind.TERMINAL:
+        return Spent.PERMANENT_FAILURE
+    return Spent.MAX_RETRIES_EXCEEDED if tries >= policy.max_tries else wait
 
 
 def becomes_dead_letter(policy: RetryPolicy, reason: Spent) -> bool:

@@ -50,7 +50,7 @@ from bridge.domain.ports import (
     UnansweredError,
 )
 from bridge.domain.relay_policy import RelayPolicy
-from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, retry_delay, why_spent
+from bridge.domain.retry_policy import RetryPolicy, Spent, becomes_dead_letter, next_try
 from bridge.domain.spending import SpendHeldError, SpentFor
 from bridge.domain.supervision import Wakeup
 from bridge.evm.account import NonceLostError
@@ -385,26 +385,22 @@ class Deliveries:
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
             log.error("delivery failed unexpectedly", exc_info=error)
-        tries = entry.failed_tries + failure.kind.costs_a_try
-        delay = retry_delay(
-            policy,
-            tries if failure.kind.costs_a_try else entry.setbacks + 1,
-            failure.kind,
-            random=self._random,
-        )
-        expired = delay is not None and await self._would_be_late(message, delay)
-        if delay is not None and not expired:
-            if not failure.kind.costs_a_try and entry.setbacks + 1 >= STUCK_AFTER:
-                delay = _pause_if_stuck(policy, delay)
-                if entry.setbacks + 1 == STUCK_AFTER:
-                    log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=delay, error=failure.message)
-            log.warning("delivery failed", tries=tries, again_in=round(delay, 3), error=failure.message)
-            return Retry(claim, failure, now + delay)
-        reason = Spent.MESSAGE_TTL_EXPIRED if expired else why_spent(failure.kind)
-        if becomes_dead_letter(policy, reason):
-            return await self._dead_letters.mark_dead(entry, claim, failure, reason.value)
-        log.error("delivery dead", tries=tries, reason=reason.value, error=failure.message)
-        return Dead(claim, replace(failure, letter=False))
+        costs_a_try = failure.kind.costs_a_try
+        tries, setbacks = entry.failed_tries + costs_a_try, entry.setbacks + 1
+        found = next_try(policy, tries if costs_a_try else setbacks, failure.kind, random=self._random)
+        if not isinstance(found, Spent) and await self._would_be_late(message, found):
+            found = Spent.MESSAGE_TTL_EXPIRED
+        if isinstance(found, Spent):
+            if becomes_dead_letter(policy, found):
+                return await self._dead_letters.mark_dead(entry, claim, failure, found.value)
+            log.error("delivery dead", tries=tries, reason=found.value, error=failure.message)
+            return Dead(claim, replace(failure, letter=False, message=f"{found.value}: {failure.message}"))
+        if not costs_a_try and setbacks >= STUCK_AFTER:
+            found = _pause_if_stuck(policy, found)
+            if setbacks == STUCK_AFTER:
+                log.error("delivery makes no progress", setbacks=STUCK_AFTER, again_in=found, error=failure.message)
+        log.warning("delivery failed", tries=tries, again_in=round(found, 3), error=failure.message)
+        return Retry(claim, failure, now + found)
 
     async def _would_be_late(self, message: Message, delay: float) -> bool:
         """Whether a message will have expired after so many seconds. Its router knows: pauses stop a message's clock.

@@ -115,7 +115,7 @@ def _needs_dead_letter(entry: OutboxEntry, settings: Settings) -> bool:
     """Whether a delivery that died would have a letter now."""
     message = decode_envelope(entry.dispatch.envelope).message
     policy = settings.guarantee(message).policy
-    return policy.dead_letter and entry.failed_tries >= (policy.max_attempts or 0)
+    return policy.dead_letter and entry.failed_tries >= (policy.max_tries or 0)
 
 
 async def trusted_accounts(log: DeadLetterLog, parameters: OnChainParameters, settings: Settings) -> frozenset[str]:

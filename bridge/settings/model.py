@@ -105,7 +105,11 @@ class Settings(BaseSettings):
         description="between two looks at a chain; where blocks take longer than a second, as long as one takes, up to 15 s",
     )
     lease: float = Field(default=15.0, gt=0, description="how long a dead relayer keeps others from its entries")
-    in_flight: int = Field(default=64, gt=0, description="deliveries under way at once, per destination; idle queues and live traffic may add some")
+    in_flight: int = Field(
+        default=64,
+        gt=0,
+        description="deliveries under way at once, per destination; idle queues and live traffic may add some",
+    )
     block_range: int = Field(default=2_000, gt=0, description="blocks asked for at once when catching up")
     completeness_interval: float = Field(
         default=60.0, gt=0, description="between two comparisons with what the routers counted"

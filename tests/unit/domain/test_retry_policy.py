@@ -14,7 +14,8 @@ from bridge.domain.retry_policy import (
     JITTER,
     PolicyError,
     RetryPolicy,
-    retry_delay,
+    Spent,
+    next_try,
     validated,
 )
 from bridge.protocol.message import Kind
@@ -61,7 +62,8 @@ def delay(
     kind: FailureKind = FailureKind.TRANSIENT,
     draw: float = 0.5,
 ) -> float | None:
-    return retry_delay(policy, attempt, kind, random=lambda: draw)
+    found = next_try(policy, attempt, kind, random=lambda: draw)
+    return None if isinstance(found, Spent) else found
 
 
 @pytest.mark.requirement(
@@ -114,7 +116,7 @@ def test_streamforges_schedule_is_a_row_like_any_other(draw: float) -> None:
     for wait, nominal in zip(waits[:3], (0.1, 0.2, 0.4), strict=True):
         assert wait is not None
         assert nominal * 0.9 - 1e-9 <= wait <= nominal * 1.1 + 1e-9
-    assert policy.max_attempts == 4
+    assert policy.max_tries == 4
 
 
 @pytest.mark.requirement("OIP-72")
@@ -130,11 +132,11 @@ def test_a_wait_differs_from_its_nominal_value_by_a_tenth_at_most(draw: float, a
 def test_at_the_cap_senders_still_wait_differently_long() -> None:
     policy = DEFAULT_POLICIES[Kind.STATE_SYNC]
     dice = random.Random(1)
-    waits = [retry_delay(policy, 5, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
+    waits = [next_try(policy, 5, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
     high = DEFAULT_POLICIES[Kind.REGULATORY_ACTION_CRITICAL]
-    at_cap = [retry_delay(high, 90, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
+    at_cap = [next_try(high, 90, FailureKind.TRANSIENT, random=dice.random) for _ in range(500)]
     for many, cap in ((waits, policy.cap), (at_cap, high.cap)):
-        known = [waited for waited in many if waited is not None]
+        known = [waited for waited in many if not isinstance(waited, Spent)]
         assert len(set(known)) == 500
         assert max(known) <= cap
         assert max(known) - min(known) > 0.15 * min(cap, max(known))
@@ -144,11 +146,13 @@ def test_at_the_cap_senders_still_wait_differently_long() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in Kind if DEFAULT_POLICIES[kind].max_retries is not None])
 def test_the_number_of_tries_counts_the_first_one(kind: Kind) -> None:
     policy = DEFAULT_POLICIES[kind]
-    assert policy.max_attempts is not None
+    assert policy.max_tries is not None
     tries = 1
     while delay(policy, tries) is not None:
         tries += 1
-    assert tries == policy.max_attempts == (policy.max_retries or 0) + 1
+    assert tries == policy.max_tries == (policy.max_retries or 0) + 1
+    assert next_try(policy, tries, FailureKind.TRANSIENT, random=lambda: 0.5) is Spent.MAX_RETRIES_EXCEEDED
+    assert next_try(policy, 1, FailureKind.TERMINAL, random=lambda: 0.5) is Spent.PERMANENT_FAILURE
 
 
 @pytest.mark.requirement("OIP-61", "OIP-76", "OIP-160")

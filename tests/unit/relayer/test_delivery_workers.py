@@ -307,7 +307,7 @@ async def test_a_delivery_is_given_up_without_a_letter_once_every_further_try_wo
         await until(lambda: sent.created != [] and store.outbox.entries(sent.message.id) != [])
         await until(lambda: only_entry(store, sent).state is OutboxState.DEAD, seconds=200)
         given_up = only_entry(store, sent)
-        most = DEFAULT_POLICIES[sent.message.kind].max_attempts
+        most = DEFAULT_POLICIES[sent.message.kind].max_tries
         assert most is not None
         assert given_up.failed_tries < most
         assert store.outbox.dead_letters() == {given_up.event_id: False}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import DEFAULT_POLICIES, Spent, becomes_dead_letter, retry_delay
+from bridge.domain.retry_policy import DEFAULT_POLICIES, Spent, becomes_dead_letter, next_try
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.settings import PROFILES, Settings, SettingsError
@@ -273,7 +273,7 @@ def test_nothing_is_compared_with_a_value_that_can_not_be_used() -> None:
 
 def test_jitter_and_dead_letters_are_settings_of_each_kind() -> None:
     policy = Settings.load(policies={"plain": {"jitter": 0, "dead_letter": False}}).retry_policies()[Kind.PLAIN]
-    waits = {retry_delay(policy, 2, FailureKind.TRANSIENT, random=draw) for draw in (lambda: 0.0, lambda: 0.9)}
+    waits = {next_try(policy, 2, FailureKind.TRANSIENT, random=draw) for draw in (lambda: 0.0, lambda: 0.9)}
     assert waits == {10}
     assert not becomes_dead_letter(policy, Spent.MAX_RETRIES_EXCEEDED)
     with pytest.raises(SettingsError, match="jitter"):
