@@ -5,24 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    Integer,
-    LargeBinary,
-    RowMapping,
-    String,
-    Table,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    select,
-)
+from sqlalchemy import Connection, RowMapping, bindparam, case, delete, exists, func, insert, select
 
 from bridge.domain.finality_records import (
     LOOKED_BACK,
@@ -39,40 +22,7 @@ from bridge.protocol.message import Kind, decode_envelope
 from bridge.store.database import Database
 from bridge.store.jobs import IS_THERE, add_job, read_jobs
 from bridge.store.observations import attempt_from
-from bridge.store.tables import METADATA, attempts, jobs, messages, outbox
-
-heartbeats = Table(
-    "heartbeats",  # one row per lane: the latest
-    METADATA,
-    Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
-    Column("destination_chain", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", Double, nullable=False),
-    Column("primary_final", BigInteger, nullable=False),
-    Column("applied", BigInteger, nullable=False),
-    Column("lag_seconds", Double, nullable=False),
-    Column("signer", String, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-)
-
-sync_segments = Table(
-    "sync_segments",
-    METADATA,
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("root", LargeBinary, nullable=False),
-    Column("count", Integer, nullable=False),
-    Column("archived_at", Double, nullable=False),
-    Column("signer", String, nullable=False),
-    Column("signature", LargeBinary, nullable=False),
-)
-
-archived_records = Table(
-    "archived_records",
-    METADATA,
-    Column("segment", BigInteger, primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("message_id", LargeBinary, nullable=False, unique=True),
-    Column("leaf", LargeBinary, nullable=False),
-)
+from bridge.store.tables import archived_records, attempts, heartbeats, jobs, messages, outbox, sync_segments
 
 # What is asked with each look at the queue is put together once: that costs more than to run it.
 _NEWEST = select(func.max(messages.c.sequence))

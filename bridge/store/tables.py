@@ -42,19 +42,34 @@ METADATA = MetaData(
 # SQLite gives out growing row ids for INTEGER keys only.
 _SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
+
+def _key(name: str, kind: type[Integer]) -> Column[int]:
+    """A part of a primary key that the database does not count up."""
+    return Column(name, kind, primary_key=True, autoincrement=False)
+
+
+def _lane(*, primary_key: bool = False) -> tuple[Column[int], Column[int]]:
+    """The chains of a lane."""
+    source, destination = (
+        _key(name, BigInteger) if primary_key else Column(name, BigInteger, nullable=False)
+        for name in ("source_chain", "destination_chain")
+    )
+    return source, destination
+
+
 schema_version = Table("schema_version", METADATA, Column("version", Integer, primary_key=True))
 
 chains = Table(
     "chains",
     METADATA,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    _key("chain_id", BigInteger),
     Column("genesis", LargeBinary, nullable=False),
 )
 
 cursors = Table(
     "cursors",
     METADATA,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
+    _key("chain_id", BigInteger),
     Column("number", BigInteger, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("watched", String, nullable=False),
@@ -63,8 +78,8 @@ cursors = Table(
 cursor_ancestors = Table(
     "cursor_ancestors",
     METADATA,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    _key("chain_id", BigInteger),
+    _key("number", BigInteger),
     Column("hash", LargeBinary, nullable=False),
 )
 
@@ -74,8 +89,7 @@ messages = Table(
     Column("sequence", _SERIAL, primary_key=True),
     Column("message_id", LargeBinary, nullable=False, unique=True),
     Column("envelope", LargeBinary, nullable=False),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
+    *_lane(),
     Column("sender", LargeBinary, nullable=False),
     Column("nonce", BigInteger, nullable=False),
     Column("observed_at", Double, nullable=False),
@@ -87,7 +101,7 @@ attempts = Table(
     "attempts",
     METADATA,
     Column("message_id", LargeBinary, primary_key=True),
-    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    _key("attempt", BigInteger),
     Column("retriable", Boolean),
     Column("gmps", Integer, nullable=False),
     Column("source_chain", BigInteger, nullable=False),
@@ -106,8 +120,7 @@ outbox = Table(
     Column("gmp", Integer, nullable=False),
     Column("attempt_number", BigInteger, nullable=False),
     Column("kind", Integer, nullable=False),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
+    *_lane(),
     Column("ordering_key", String, nullable=False),
     Column("created_at", Double, nullable=False),
     # where the dispatch is on the source chain
@@ -162,7 +175,7 @@ outbox_failures = Table(
     "outbox_failures",
     METADATA,
     Column("event_id", String, ForeignKey("outbox.event_id"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    _key("number", Integer),
     Column("worker", String, nullable=False),
     Column("failed_at", Double, nullable=False),
     Column("kind", String, nullable=False),
@@ -205,7 +218,7 @@ slot_parts = Table(
     "slot_parts",
     METADATA,
     Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
+    _key("position", Integer),
     Column("transaction_key", String, nullable=False),
     Column("gas", BigInteger, nullable=False),
     Index(None, "transaction_key"),
@@ -215,7 +228,7 @@ signed_versions = Table(
     "signed_versions",
     METADATA,
     Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    _key("number", Integer),
     Column("hash", LargeBinary, nullable=False),
     Column("raw", LargeBinary, nullable=False),
     Column("max_fee", BigInteger, nullable=False),
@@ -229,7 +242,7 @@ spending = Table(
     "spending",
     METADATA,
     Column("slot_id", _SERIAL, ForeignKey("slots.slot_id"), primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
+    _key("position", Integer),
     Column("chain_id", BigInteger, nullable=False),
     Column("reserved_at", Double, nullable=False),
     Column("message_id", LargeBinary),
@@ -243,8 +256,8 @@ spending = Table(
 spending_totals = Table(
     "spending_totals",
     METADATA,
-    Column("chain_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("day", Integer, primary_key=True, autoincrement=False),
+    _key("chain_id", BigInteger),
+    _key("day", Integer),
     Column("of", String, primary_key=True),
     Column("gwei", BigInteger, nullable=False),
     Column("failures", Integer, nullable=False),
@@ -255,8 +268,7 @@ spending_held = Table(
     METADATA,
     Column("subject", String, primary_key=True),
     Column("message_id", LargeBinary, nullable=False),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
+    *_lane(),
     Column("bound", String, nullable=False),
     Column("why", Text, nullable=False),
     Column("since", Double, nullable=False),
@@ -287,8 +299,7 @@ jobs = Table(
     Column("queue", String, nullable=False),
     Column("message_id", LargeBinary, nullable=False),
     Column("name", String, nullable=False),  # tells it from others of its queue and message
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
+    *_lane(),
     Column("state", String, nullable=False),
     Column("since", Double, nullable=False),
     Column("available_at", Double, nullable=False),
@@ -341,14 +352,45 @@ Index(
     postgresql_where=_SENDING,
 )
 
+heartbeats = Table(
+    "heartbeats",  # one row per lane: the latest
+    METADATA,
+    *_lane(primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("primary_final", BigInteger, nullable=False),
+    Column("applied", BigInteger, nullable=False),
+    Column("lag_seconds", Double, nullable=False),
+    Column("signer", String, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+)
+
+sync_segments = Table(
+    "sync_segments",
+    METADATA,
+    _key("number", BigInteger),
+    Column("root", LargeBinary, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("archived_at", Double, nullable=False),
+    Column("signer", String, nullable=False),
+    Column("signature", LargeBinary, nullable=False),
+)
+
+archived_records = Table(
+    "archived_records",
+    METADATA,
+    _key("segment", BigInteger),
+    _key("position", Integer),
+    Column("message_id", LargeBinary, nullable=False, unique=True),
+    Column("leaf", LargeBinary, nullable=False),
+)
+
 # What retries pay their GMPs, written before they are sent.
 retry_payments = Table(
     "retry_payments",
     METADATA,
     Column("message_id", LargeBinary, primary_key=True),
-    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
+    _key("attempt", BigInteger),
+    *_lane(),
     Column("wei", String, nullable=False),  # more than 64 bits hold
     Column("at", Double, nullable=False),
     Index(None, "source_chain", "destination_chain", "at"),
@@ -357,8 +399,7 @@ retry_payments = Table(
 held_lanes = Table(
     "held_lanes",  # only those that are not running; what `Outbox.claim` leaves alone
     METADATA,
-    Column("source_chain", BigInteger, primary_key=True, autoincrement=False),
-    Column("destination_chain", BigInteger, primary_key=True, autoincrement=False),
+    *_lane(primary_key=True),
     Column("state", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("changed_by", String, nullable=False),
@@ -370,8 +411,7 @@ lane_changes = Table(
     "lane_changes",
     METADATA,
     Column("sequence", _SERIAL, primary_key=True),
-    Column("source_chain", BigInteger, nullable=False),
-    Column("destination_chain", BigInteger, nullable=False),
+    *_lane(),
     Column("state", String, nullable=False),
     Column("reason", Text, nullable=False),
     Column("changed_by", String, nullable=False),
@@ -381,7 +421,7 @@ lane_changes = Table(
 dead_letter_head = Table(
     "dead_letter_head",  # the last record seen of the log of dead letters, which may be in another database
     METADATA,
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    _key("sequence", BigInteger),
     Column("hash", LargeBinary, nullable=False),
 )
 
