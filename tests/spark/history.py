@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,66 +14,12 @@ from indexer.lake.history import History
 from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.store.store import Store
-from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA
-from tests.unit.indexer.test_store_apply import fork_of
-from tests.unit.indexer.world import (
-    Event,
-    absorbed,
-    adapter_added,
-    adapter_revoked,
-    apply,
-    cancellation_requested,
-    cancelled,
-    contradicted,
-    created,
-    deferred,
-    executed,
-    expired,
-    failed,
-    floor_set,
-    gmp_pause_set,
-    lane_pause_set,
-    late_receipt,
-    new_world,
-    policy_set,
-    received,
-    reported,
-    retried,
-    routed,
-    sent_message,
-    unfunded,
-)
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.stories import change, fork_of, happening
+from tests.unit.indexer.world import Event, apply, new_world, sent_message
 
 _BLOCKS: Final = 40
 _MESSAGES: Final = 30
-
-OnSource = Callable[[Message, Random], Event]
-
-_SOURCE: Final[tuple[OnSource, ...]] = (
-    lambda one, _: created(one),
-    lambda one, random: routed(one, gmps=random.randrange(1, 8), retriable=random.random() < 0.8),
-    lambda one, random: routed(one, gmps=random.randrange(1, 8)),
-    lambda one, _: unfunded(one),
-    lambda one, random: retried(one, random.randrange(1, 4), random.randrange(1, 8)),
-    lambda one, random: (
-        "DispatchFailed",
-        {"message_id": one.id, "gmp": random.randrange(1, 5), "attempt": 0, "reason": b"no"},
-    ),
-    lambda one, _: cancellation_requested(one),
-    lambda one, random: reported(one, random.randrange(1, 4)),
-    lambda one, _: contradicted(one, 1, 2),
-)
-_DESTINATION: Final[tuple[OnSource, ...]] = (
-    *[lambda one, random: received(one, random.randrange(1, 5), random.randrange(1, 4), random.randrange(1, 4))] * 4,
-    lambda one, _: executed(one),
-    lambda one, _: executed(one),
-    lambda one, random: failed(one, bytes([random.randrange(256)])),
-    lambda one, _: deferred(one),
-    lambda one, _: expired(one),
-    lambda one, _: cancelled(one),
-    lambda one, random: absorbed(one, random.randrange(1, 5)),
-    lambda one, random: late_receipt(one, random.randrange(1, 5)),
-)
 
 
 @dataclass(frozen=True)
@@ -119,22 +64,9 @@ def seeded_history(seed: int, folder: Path) -> SeededHistory:
 
 
 def _events(random: Random, side: int, messages: list[Message]) -> list[Event]:
-    chosen = [_SOURCE, _DESTINATION][side]
-    events = [random.choice(chosen)(random.choice(messages), random) for _ in range(random.randrange(12))]
+    events = [happening(side, messages, random.randint) for _ in range(random.randrange(12))]
     if random.random() < 0.3:
-        recipient, gmp = random.choice(messages).recipient, random.randrange(1, 5)
-        events.append(
-            random.choice(
-                (
-                    adapter_added(gmp, ADAPTERS[BETA]),
-                    adapter_revoked(gmp, ADAPTERS[BETA]),
-                    policy_set(recipient, ALPHA, random.randrange(1, 16), quorum=random.randrange(1, 3)),
-                    floor_set(ALPHA, random.randrange(1, 3)),
-                    lane_pause_set(ALPHA, 1_000_000 + random.randrange(100)),
-                    gmp_pause_set(gmp, 1_000_000 + random.randrange(100)),
-                )
-            )
-        )
+        events.append(change(messages, random.randint))
     return events
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,26 +15,12 @@ from bridge.evm.chain import EvmChain
 from bridge.evm.transport import Endpoints
 from bridge.protocol.contracts import ROUTER
 from bridge.rpc.policy import EndpointPolicy
-from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
+from tests.unit.evm.conftest import Serve
+from tests.unit.evm.rpc_server import Answer, Behaviour, error
 
 ALPHA = 31337
 ADDRESS = "0x" + "ab" * 20
 TOPIC = b"\x01" * 32
-
-Serve = Callable[..., Awaitable[RpcServer]]
-
-
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    servers: list[RpcServer] = []
-
-    async def start(behaviour: Behaviour) -> RpcServer:
-        servers.append(await RpcServer(behaviour).start())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        await server.stop()
 
 
 def chain_up_to(head: int, branch: int = 1, logs: list[dict[str, Any]] | None = None) -> Behaviour:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,26 +19,12 @@ from bridge.domain.ports import (
 )
 from bridge.evm.chain import EvmChain
 from bridge.rpc.answers import WrongChainError
+from tests.unit.evm.conftest import Serve
 from tests.unit.evm.rpc_server import Answer, Behaviour, RpcServer, error
 
 ALPHA = 31337
 ADDRESS = "0x" + "ab" * 20
 TOPIC = b"\x01" * 32
-
-Serve = Callable[..., Awaitable[RpcServer]]
-
-
-@pytest.fixture
-async def serve() -> AsyncIterator[Serve]:
-    servers: list[RpcServer] = []
-
-    async def start(behaviour: Behaviour, **options: Any) -> RpcServer:
-        servers.append(await RpcServer(behaviour, **options).start())
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        await server.stop()
 
 
 def balance(_method: str, _params: list[Any]) -> Answer:

@@ -17,12 +17,11 @@ from indexer.store import tables
 from indexer.store.blocks import in_pieces
 from indexer.store.store import Store
 from tests.unit.indexer.logs import ALPHA
+from tests.unit.indexer.stories import change, fork_of, happening
 from tests.unit.indexer.world import (
-    START,
     Event,
     SimulatedChain,
     absorbed,
-    adapter_revoked,
     apply,
     cancellation_requested,
     cancelled,
@@ -32,12 +31,8 @@ from tests.unit.indexer.world import (
     executed,
     expired,
     failed,
-    floor_set,
-    gmp_pause_set,
-    lane_pause_set,
     late_receipt,
     new_world,
-    policy_set,
     received,
     reported,
     retried,
@@ -62,47 +57,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 @st.composite
-def source_events(draw: st.DrawFn) -> Event:
-    sent = draw(st.sampled_from(MESSAGES))
-    gmps = draw(st.integers(0, 0b111))
-    return draw(
-        st.sampled_from(
-            [
-                routed(sent, gmps=gmps),
-                unfunded(sent, gmps=gmps),
-                retried(sent, draw(st.integers(1, 3)), gmps),
-                retried(sent, 1, gmps),
-                cancellation_requested(sent),
-                reported(sent, outcome := draw(st.integers(1, 3))),
-                contradicted(sent, outcome, 1),
-            ]
-        )
-    )
+def events(draw: st.DrawFn, side: int) -> Event:
+    def number(least: int, most: int) -> int:
+        return draw(st.integers(least, most))
 
-
-@st.composite
-def destination_events(draw: st.DrawFn) -> Event:
-    sent = draw(st.sampled_from(MESSAGES))
-    gmp = draw(st.integers(1, 3))
-    return draw(
-        st.sampled_from(
-            [
-                received(sent, gmp, draw(st.integers(0, 3)), quorum=draw(st.integers(1, 3))),
-                executed(sent),
-                failed(sent),
-                failed(sent, b"other"),
-                deferred(sent),
-                absorbed(sent, gmp),
-                cancelled(sent),
-                late_receipt(sent, gmp),
-                lane_pause_set(ALPHA, START + draw(st.integers(0, 20))),
-                gmp_pause_set(gmp, START + draw(st.integers(0, 20))),
-                adapter_revoked(gmp, bytes(20)),
-                policy_set(sent.recipient, ALPHA, draw(st.integers(0, 0b111)), draw(st.integers(0, 3))),
-                floor_set(ALPHA, draw(st.integers(0, 3))),
-            ]
-        )
-    )
+    return happening(side, MESSAGES, number) if side == 0 or number(0, 2) else change(MESSAGES, number)
 
 
 def blocks(event: st.SearchStrategy[Event]) -> st.SearchStrategy[list[list[Event]]]:
@@ -116,16 +75,10 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "side": side,
         "taken_back": draw(st.integers(0, 8)),
-        "mined": draw(blocks((source_events(), destination_events())[side])),
+        "mined": draw(blocks(events(side))),
         "replayed": draw(st.integers(0, 6)),
         "left_out": draw(st.sampled_from([0, 0, 0, 1, 4])),
     }
-
-
-def fork_of(chain: SimulatedChain, known: list[bytes]) -> int:
-    """The last block that a reader who knows these hashes still finds."""
-    ours = [block.hash for block in chain.blocks]
-    return max((number for number, (a, b) in enumerate(zip(ours, known, strict=False)) if a == b), default=-1)
 
 
 @pytest.mark.timeout(300)

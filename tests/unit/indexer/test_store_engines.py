@@ -27,7 +27,8 @@ from indexer.store.retries import request_retries
 from indexer.store.store import Store
 from tests.postgresql import Server, running_postgresql
 from tests.unit.indexer.logs import ALPHA, BETA
-from tests.unit.indexer.test_store_apply import MESSAGES, fork_of, steps
+from tests.unit.indexer.stories import fork_of
+from tests.unit.indexer.test_store_apply import MESSAGES, steps
 from tests.unit.indexer.world import (
     START,
     SimulatedChain,
