@@ -8,9 +8,11 @@ from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import max as max_
+from pyspark.sql.functions import spark_partition_id
 
 from bridge.rpc.policy import EndpointPolicy
-from indexer.jobs.backfill_task import read_into_files
+from indexer.jobs.backfill_task import MANIFEST, RangeReader
 from indexer.jobs.maintain import let_go_of_ended
 from indexer.jobs.repair import misfit_of_lake
 from indexer.lake.lake import FinalBlocks, Lake
@@ -20,6 +22,7 @@ from indexer.sources.chain import ChainConfig, ChainReader
 from indexer.sources.position import HASH_PREFIX, ChainPosition
 from indexer.store.blocks import BlockRange
 from indexer.store.store import Store
+from indexer.transforms.arrow import map_in_arrow
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +31,7 @@ _BLOCKS_IN_A_TASK: Final = 10_000
 _FEWEST_IN_A_TASK: Final = 1_000
 _TASKS_PER_CORE: Final = 2
 _BLOCKS_IN_A_FILL: Final = 50_000
+_MORE_THAN_CORES: Final = 100_000
 
 
 def backfill(spark: SparkSession, chains: Sequence[ChainConfig], settings: IndexSettings, lake: Lake) -> None:
@@ -70,14 +74,21 @@ def tasks_at_once(ranges: int, policy: EndpointPolicy, cores: int) -> int:
 def _read_into_lake(
     spark: SparkSession, chain: ChainConfig, limits: SourceLimits, lake: Lake, blocks: FinalBlocks
 ) -> None:
-    step = blocks_in_a_task(blocks.last - blocks.first + 1, spark.sparkContext.defaultParallelism)
-    ranges = [(start, min(start + step - 1, blocks.last)) for start in range(blocks.first, blocks.last + 1, step)]
-    folder, final = lake.folder, (blocks.last, blocks.last_hash)
-    at_once = tasks_at_once(len(ranges), chain.endpoints, spark.sparkContext.defaultParallelism)
+    cores = _cores(spark)
+    step = blocks_in_a_task(blocks.last - blocks.first + 1, cores)
+    starts = range(blocks.first, blocks.last + 1, step)
+    at_once = tasks_at_once(len(starts), chain.endpoints, cores)
     shared = replace(chain, endpoints=chain.endpoints.shared_by(at_once))
-    tasks = spark.sparkContext.parallelize(ranges, at_once)
-    manifests = tasks.flatMap(lambda range_: read_into_files(shared, limits, folder, final, range_)).collect()
+    task = RangeReader(shared, limits, lake.folder, (blocks.last, blocks.last_hash), step)
+    tasks = spark.range(blocks.first, blocks.last + 1, step, at_once)
+    manifests = [row.asDict() for row in map_in_arrow(tasks, task, MANIFEST).collect()]
     lake.commit(manifests, {chain.chain_id: blocks})
+
+
+def _cores(spark: SparkSession) -> int:
+    """How many tasks run at once, here or on the cluster: as many as parts that Spark puts a range in."""
+    ((last,),) = spark.range(_MORE_THAN_CORES).select(max_(spark_partition_id())).collect()
+    return int(last) + 1
 
 
 def fill_store(
