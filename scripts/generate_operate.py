@@ -15,6 +15,8 @@ from typer.main import get_command
 from bridge.cli.app import app
 from bridge.domain import classification
 from bridge.domain.classification import FAILURES, UNKNOWN, Disposition
+from bridge.domain.guarantee import DEFAULT_ATOMICITY, LEAST_TTL, RECOMMENDED_TTL, default_ttl
+from bridge.domain.retry_policy import DEFAULT_POLICIES, JITTER
 from bridge.metrics import METRICS
 from bridge.protocol.message import Kind
 from bridge.protocol.status import Status
@@ -86,6 +88,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "settings.md": _settings(),
         FOLDER / "runbooks.md": _runbooks(),
         ROOT / "docs" / "dead-letter-errors.md": _failures(),
+        ROOT / "docs" / "reference" / "kinds.md": _kinds(),
         ROOT / "docs" / "reference" / "states.md": _states(),
         ROOT / "docs" / "reference" / "tables.md": _tables(),
     }
@@ -171,6 +174,52 @@ def _failures() -> str:
             "",
             _row("code", "disposition", "next try", "contracts' errors", "StreamForge", "what is done"),
             _row(*["---"] * 6),
+            *rows,
+            "",
+        ]
+    )
+
+
+def _kinds() -> str:
+    """What each kind of message is promised."""
+    rows = [
+        _row(
+            f"`{kind.name.lower()}`",
+            str(kind.value),
+            f"{RECOMMENDED_TTL[kind]} s" if RECOMMENDED_TTL[kind] else "for ever",
+            f"{default_ttl(kind)} s" if default_ttl(kind) else "for ever",
+            "without end" if policy.max_retries is None else str(policy.max_retries),
+            f"{policy.base:g} s",
+            f"{policy.cap:g} s",
+            "without end" if policy.retry_window is None else f"{policy.retry_window:g} s",
+            "yes" if policy.dead_letter else "no",
+            DEFAULT_ATOMICITY[kind],
+        )
+        for kind, policy in DEFAULT_POLICIES.items()
+    ]
+    head = (
+        "kind",
+        "number",
+        "recommended TTL",
+        "TTL if none is named",
+        "retries",
+        "first wait",
+        "longest wait",
+        "window",
+    )
+    return "\n".join(
+        [
+            "# Kinds of messages",
+            "",
+            _MADE,
+            "What `waybill send` and both kits give a message whose sender names no TTL, and how often a relayer tries to deliver",
+            "it. `[policies.KIND]` changes the retries of a kind, and `[guarantees]` those of a sender. Waits double and vary by",
+            f"{JITTER:.0%}; the window is the longest that all waits take together. Routers refuse a TTL below {LEAST_TTL} s, so that the",
+            "recommended TTL of some kinds is raised. `waybill send` and the Python client raise it further where the source takes",
+            "longer to become final.",
+            "",
+            _row(*head, "dead letter", "atomicity"),
+            _row(*["---"] * 10),
             *rows,
             "",
         ]

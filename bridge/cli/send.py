@@ -32,7 +32,9 @@ def send(
         str | None, typer.Option(help="Contract that receives it. The example inbox, if not given.")
     ] = None,
     gas_limit: Annotated[int, typer.Option(help="Least gas for the recipient's call.", min=1)] = 200_000,
-    ttl: Annotated[int, typer.Option(help="Seconds until it expires; 0 = never.", min=0)] = 0,
+    ttl: Annotated[
+        int | None, typer.Option(help="Seconds until it expires; 0 = never. What its kind needs, if not given.", min=0)
+    ] = None,
     kind: Annotated[str, typer.Option(help="Kind of the message, such as plain, state_sync or query.")] = "plain",
     max_gas: Annotated[
         int, typer.Option(help="Gas that your relayer gives a transaction at most; what needs more is not sent.", min=1)

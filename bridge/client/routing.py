@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from web3.types import TxReceipt
 
 from bridge.client.web3_chain import Web3Chain, as_tx_receipt
 from bridge.domain.finality import FinalityRule
-from bridge.domain.guarantee import AssetClass, class_of, resolve_ttl
+from bridge.domain.guarantee import AssetClass, class_of, default_ttl, resolve_ttl
 from bridge.domain.invariants import Reliability
 from bridge.domain.ports import (
     Call,
@@ -120,7 +121,9 @@ class RouteRequest:
     gmps: tuple[Gmp, ...]
     quorum: int | None = None  # None: every GMP named
     gas_limit: int = 200_000  # gas
-    ttl: int = 0  # seconds; 0 = never expires
+    ttl: int | None = (
+        None  # seconds; 0 = never expires; None: what is recommended for its kind, and long enough to arrive
+    )
     kind: Kind = Kind.PLAIN
     retriable: bool = True
     min_dispatched: int = 0  # 0: all of them
@@ -230,7 +233,8 @@ class Client:
     async def route(self, source: int | str, request: RouteRequest) -> Sent:
         """Sends a new message and waits until its transaction is included.
 
-        A TTL below the minimum of its class of assets is raised to that.
+        A TTL below the minimum of its class of assets is raised to that. Without a TTL it gets the one that is recommended for
+        its kind, or as much as it takes to arrive, if that is more.
 
         Raises:
             TtlTooShortError: it would expire before it could arrive; nothing was sent.
@@ -243,8 +247,8 @@ class Client:
         destination = self._deployment.chain(request.destination)
         draft = self._draft(origin, request)
         demanded = class_of(draft, self._asset_classes)
-        if demanded is not None:
-            request = replace(request, ttl=resolve_ttl(request.ttl, demanded.min_ttl))
+        ttl = await self._ttl(origin, request)
+        request = replace(request, ttl=resolve_ttl(ttl, None if demanded is None else demanded.min_ttl))
         await refuse_short_ttl(self._chain(origin), origin, request)
         if destination.chain_id in self._chains:
             await refuse_much_gas(self._chain(destination), destination.router, draft, request.max_gas)
@@ -442,12 +446,22 @@ class Client:
             recipient=to_bytes32(request.recipient),
             gas_limit=request.gas_limit,
             sent_at=0,
-            ttl=request.ttl,
+            ttl=default_ttl(request.kind) if request.ttl is None else request.ttl,
             kind=request.kind,
             quorum=len(request.gmps) if request.quorum is None else request.quorum,
             replaces=request.replaces,
             payload=request.payload,
         )
+
+    async def _ttl(self, origin: ChainDeployment, request: RouteRequest) -> int:
+        """What the request names, or what is recommended for its kind, but long enough to arrive."""
+        if request.ttl is not None:
+            return request.ttl
+        recommended = default_ttl(request.kind)
+        if recommended == 0 or request.kind is Kind.HEARTBEAT:
+            return recommended
+        finality = await seconds_to_finality(self._chain(origin), origin)
+        return max(recommended, math.ceil(finality + USUAL_GMP_SECONDS))
 
     def _chain(self, deployed: ChainDeployment) -> Chain:
         if deployed.chain_id not in self._chains:
@@ -511,7 +525,7 @@ async def refuse_short_ttl(chain: Chain, source: ChainDeployment, request: Route
         TtlTooShortError: it would expire before relayers could deliver it; nothing was sent.
         TransientError: the chain does not answer.
     """
-    if request.ttl == 0 or request.kind is Kind.HEARTBEAT:
+    if not request.ttl or request.kind is Kind.HEARTBEAT:
         return
     finality = await seconds_to_finality(chain, source)
     if request.ttl < finality + USUAL_GMP_SECONDS:

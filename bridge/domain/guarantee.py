@@ -64,6 +64,16 @@ RECOMMENDED_TTL: Final[Mapping[Kind, int]] = MappingProxyType(
 )
 """Seconds that senders are recommended to let a message live; 0 is for ever."""
 
+LEAST_TTL: Final = 60
+"""Seconds below which a router refuses a TTL that is not 0: nothing arrives sooner."""
+
+
+def default_ttl(kind: Kind) -> int:
+    """Seconds that clients let a message live whose sender names no TTL: for ever where its kind may, else what is recommended."""
+    recommended = RECOMMENDED_TTL[kind]
+    return 0 if kind is Kind.PLAIN or recommended == 0 else max(recommended, LEAST_TTL)
+
+
 HIGH_FREQUENCY_TRADING_TTL: Final = 5
 """Least seconds for messages about assets that are traded at high frequency."""
 

@@ -32,6 +32,7 @@ export {
 export { GMP_NUMBERS } from "./gmp-numbers.ts";
 export {
   decodeEnvelope,
+  DEFAULT_TTL,
   encodeEnvelope,
   type Envelope,
   ENVELOPE_VERSION,

@@ -34,6 +34,26 @@ export const Kind = {
 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
+/**
+ * Seconds that a message of a kind lives if its sender names no ttl. 0 is for ever, which only plain messages and critical
+ * regulatory actions may; routers refuse less than 60.
+ */
+export const DEFAULT_TTL: Readonly<Record<Kind, number>> = {
+  [Kind.PLAIN]: 0,
+  [Kind.STATE_SYNC]: 300,
+  [Kind.REGULATORY_ACTION]: 600,
+  [Kind.REGULATORY_ACTION_CRITICAL]: 0,
+  [Kind.LOCK_MANAGEMENT]: 120,
+  [Kind.QUERY]: 60,
+  [Kind.ACK]: 60,
+  [Kind.HEARTBEAT]: 60,
+  [Kind.GOVERNANCE_PROPOSAL]: 600,
+  [Kind.GOVERNANCE_VOTE]: 300,
+  [Kind.GOVERNANCE_EXECUTE]: 600,
+  [Kind.CANCELLATION]: 0,
+  [Kind.REPORT]: 0,
+};
+
 /** What a dApp sends once. Everything in it is bound by its id; nothing about how it travels is in it. */
 export interface Message {
   /** EIP-155 id. */

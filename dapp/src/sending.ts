@@ -13,7 +13,7 @@ import { type Fact, factsOf } from "./facts.ts";
 import { GMP_NUMBERS } from "./gmp-numbers.ts";
 import type { Gmp } from "./gmps.ts";
 import { inclusionOf } from "./inclusion.ts";
-import { Kind, type Message, messageId } from "./message.ts";
+import { DEFAULT_TTL, Kind, type Message, messageId } from "./message.ts";
 import { RefusedError, revertDataOf } from "./reverts.ts";
 import { asking, type Wallet } from "./wallets.ts";
 
@@ -30,7 +30,7 @@ export interface RouteRequest {
   readonly quorum?: number;
   /** Gas for the recipient's call. */
   readonly gasLimit?: bigint;
-  /** Seconds; 0 = never expires. */
+  /** Seconds; 0 = never expires. `DEFAULT_TTL` of its kind, if left out. */
   readonly ttl?: number;
   readonly kind?: Kind;
   /** Whether the message can be retried; costs a storage slot. */
@@ -97,7 +97,7 @@ export function draft(source: ChainReader, destination: ChainReader, sender: Add
     recipient: toWord(request.recipient),
     gasLimit: request.gasLimit ?? 200_000n,
     sentAt: 0n,
-    ttl: request.ttl ?? 0,
+    ttl: request.ttl ?? DEFAULT_TTL[request.kind ?? Kind.PLAIN],
     kind: request.kind ?? Kind.PLAIN,
     quorum: request.quorum ?? request.gmps.length,
     replaces: hexadecimal("replaces", request.replaces ?? zeroHash, 32),

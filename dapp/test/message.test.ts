@@ -11,6 +11,7 @@ import {
   EnvelopeError,
   expiresAt,
   HEADER_LENGTH,
+  DEFAULT_TTL,
   Kind,
   type Message,
   messageId,
@@ -114,4 +115,10 @@ test("a message expires its ttl after it was sent, or never", () => {
   const message = goldenMessage(golden.messages[0]!);
   assert.equal(expiresAt(message), 1_700_604_800n);
   assert.equal(expiresAt({ ...message, ttl: 0 }), null);
+});
+
+test("without a ttl a message lives as long as the Python kit would have it live", () => {
+  const golden = JSON.parse(readFileSync(new URL("../../tests/golden/ttl.json", import.meta.url), "utf8")) as Record<string, number>;
+  const ours = Object.fromEntries(Object.entries(Kind).map(([name, kind]) => [name, DEFAULT_TTL[kind]]));
+  assert.deepEqual(ours, golden);
 });

@@ -5,6 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import { type Address, createPublicClient, createWalletClient, type Hex, http, parseEther, stringToHex, type Transaction } from "viem";
 
 import {
+  DEFAULT_TTL,
   DeliveryGasError,
   Deployment,
   FeeCapError,
@@ -336,4 +337,11 @@ test("E12: what is no hex is named, with the way to make it hex, before anything
     }
   }
   await assert.rejects(waybill.route(request({ replaces: "0x12" })), /^WaybillError: replaces "0x12" is not 0x and 64 hex digits$/);
+});
+
+test("a message of each kind is routed without a ttl, and lives as long as its kind should", async () => {
+  for (const kind of Object.values(Kind).filter((one) => one < Kind.CANCELLATION)) {
+    const sent = await waybill.route(request({ kind, gmps: ["hyperlane"] }));
+    assert.equal(sent.message.ttl, DEFAULT_TTL[kind]);
+  }
 });

@@ -1,17 +1,20 @@
-"""A client lets no message about a class of assets live shorter than the class demands."""
+"""How long a client lets a message live: what its kind needs, and no shorter than its class of assets demands."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from bridge.client import Client, RouteRequest
-from bridge.domain.guarantee import AssetClass
+from bridge.domain.guarantee import LEAST_TTL, RECOMMENDED_TTL, AssetClass, default_ttl
 from bridge.domain.ports import Chain
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind
 from tests.builders import ALPHA, BETA
 from tests.unit.dead_letters.test_review import SENDER, RoutingChain, deployed
 
@@ -35,3 +38,39 @@ async def test_a_ttl_below_the_minimum_of_the_class_is_raised_to_it(asked: int, 
     request = RouteRequest(destination=BETA, recipient=RECIPIENT, payload=b"freeze", gmps=(Gmp.HYPERLANE,), ttl=asked)
     sent = await client.route(ALPHA, request)
     assert (sent.message.ttl, [one.ttl for one in chains[ALPHA].sent]) == (routed, [routed])
+
+
+TTLS = json.loads((Path(__file__).parents[2] / "golden" / "ttl.json").read_text())
+"""By kind, what both kits give a message whose sender names no TTL."""
+
+
+@pytest.mark.requirement(
+    "OIP-26", "OIP-34", "OIP-35", "OIP-36", "OIP-37", "OIP-38", "OIP-39", "OIP-40", "OIP-41", "OIP-42", "OIP-43"
+)
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind < Kind.CANCELLATION], ids=lambda kind: kind.name)
+async def test_without_a_ttl_a_message_lives_as_long_as_its_kind_should(kind: Kind) -> None:
+    chains = {ALPHA: RoutingChain(ALPHA), BETA: RoutingChain(BETA)}
+    document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+    client = Client(
+        Deployment.model_validate(document),
+        {chain_id: cast(Chain, chain) for chain_id, chain in chains.items()},
+        SENDER,
+    )
+    request = RouteRequest(destination=BETA, recipient=RECIPIENT, payload=b"now", gmps=(Gmp.HYPERLANE,), kind=kind)
+    sent = await client.route(ALPHA, request)
+    assert sent.message.ttl == TTLS[kind.name]
+    recommended = RECOMMENDED_TTL[kind]
+    assert (
+        sent.message.ttl == max(recommended, LEAST_TTL)
+        or (sent.message.ttl, kind) == (0, Kind.PLAIN)
+        or recommended == 0
+    )
+
+
+@pytest.mark.requirement("OIP-34")
+def test_the_kits_and_the_router_have_the_same_values() -> None:
+    assert {kind.name: default_ttl(kind) for kind in Kind} == TTLS, (
+        "dapp/src/message.ts has them too, and its test reads this file"
+    )
+    source = (Path(__file__).parents[3] / "contracts" / "SenderBase.sol").read_text()
+    assert f"uint32 internal constant MIN_TTL = {LEAST_TTL};" in source
