@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +18,7 @@ from typing import Any, Final
 from sphinx.cmd.build import main as sphinx
 
 from scripts import kit_reference, reference_pages
-from scripts.conformance import named_tests, reasons, requirements
+from scripts.conformance import headings, proofs, requirements
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "build" / "docs"
@@ -28,23 +27,24 @@ _BENCHES: Final = ROOT / "build" / "bench"
 
 
 def conformance() -> str:
-    """Every requirement with the tests that name it."""
-    proofs: dict[str, list[str]] = defaultdict(list)
-    for requirement, test in named_tests():
-        proofs[requirement].append(test)
-    known = requirements()
-    explained = reasons()
-    rows = [
-        f"| {name} | {_cell(text)} | {_tests(proofs.get(name, []), explained.get(name, ''))} |"
-        for name, text in known.items()
+    """Every requirement in the documents' order: its number, what it asks for, where a user gets it, and how it is proven."""
+    known, found, titles = requirements(), proofs(), headings()
+    parts = [
+        (
+            "# Conformance\n\nWhat the five documents ask for, row by row, in their order. The text is theirs, shortened; **MUST** and the"
+            " like are their keywords. A row is proven if each test named fails without it."
+        )
     ]
-    proven = sum(name in proofs for name in known)
-    said = f"{proven} of {len(known)} requirements are named by a test; {len(explained.keys() - proofs)} have a reason instead."
-    return "\n".join([f"# Conformance\n\n{said}\n\n| id | requirement | tests |\n|---|---|---|", *rows]) + "\n"
-
-
-def _tests(names: list[str], reason: str) -> str:
-    return "<br>".join(f"`{name}`" for name in names) or (f"no test: {_cell(reason)}" if reason else "none")
+    for name, row in known.items():
+        if name in titles:
+            parts.append(
+                f"\n## {titles[name]}\n\n| row | what it asks for | where | tests | verdict |\n|---|---|---|---|---|"
+            )
+        tests = "<br>".join(f"`{test}`" for test in found.get(name, []))
+        asked = f"**{row.level}** {row.text}" if row.level else row.text
+        verdict = row.verdict(found.get(name, []))
+        parts.append(f"| {name} | {_cell(asked)} | {_cell(row.where)} | {tests} | {_cell(verdict)} |")
+    return "\n".join(parts) + "\n"
 
 
 def _cell(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Prints which test proves which requirement, and the requirements that no test names yet.
+"""Prints each requirement: what a user runs to get it, the tests that prove it, and the verdict.
 
 python -m scripts.conformance           the table
-python -m scripts.conformance --missing the rows without a test and without a reason
+python -m scripts.conformance --missing the rows that are not proven and have no reason
 """
 
 from __future__ import annotations
@@ -11,28 +11,70 @@ import ast
 import re
 import sys
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 _SOLIDITY_NAMED = re.compile(r"@custom:requirement ([A-Z0-9, -]+)\s*\n\s*(?:///[^\n]*\n\s*)*function (\w+)")
 
 
-def requirements() -> dict[str, str]:
-    """The text of every requirement by its id."""
-    return {name: row["text"] for name, row in _rows().items()}
+REASONS: Final = ("optional", "another layer", "not applicable")
+"""What may stand instead of a test."""
 
 
-def reasons() -> dict[str, str]:
-    """Why there is no test, by requirement."""
-    return {name: row["reason"] for name, row in _rows().items() if "reason" in row}
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One requirement.
+
+    Attributes:
+        name: its number, such as OIP-12.
+        text: what the document asks for.
+        level: the document's keyword; empty where it has none.
+        where: what a user runs to get it.
+        reason: one of `REASONS` if no test can prove it.
+        why: the reason's sentence.
+        open: what a user does not get yet.
+    """
+
+    name: str
+    text: str
+    level: str = ""
+    where: str = ""
+    reason: str = ""
+    why: str = ""
+    open: str = ""
+
+    def verdict(self, tests: Sequence[str]) -> str:
+        """Proven, excused, or what is missing."""
+        if self.reason:
+            return f"{self.reason}: {self.why}"
+        if self.open:
+            return f"open: {self.open}"
+        return "proven" if tests else "no test"
 
 
-def _rows() -> dict[str, dict[str, str]]:
+def requirements() -> dict[str, Row]:
+    """Every requirement by its id, in the documents' order."""
     with (ROOT / "docs" / "conformance.toml").open("rb") as file:
-        return tomllib.load(file)
+        return {name: Row(name, **row) for name, row in tomllib.load(file).items()}
+
+
+def headings() -> dict[str, str]:
+    """By the first row of each document, what the document is called."""
+    text = (ROOT / "docs" / "conformance.toml").read_text(encoding="utf-8")
+    return {name: title for title, name in re.findall(r"^# [A-Z]\. ([^\n]+)\n\n\[([A-Z]+-\d+)\]", text, re.MULTILINE)}
+
+
+def proofs() -> dict[str, list[str]]:
+    """By requirement, the tests that name it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for requirement, test in named_tests():
+        found[requirement].append(test)
+    return found
 
 
 def named_tests() -> Iterator[tuple[str, str]]:
@@ -57,27 +99,22 @@ def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iter
 def main() -> int:
     """Prints the table; fails if a test names a requirement that does not exist."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--missing", action="store_true", help="only the requirements that no test names")
+    parser.add_argument("--missing", action="store_true", help="only the requirements that are not proven")
     only_missing = parser.parse_args().missing
-    known, explained = requirements(), reasons()
-    proofs: dict[str, list[str]] = defaultdict(list)
-    for requirement, test in named_tests():
-        proofs[requirement].append(test)
-    for name, text in known.items():
-        if only_missing and (proofs.get(name) or name in explained):
-            continue
-        print(f"{name:9} {text}")
-        if name in explained and not proofs.get(name):
-            print(f"          no test: {explained[name]}")
-        for test in proofs.get(name, []):
-            print(f"          {test}")
-    unknown = sorted(set(proofs) - set(known))
+    known, found = requirements(), proofs()
+    titles = headings()
+    print("| row | where | tests | verdict |\n|---|---|---|---|")
+    for name, row in known.items():
+        verdict = row.verdict(found.get(name, []))
+        if name in titles and not only_missing:
+            print(f"| **{titles[name]}** | | | |")
+        if not only_missing or verdict == "no test" or row.open:
+            print(f"| {name}: {row.text} | {row.where} | {', '.join(found.get(name, []))} | {verdict} |")
+    unknown = sorted(set(found) - set(known))
     for name in unknown:
-        print(f"unknown requirement {name}, named by {', '.join(proofs[name])}", file=sys.stderr)
-    proven = sum(1 for name in known if proofs.get(name))
-    print(
-        f"\n{proven} of {len(known)} requirements are named by a test, {len(explained)} have a reason", file=sys.stderr
-    )
+        print(f"unknown requirement {name}, named by {', '.join(found[name])}", file=sys.stderr)
+    verdicts = Counter(row.verdict(found.get(name, [])).partition(":")[0] for name, row in known.items())
+    print("\n" + ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()), file=sys.stderr)
     return 1 if unknown else 0
 
 

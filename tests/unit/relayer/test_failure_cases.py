@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -12,11 +13,14 @@ from bridge.domain.classification import Disposition, disposition_of
 from bridge.domain.failures import FailureKind
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import Call, Chain, Dispatch, Log, TerminalError, TransientError, UnansweredError
-from bridge.protocol.message import decode_envelope
+from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.protocol.gmps import Gmp
+from bridge.protocol.message import Kind, decode_envelope
 from tests.builders import ALPHA, BETA
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
 from tests.support.simulation.adapter import SimulatedAdapter
+from tests.support.simulation.contracts import refuse
 from tests.unit.relayer.commits import CountingStore
 from tests.unit.relayer.entries import only_entry, with_adapter
 from tests.virtual_time import in_virtual_time, running, until
@@ -159,6 +163,50 @@ async def test_a_source_that_does_not_answer_is_read_again_from_where_it_was(mon
         await until(lambda: all(one.created and world.executions(one.message) == 1 for one in sent), seconds=300)
     assert next(reads) > 3
     assert {entry.failed_tries for entry in store.outbox.listed()} == {0}
+    await world.stop()
+
+
+@pytest.mark.requirement("OIP-2")
+@in_virtual_time
+async def test_each_layer_absorbs_its_faults_and_a_person_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request, a delivery, an execution, another GMP, a dead letter: each begins where the one before has ended in vain."""
+    world, store = World(), MemoryStore()
+    world.start()
+    bridge = SimulatedRelayer(world, store)
+    chain, reads = bridge.relayer.observers[ALPHA]._chain, itertools.count()
+
+    async def logs(*arguments: object, **named: object) -> list[Log]:
+        if next(reads) < 2:
+            raise TransientError("the source does not answer")
+        return await chain.logs(*arguments, **named)  # type: ignore[arg-type]  # passes on whatever came
+
+    monkeypatch.setattr(bridge.relayer.observers[ALPHA], "_chain", _with_logs(chain, logs))
+
+    def written() -> int:
+        return len(bridge.dead_letters.dead_written())
+
+    async with running(bridge):
+        requested = world.send(ALPHA, BETA)  # 1: a request that failed
+        await until(lambda: bool(requested.created) and world.executions(requested.message) == 1, seconds=120)
+        assert (only_entry(store, requested).failed_tries, written()) == (0, 0)
+        world.down.add(Gmp.HYPERLANE)
+        delivered = world.send(ALPHA, BETA)  # 2: a delivery that failed
+        await until(lambda: store.outbox.listed(limit=1)[0].failed_tries >= 3, seconds=300)
+        assert written() == 0
+        world.down.clear()
+        await until(lambda: world.executions(delivered.message) == 1, seconds=300)
+        world.chains[BETA].submit(partial(refuse, refusing=True))
+        executed = world.send(ALPHA, BETA)  # 3: an execution that failed
+        await until(lambda: bool(executed.created) and len(world.receipts(executed.message)) == 1)
+        world.chains[BETA].submit(partial(refuse, refusing=False))
+        await until(lambda: world.executions(executed.message) == 1, seconds=1_500)
+        assert written() == 0
+        world.down.add(Gmp.HYPERLANE)
+        silent = world.send(ALPHA, BETA)  # 4: a GMP that is silent for good; the last one is a person
+        await until(lambda: bool(silent.created) and written() == 1, seconds=7_200)
+        assert only_entry(store, silent).failed_tries == DEFAULT_POLICIES[Kind.PLAIN].max_attempts
+        await bridge.recovery.retry(silent.message.id)
+        await until(lambda: world.executions(silent.message) == 1, seconds=300)
     await world.stop()
 
 

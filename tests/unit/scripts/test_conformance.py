@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 
-from scripts.conformance import named_tests, reasons, requirements
+import pytest
+
+from scripts.conformance import REASONS, headings, main, proofs, requirements
 
 
-def test_every_requirement_has_a_test_or_a_reason() -> None:
-    proofs = defaultdict(list)
-    for requirement, test in named_tests():
-        proofs[requirement].append(test)
-    known, explained = requirements(), reasons()
-    assert sorted(set(proofs) - set(known)) == [], "named by a test, and not in docs/conformance.toml"
-    open_rows = [name for name in known if not proofs[name] and name not in explained]
-    assert open_rows == []
-    assert [name for name in explained if proofs[name]] == [], "a row has a test or a reason, not both"
+def test_every_requirement_has_a_test_and_a_place_or_a_reason() -> None:
+    known, found = requirements(), proofs()
+    assert sorted(set(found) - set(known)) == [], "named by a test, and not in docs/conformance.toml"
+    assert [name for name, row in known.items() if not row.reason and not (found.get(name) and row.where)] == []
+    assert [name for name, row in known.items() if row.reason and (found.get(name) or row.where or row.open)] == [], (
+        "a row has a test or a reason, not both"
+    )
+
+
+def test_a_reason_is_one_of_three_with_its_sentence() -> None:
+    excused = {name: row for name, row in requirements().items() if row.reason or row.why}
+    assert [name for name, row in excused.items() if row.reason not in REASONS or not row.why.endswith(".")] == []
+
+
+def test_rows_are_in_the_order_of_their_documents() -> None:
+    numbers: dict[str, list[int]] = {}
+    for name in requirements():
+        document, number = re.fullmatch(r"([A-Z]+)-(\d+)", name).groups()  # type: ignore[union-attr]  # else the test fails
+        numbers.setdefault(document, []).append(int(number))
+    assert all(found == list(range(1, len(found) + 1)) for found in numbers.values())
+    assert list(headings()) == ["OIP-1", "GLA-1", "OBX-1", "SF-1", "X-1", "OBXS-1"]
+
+
+def test_the_command_prints_row_place_tests_and_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["conformance"])
+    assert main() == 0
+    printed = capsys.readouterr()
+    rows = dict(re.findall(r"^\| ([A-Z]+-\d+): (.*)$", printed.out, re.MULTILINE))
+    assert rows.keys() == requirements().keys()
+    assert rows["OIP-12"].split(" | ")[1] == "the Solidity kit: StateHashGuard"
+    assert rows["OIP-12"].endswith("| proven |")
+    assert "proven" in printed.err
