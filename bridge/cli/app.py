@@ -23,6 +23,7 @@ _COMMANDS: Final = (
     "relayer",
     "index",
     "lane",
+    "trust",
     "dlq",
     "sync",
     "config",

@@ -71,6 +71,11 @@ class Workspace:
         return self.root / "deployments" / f"{self.network}.json"
 
     @property
+    def plan_file(self) -> Path:
+        """Where the network's plan usually is; nothing needs it to be there."""
+        return self.root / "networks" / f"{self.network}.json"
+
+    @property
     def state(self) -> Path:
         """The files of relayer and indexer; losing them costs time, not messages."""
         return self.root / ".waybill" / self.network

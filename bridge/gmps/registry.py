@@ -3,6 +3,7 @@
 adapter.py   `ADAPTER`, a `BaseAdapter`, and the GMP's contracts that it reads
 attester.py  `create_attester`: where proofs come from on a public network, and `SETTING` if an operator says where
 devnet.py    `DEVNET`: the GMP on a network on this machine; see `bridge.devnet.gmps`
+trust.py     `READER`, a `BaseTrustReader`: whom the GMP rests on; a GMP without it is shown as "not read"
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import ValidationError
 
 from bridge.domain.ports import Adapter, Attester, Chain
+from bridge.domain.trust import TrustReader
+from bridge.evm.inspection import Inspector
 from bridge.gmps.attestation import AttestationSettings, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import BaseAdapter
 from bridge.protocol.deployment import Deployment, DeploymentError, GmpSection
@@ -69,6 +73,15 @@ def attestation_setting(gmp: Gmp) -> tuple[Any, Any] | None:
     """The type and the pydantic field of what an operator may say of a GMP in ``[attestations]``; None: nothing."""
     found: tuple[Any, Any] | None = getattr(_attester_module(gmp), "SETTING", None)
     return found
+
+
+def trust_reader(gmp: Gmp, inspectors: Mapping[int, Inspector]) -> TrustReader | None:
+    """Reads whom a GMP trusts on those chains; None: its folder has no reader."""
+    name = f"bridge.gmps.{gmp.label}.trust"
+    if find_spec(name) is None:
+        return None
+    reader: TrustReader = import_module(name).READER(inspectors)
+    return reader
 
 
 def _attester_module(gmp: Gmp) -> Any:

@@ -1,0 +1,120 @@
+"""Whom CCIP 1.6 rests on: the oracles that commit to the off-ramps of the destination's router, and the risk management network."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eth_utils.address import to_checksum_address
+
+from bridge.domain.trust import (
+    Control,
+    Finality,
+    GmpEnds,
+    GmpTrust,
+    NotReadableError,
+    Requirement,
+    all_of,
+    any_of,
+    at_least,
+)
+from bridge.evm.inspection import Inspector
+from bridge.gmps.trust import BaseTrustReader, watch
+from bridge.protocol.contracts import contract, topic
+from bridge.protocol.gmps import Gmp
+
+_ROUTER: Final = contract("getOffRamps() returns ((uint64,address)[])")
+_OFF_RAMP: Final = contract(
+    "getSourceChainConfig(uint64) returns ((address,bool,uint64,bool,bytes))",
+    "getStaticConfig() returns ((uint64,uint16,address,address,address))",
+    "getDynamicConfig() returns ((address,uint32,address))",
+    "latestConfigDetails(uint8) returns (((bytes32,uint8,uint8,bool),address[],address[]))",
+)
+_RMN: Final = contract("getVersionedConfig() returns (uint32,(bytes32,(address,uint64)[],uint64))")
+_ADAPTER: Final = contract("selectorOf(uint64) returns (uint64)")
+_COMMIT, _EXECUTION = 0, 1  # numbers of the oracles' configurations
+
+_EVENTS: Final = tuple(
+    map(
+        topic,
+        (
+            "OffRampAdded(uint64,address)",
+            "OffRampRemoved(uint64,address)",
+            "ConfigSet(uint8,bytes32,address[],address[],uint8)",
+            "SourceChainConfigSet(uint64,(address,bool,uint64,bool,bytes))",
+            "DynamicConfigSet((address,uint32,address))",
+            "ConfigSet(uint32,(bytes32,(address,uint64)[],uint64))",
+        ),
+    )
+)
+
+
+class CcipTrust(BaseTrustReader):
+    """Reads every off-ramp that the destination's router takes messages of the source from."""
+
+    async def read(self, ends: GmpEnds) -> GmpTrust:
+        """See `TrustReader.read`."""
+        chain, router = self._on(ends.destination), await self._transport(ends)
+        selector = await chain.read(_ADAPTER, ends.adapter, "selectorOf", ends.source.chain_id)
+        ramps = [
+            to_checksum_address(ramp)
+            for source, ramp in await chain.read(_ROUTER, router, "getOffRamps")
+            if source == selector
+        ]
+        if not ramps:
+            raise NotReadableError(f"CCIP's router {router} on {chain.name} has no off-ramp for {ends.source.name}")
+        value: dict[str, Any] = {"router": router, "offRamps": {}}
+        controls = await chain.owner_of("router", router, "adds off-ramps", forges=True)
+        verifiers: list[Requirement] = []
+        watched = [router]
+        for ramp in sorted(ramps):
+            value["offRamps"][ramp], requirement, rmn = await _off_ramp(chain, ramp, selector)
+            verifiers.append(requirement)
+            controls += await _controls(chain, ramp, rmn, blessed=value["offRamps"][ramp]["rmn"] is not None)
+            watched += [ramp, rmn]
+        return GmpTrust(
+            gmp=Gmp.CCIP,
+            config=value,
+            verifiers=verifiers[0] if len(verifiers) == 1 else any_of(verifiers),
+            controls=tuple(controls),
+            finality=Finality("as the oracles are configured; no contract of this chain says it"),
+            stops=("the owner of RMNRemote may curse the source: the off-ramp then takes nothing of it",),
+            watch={ends.destination.chain_id: watch(watched, _EVENTS)},
+        )
+
+
+async def _controls(chain: Inspector, ramp: str, rmn: str, *, blessed: bool) -> list[Control]:
+    # Whoever decides about the risk management network alone can't make a message up: the oracles have to sign too.
+    return [
+        *await chain.owner_of("off-ramp", ramp, "sets oracles and sources", forges=True),
+        *await chain.owner_of("RMNRemote", rmn, "sets who blesses" if blessed else "curses sources", forges=False),
+    ]
+
+
+async def _off_ramp(chain: Inspector, ramp: str, selector: int) -> tuple[dict[str, Any], Requirement, str]:
+    """What one off-ramp is set to, whom it believes, and its RMNRemote."""
+    _, enabled, _, without_rmn, on_ramp = await chain.read(_OFF_RAMP, ramp, "getSourceChainConfig", selector)
+    (_, faulty, _, signed), signers, _ = await chain.read(_OFF_RAMP, ramp, "latestConfigDetails", _COMMIT)
+    _, _, transmitters = await chain.read(_OFF_RAMP, ramp, "latestConfigDetails", _EXECUTION)
+    rmn = to_checksum_address((await chain.read(_OFF_RAMP, ramp, "getStaticConfig"))[2])
+    oracles = sorted(map(to_checksum_address, signers))
+    # Without signatures it is enough to be one of those who may hand a report in.
+    verifiers: Requirement = at_least(faulty + 1, oracles) if signed else any_of(map(to_checksum_address, transmitters))
+    value: dict[str, Any] = {
+        "enabled": enabled,
+        "onRamp": f"0x{on_ramp.hex()}",
+        "oracles": oracles,
+        "signatures": faulty + 1 if signed else 0,
+        "executionTransmitters": sorted(map(to_checksum_address, transmitters)),
+        "rmnRemote": rmn,
+        "permissionlessExecutionAfter": (await chain.read(_OFF_RAMP, ramp, "getDynamicConfig"))[1],
+        "rmn": None,
+    }
+    if not without_rmn:
+        _, (_, nodes, needed) = await chain.read(_RMN, rmn, "getVersionedConfig")
+        blessers = sorted(to_checksum_address(node) for node, _ in nodes)
+        value["rmn"] = {"signers": blessers, "signatures": needed + 1}
+        verifiers = all_of([verifiers, at_least(needed + 1, blessers)])
+    return value, verifiers if enabled else any_of([]), rmn
+
+
+READER: Final = CcipTrust
