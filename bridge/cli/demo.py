@@ -18,7 +18,7 @@ from bridge.cli.devnet import FIRST_PORT
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.devnet.demo.processes import ProcessFailedError
-from bridge.devnet.demo.report import DisagreementError, Report
+from bridge.devnet.demo.report import DisagreementError, Report, percentiles
 from bridge.devnet.demo.run import demonstrate
 
 
@@ -77,23 +77,26 @@ Ctrl-C here stops it all"""
 
 
 def _draw(console: Console, report: Report) -> None:
-    repeated = report.repeated_deliveries
+    audit, latency = report.audit, percentiles(report.audit)
     outcome = [
-        ["messages", str(report.messages)],
-        ["executed", str(report.executed)],
-        ["executed twice", str(report.executed_twice)],
-        ["lost", str(report.lost)],
-        ["retries requested / sent / executed", " / ".join(str(report.retries[key]) for key in report.retries)],
-        ["duplicates absorbed", f"{report.duplicates_absorbed}: {report.late_receipts} late, {repeated} repeated"],
-        ["refused by the recipient, executed later", str(report.execution_failures_recovered)],
+        ["messages", str(audit.messages)],
+        ["executed", str(audit.executed)],
+        ["executed twice", str(audit.executed_twice)],
+        ["lost", str(audit.lost)],
+        ["retries requested / sent / executed", " / ".join(map(str, report.retries.values()))],
+        [
+            "duplicates absorbed",
+            f"{audit.duplicates_absorbed}: {audit.late_receipts} late, {audit.repeated_deliveries} repeated",
+        ],
+        ["refused by the recipient, executed later", str(audit.execution_failures_recovered)],
         ["divergences", str(len(report.divergences))],
-        ["latency p50 / p95, from block to block", f"{report.latency_ms['p50']} / {report.latency_ms['p95']} ms"],
+        ["latency p50 / p95, from block to block", f"{latency['p50']} / {latency['p95']} ms"],
         ["seconds", str(report.seconds)],
     ]
     console.print(table("What became of them: chains and index agree", ["", ""], outcome))
     rows = [
         [gmp, *(str(counts.get(what, 0)) for what in ("dispatched", "received", "duplicates"))]
-        for gmp, counts in report.per_gmp.items()
+        for gmp, counts in audit.per_gmp.items()
     ]
     console.print()
     console.print(table(None, ["GMP", "dispatched", "received", "repeated"], rows))

@@ -15,7 +15,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from bridge.cli import options
-from bridge.cli.open_stores import index_if_any, open_relayer_store
+from bridge.cli.open_stores import index_if_any, open_letters, open_relayer_store
 from bridge.cli.output import ExitCode, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.dead_letters import LetterStatus
@@ -27,7 +27,6 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.rpc.answers import WrongChainError
 from bridge.service.keys import open_sealer, paying_signers
 from bridge.settings import Settings, SettingsError, check_chains
-from bridge.store import may_exist, open_dead_letters
 
 _SECONDS: Final = 3.0  # that an endpoint may take
 _OLD: Final = 300  # seconds after which a newest block is none, as for the alert WaybillChainStandsStill
@@ -120,18 +119,15 @@ def _stores(workspace: Workspace) -> Iterable[Finding]:
 
 def _dead_letters(settings: Settings) -> Finding:
     """The dead letters, which may be in a database of their own."""
-    url, check = settings.dlq.url or settings.store, "dead letters"
-    if not may_exist(url):
-        return Finding(check, Verdict.WARNING, "there are none yet", "waybill relayer run")
-    log = open_dead_letters(url)
+    check = "dead letters"
     try:
-        waiting = log.counts().get(LetterStatus.PENDING_REVIEW, 0)
+        with open_letters(settings) as log:
+            if log is None:
+                return Finding(check, Verdict.WARNING, "there are none yet", "waybill relayer run")
+            waiting = log.counts().get(LetterStatus.PENDING_REVIEW, 0)
     except (StoreError, TransientError) as error:
-        return Finding(
-            check, Verdict.FAILED, str(error), "correct url in [dlq]: lanes halt while letters can't be written"
-        )
-    finally:
-        log.close()
+        advice = "correct url in [dlq]: lanes halt while letters can't be written"
+        return Finding(check, Verdict.FAILED, str(error), advice)
     if waiting:
         return Finding(check, Verdict.WARNING, f"{waiting} wait for a decision", "waybill dlq list")
     return Finding(check, Verdict.OK, "none waits for a decision")

@@ -12,9 +12,9 @@ from bridge.cli import options
 from bridge.cli.open_stores import open_relayer_store
 from bridge.cli.output import CliError, UsageError, result, table
 from bridge.cli.workspace import DEVNET, Workspace
-from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.lanes import Lane, LaneState
 from bridge.protocol.deployment import DeploymentError
-from bridge.queries.lanes import lane_change_value, lane_name
+from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value
 
 app = typer.Typer(help="Hold a lane's deliveries back, and let them go on.", no_args_is_help=True)
 
@@ -59,7 +59,7 @@ def pause(
 
     Example: waybill lane pause alpha beta --reason "router upgrade"
     """
-    change_lane(Workspace.of(network), (source, destination), LaneState.PAUSED, reason, by, as_json=as_json)
+    bring_lane_into(Workspace.of(network), (source, destination), LaneState.PAUSED, reason, by, as_json=as_json)
 
 
 @app.command()
@@ -78,10 +78,10 @@ def resume(
 
     Example: waybill lane resume alpha beta
     """
-    change_lane(Workspace.of(network), (source, destination), LaneState.RUNNING, reason, by, as_json=as_json)
+    bring_lane_into(Workspace.of(network), (source, destination), LaneState.RUNNING, reason, by, as_json=as_json)
 
 
-def change_lane(
+def bring_lane_into(
     workspace: Workspace, ends: tuple[str, str], state: LaneState, reason: str, by: str | None, *, as_json: bool
 ) -> None:
     """Brings a lane into a state, and prints it.
@@ -98,15 +98,11 @@ def change_lane(
     with open_relayer_store(workspace) as store:
         if store is None:
             raise CliError("no relayer has run here yet, so there is no store", next_step="waybill relayer run")
-        change = LaneChange(lane=lane, state=state, reason=reason, by=by or getpass.getuser(), at=time.time())
-        changed = store.lanes.change(change)
-        now = store.lanes.state(lane)
-    if not changed and now is not state:
-        raise CliError(
-            f"the lane {lane_name(deployment, lane.source_chain, lane.destination_chain)} is {now}: a pause does not"
-            " replace that",
-            next_step="waybill lane list",
-        )
+        who, now = by or getpass.getuser(), time.time()
+        try:
+            change, changed = change_lane(deployment, store.lanes, lane, state=state, reason=reason, by=who, now=now)
+        except LaneHaltedError as error:
+            raise CliError(str(error), next_step="waybill lane list") from error
     value = {**lane_change_value(change, deployment), "changed": changed}
-    text = f"{value['lane']} is {now}" + ("" if changed else ", as it was")
+    text = f"{value['lane']} is {state}" + ("" if changed else ", as it was")
     result(value, as_json=as_json, render=lambda console: console.print(text))

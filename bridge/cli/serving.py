@@ -29,7 +29,7 @@ from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.classification import disposition_of
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus
-from bridge.domain.lanes import Lane, LaneChange, LaneState
+from bridge.domain.lanes import Lane, LaneState
 from bridge.domain.outbox import ForbiddenTransitionError, Outbox, OutboxEntry
 from bridge.domain.ports import TransientError
 from bridge.domain.store import Store
@@ -40,7 +40,7 @@ from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.status import Status
 from bridge.queries.dead_letters import letter_value, opened_value
-from bridge.queries.lanes import lane_change_value, read_to_value
+from bridge.queries.lanes import LaneHaltedError, change_lane, lane_change_value, read_to_value
 from bridge.queries.messages import delivery_value, record_value
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
@@ -289,13 +289,13 @@ class WorkspaceBackend:
         """See `Backend.change_lane`."""
         try:
             lane = Lane(*(self._deployment.chain(end).chain_id for end in (source, destination)))
+            where = (self._deployment, self._store.lanes, lane)
+            how = partial(change_lane, *where, state=state, reason=reason, by=by, now=time.time())
+            change, _ = await asyncio.to_thread(how)
         except DeploymentError as error:
             raise BackendError(ErrorCode.UNKNOWN_ID, str(error)) from error
-        change = LaneChange(lane=lane, state=state, reason=reason, by=by, at=time.time())
-        changed = await asyncio.to_thread(self._store.lanes.change, change)
-        now = await asyncio.to_thread(self._store.lanes.state, lane)
-        if not changed and now is not state:
-            raise BackendError(ErrorCode.REFUSED, f"the lane is {now}; a pause does not replace that")
+        except LaneHaltedError as error:
+            raise BackendError(ErrorCode.REFUSED, str(error)) from error
         return lane_change_value(change, self._deployment)
 
 

@@ -10,19 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from eth_abi.abi import decode, encode
-from eth_utils import function_signature_to_4byte_selector, keccak
+from eth_utils import keccak
 
-from bridge.domain.ports import Call, CallRevertedError, Chain
+from bridge.domain.ports import CallRevertedError, Chain, read_view
 from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import contract
 
 ALERT_THRESHOLD: Final = keccak(text="dlq.alertThreshold")
 CRITICAL_THRESHOLD: Final = keccak(text="dlq.criticalThreshold")
 
 _OPERATOR: Final = keccak(text="dlq.operator")
-_VALUE_OF: Final = function_signature_to_4byte_selector("valueOf(bytes32)")
-_OWNER: Final = function_signature_to_4byte_selector("owner()")
-_GUARDIAN: Final = function_signature_to_4byte_selector("guardian()")
+_PARAMETERS: Final = contract("valueOf(bytes32) returns (uint256)")
+_ROUTER: Final = contract("owner() returns (address)", "guardian() returns (address)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +74,13 @@ class OnChainParameters:
         """
         if self._contract is not None:
             return bool(await self._value(operator_parameter(account)))
-        holders = {await self._holder(selector) for selector in (_OWNER, _GUARDIAN)}
-        return account.lower() in holders
+        holders = [await read_view(self._chain, _ROUTER, self._router, name) for name in ("owner", "guardian")]
+        return account.lower() in map(str.lower, holders)
 
     async def _value(self, name: bytes) -> int | None:
         if self._contract is None:
             return None
         try:
-            data = _VALUE_OF + encode(["bytes32"], [name])
-            answer = await self._chain.call(Call(to=self._contract, data=data, returns=("uint256",)))
+            return int(await read_view(self._chain, _PARAMETERS, self._contract, "valueOf", name))
         except CallRevertedError:
             return None  # never set
-        return int(decode(["uint256"], answer)[0])
-
-    async def _holder(self, selector: bytes) -> str:
-        answer = await self._chain.call(Call(to=self._router, data=selector, returns=("address",)))
-        return str(decode(["address"], answer)[0]).lower()

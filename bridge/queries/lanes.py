@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.domain.lanes import LaneChange
+from bridge.domain.lanes import Lane, LaneChange, Lanes, LaneState
 from bridge.domain.outbox import QueueCount
 from bridge.domain.store import Store
 from bridge.protocol.deployment import Deployment
@@ -54,6 +54,35 @@ def gmp_name(number: int | None) -> str:
         return Gmp(number).label
     except ValueError:
         return f"GMP {number}"
+
+
+class LaneHaltedError(Exception):
+    """A lane can't be paused, because it has halted; the text says so."""
+
+
+def change_lane(
+    deployment: Deployment, lanes: Lanes, lane: Lane, *, state: LaneState, reason: str, by: str, now: float
+) -> tuple[LaneChange, bool]:
+    """Brings a lane into a state; says whether it was in another one.
+
+    Args:
+        deployment: the network.
+        lanes: where the states are kept.
+        lane: which one.
+        state: to come into.
+        reason: why, for people.
+        by: who decided it.
+        now: Unix seconds.
+
+    Raises:
+        LaneHaltedError: see there.
+    """
+    change = LaneChange(lane=lane, state=state, reason=reason, by=by, at=now)
+    changed, found = lanes.change(change), lanes.state(lane)
+    if not changed and found is not state:
+        name = lane_name(deployment, lane.source_chain, lane.destination_chain)
+        raise LaneHaltedError(f"the lane {name} is {found}: a pause does not replace that")
+    return change, changed
 
 
 def lane_change_value(change: LaneChange, deployment: Deployment) -> dict[str, Any]:

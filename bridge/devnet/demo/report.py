@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bridge.devnet.demo.audit import Audit
@@ -16,26 +16,42 @@ class DisagreementError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What became of the messages."""
+    """What became of the messages.
+
+    Attributes:
+        chains: their names.
+        audit: what the chains' logs add up to, and the index too.
+        retries_requested: by the index.
+        divergences: as the index found them.
+        seconds: how long the demonstration took.
+    """
 
     chains: Sequence[str]
-    messages: int
-    executed: int
-    executed_twice: int
-    lost: int
-    retries: Mapping[str, int]
-    duplicates_absorbed: int
-    late_receipts: int
-    repeated_deliveries: int
-    execution_failures_recovered: int
+    audit: Audit
+    retries_requested: int
     divergences: Sequence[Mapping[str, Any]]
-    per_gmp: Mapping[str, Mapping[str, int]]
-    latency_ms: Mapping[str, int]
     seconds: float
+
+    @property
+    def retries(self) -> dict[str, int]:
+        """How many were requested, sent and executed."""
+        audit = self.audit
+        return {"requested": self.retries_requested, "sent": audit.retried, "executed": audit.retried_and_executed}
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values."""
-        return asdict(self)
+        same = ("messages", "executed", "executed_twice", "lost", "late_receipts", "repeated_deliveries")
+        return {
+            "chains": self.chains,
+            **{name: getattr(self.audit, name) for name in same},
+            "retries": self.retries,
+            "duplicates_absorbed": self.audit.duplicates_absorbed,
+            "execution_failures_recovered": self.audit.execution_failures_recovered,
+            "divergences": self.divergences,
+            "per_gmp": self.audit.per_gmp,
+            "latency_ms": percentiles(self.audit),
+            "seconds": self.seconds,
+        }
 
 
 def report_of(audit: Audit, index: Mapping[str, Any], chains: Sequence[str], seconds: float) -> Report:
@@ -61,22 +77,9 @@ def report_of(audit: Audit, index: Mapping[str, Any], chains: Sequence[str], sec
         raise DisagreementError("chains and index disagree\n" + "\n".join(different))
     return Report(
         chains=chains,
-        messages=audit.messages,
-        executed=audit.executed,
-        executed_twice=audit.executed_twice,
-        lost=audit.lost,
-        retries={
-            "requested": index["retries_requested"],
-            "sent": audit.retried,
-            "executed": audit.retried_and_executed,
-        },
-        duplicates_absorbed=audit.duplicates_absorbed,
-        late_receipts=audit.late_receipts,
-        repeated_deliveries=audit.repeated_deliveries,
-        execution_failures_recovered=audit.execution_failures_recovered,
+        audit=audit,
+        retries_requested=index["retries_requested"],
         divergences=index["divergences"],
-        per_gmp=audit.per_gmp,
-        latency_ms=_percentiles(audit),
         seconds=round(seconds, 1),
     )
 
@@ -87,9 +90,10 @@ def require_a_good_end(report: Report) -> None:
     Raises:
         DisagreementError: one was not, or the index found a divergence.
     """
-    if report.lost or report.executed_twice or report.divergences:
+    audit = report.audit
+    if audit.lost or audit.executed_twice or report.divergences:
         raise DisagreementError(
-            f"{report.lost} messages were lost, {report.executed_twice} executed twice, "
+            f"{audit.lost} messages were lost, {audit.executed_twice} executed twice, "
             f"{len(report.divergences)} divergences found"
         )
 
@@ -107,11 +111,11 @@ def _comparable(audit: Audit) -> dict[str, Any]:
         "duplicates_absorbed": audit.repeated_deliveries,
         "execution_failures_recovered": audit.execution_failures_recovered,
         "per_gmp": audit.per_gmp,
-        "latency_ms": _percentiles(audit),
+        "latency_ms": percentiles(audit),
     }
 
 
-def _percentiles(audit: Audit) -> dict[str, int]:
+def percentiles(audit: Audit) -> dict[str, int]:
     """p50 and p95 by nearest rank."""
     ascending = audit.latencies_ms
     if not ascending:

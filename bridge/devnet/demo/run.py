@@ -108,7 +108,9 @@ class Demonstration:
         target = self._deployment.chains[1]
         owner = account(DEPLOYER_KEY)
         await close_inbox(self._chains, target, owner, closed=True)
-        planned = [item for item in traffic.healthy(self._deployment, 2 * REFUSED) if item.destination == target.name]
+        planned = [
+            item for item in traffic.healthy(self._deployment, 2 * REFUSED) if item[1].destination == target.name
+        ]
         sent = await self._send(planned)
 
         client = Client(self._deployment, self._chains, self._dapps[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 
 from eth_account.signers.local import LocalAccount
@@ -38,15 +37,8 @@ _STALLING: tuple[tuple[tuple[Gmp, ...], int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """One message to send."""
-
-    source: str
-    destination: str
-    gmps: tuple[Gmp, ...]
-    quorum: int
-    payload: bytes
+Planned = tuple[str, RouteRequest]
+"""The source of a message to send, and what to send."""
 
 
 def healthy(deployment: Deployment, count: int) -> list[Planned]:
@@ -66,11 +58,13 @@ def _plan(
     lanes = cycle([(source, destination) for source in names for destination in names if source != destination])
     # Each way goes over each lane: the lane changes with every message, the way with every round over the lanes.
     rounds = len(names) * (len(names) - 1)
-    planned = []
+    planned = list[Planned]()
     for number in range(count):
         source, destination = next(lanes)
         gmps, quorum = ways[number // rounds % len(ways)]
-        planned.append(Planned(source, destination, gmps, quorum, f"{greeting} {number}".encode()))
+        inbox, payload = deployment.chain(destination).examples["inbox"], f"{greeting} {number}".encode()
+        request = RouteRequest(destination=destination, recipient=inbox, payload=payload, gmps=gmps, quorum=quorum)
+        planned.append((source, request))
     return planned
 
 
@@ -85,19 +79,9 @@ async def send(
     for number, item in enumerate(planned):
         account = accounts[number // 2 % len(accounts)]
         client = Client(deployment, chains, account)
-        queues.setdefault((item.source, account.address), []).append((client, item))
+        queues.setdefault((item[0], account.address), []).append((client, item))
 
     async def drain(queue: list[tuple[Client, Planned]]) -> list[Sent]:
-        return [await client.route(item.source, _request(deployment, item)) for client, item in queue]
+        return [await client.route(*item) for client, item in queue]
 
     return [sent for batch in await asyncio.gather(*map(drain, queues.values())) for sent in batch]
-
-
-def _request(deployment: Deployment, item: Planned) -> RouteRequest:
-    return RouteRequest(
-        destination=item.destination,
-        recipient=deployment.chain(item.destination).examples["inbox"],
-        payload=item.payload,
-        gmps=item.gmps,
-        quorum=item.quorum,
-    )
