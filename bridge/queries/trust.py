@@ -230,7 +230,7 @@ async def read_lane(
     """
     inspectors = {end.chain_id: Inspector(chains[end.chain_id], end.name) for end in ends}
     there, back = await asyncio.gather(
-        _read_direction(inspectors, *ends, recipient), _read_direction(inspectors, *reversed(ends), recipient)
+        _read_direction(inspectors, *ends, recipient), _read_direction(inspectors, *ends[::-1], recipient)
     )
     return there, back
 
@@ -361,7 +361,7 @@ def _assess_gmp(trust: GmpTrust | NotRead, direction: DirectionTrust, operators:
 
 
 def _unknown(gmp: NotRead) -> str:
-    return f"whoever verifies for {gmp.name}"
+    return f"those who verify for {gmp.name}"
 
 
 def _requirement(trust: GmpTrust | NotRead) -> Requirement:

@@ -83,7 +83,7 @@ class CcipTrust(BaseTrustReader):
 
 
 async def _controls(chain: Inspector, ramp: str, rmn: str, *, blessed: bool) -> list[Control]:
-    # Whoever decides about the risk management network alone can't make a message up: the oracles have to sign too.
+    # An account that decides about the risk management network alone can't make a message up: the oracles have to sign too.
     return [
         *await chain.owner_of("off-ramp", ramp, "sets oracles and sources", forges=True),
         *await chain.owner_of("RMNRemote", rmn, "sets who blesses" if blessed else "curses sources", forges=False),
