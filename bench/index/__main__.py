@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from bench.bar_chart import bar_chart
 from bench.index.endpoint import endpoint
+from bench.index.gold import gold
 from bench.index.idle import idle
 from bench.index.ingest import ingest
 from bench.index.lifecycles import lifecycle
@@ -30,7 +31,7 @@ from indexer.spark.session import batch_session, spark_session
 
 RESULT: Final = Path("build/bench/index.json")
 _ENGINES: Final = {"Spark": "spark", "DuckDB": "duckdb"}
-PARTS: Final = ("cold", "ingest", "lifecycle", "requests", "idle")
+PARTS: Final = ("cold", "ingest", "lifecycle", "gold", "requests", "idle")
 
 
 def main() -> None:
@@ -73,6 +74,9 @@ def _measured(part: str, sizes: argparse.Namespace) -> dict[str, Any]:
     if part == "idle":
         with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
             return idle(Path(name))
+    if part == "gold":
+        with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name:
+            return gold(Path(name), sizes.messages)
     if part == "lifecycle":
         with tempfile.TemporaryDirectory(prefix="waybill-bench-") as name, batch_session() as spark:
             return lifecycle(spark, Path(name), sizes.messages, sizes.rounds)

@@ -28,19 +28,31 @@ _ID: Final = "ab" * 32
 """Stands for the id in the texts that logs are made from; in no other place of them."""
 
 
-def fill_lake(folder: Path, messages: int) -> Lake:
-    """A lake as compaction leaves it, with 48 events of each ten messages."""
+def fill_lake(folder: Path, messages: int, first: int = 0, late: np.ndarray | None = None) -> Lake:
+    """A lake as compaction leaves it, with 48 events of each ten messages.
+
+    Args:
+        folder: of the lake.
+        messages: how many it is to have.
+        first: how many it has already.
+        late: ids of some of these that another GMP delivers now, shape (messages, 32).
+    """
     lake = Lake(folder)
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(first + 1)
     manifests = []
     for bucket in range(BUCKETS):
-        numbers = np.arange(bucket, messages, BUCKETS)
-        for first in range(0, len(numbers), _AT_ONCE):
-            chosen = numbers[first : first + _AT_ONCE]
+        numbers = np.arange(first + bucket, messages, BUCKETS)
+        for start in range(0, len(numbers), _AT_ONCE):
+            chosen = numbers[start : start + _AT_ONCE]
             ids = random.integers(0, 256, (len(chosen), 32), np.uint8)
             ids[:, 0] = bucket * 256 // BUCKETS + ids[:, 0] % (256 // BUCKETS)
             manifests += list(write_bucket(lake.folder, bucket, by_message(_events(ids, chosen))))
-    blocks = FinalBlocks(0, messages, bytes(32))
+    if late is not None:
+        receipts = _rows("MessageReceived", 4, late, first + np.arange(len(late)))
+        for bucket in range(BUCKETS):
+            chosen_ = receipts.filter(pa.array(late[:, 0].astype(int) * BUCKETS // 256 == bucket))
+            manifests += list(write_bucket(lake.folder, bucket, by_message(chosen_))) if len(chosen_) else []
+    blocks = FinalBlocks(first // MESSAGES_OF_A_BLOCK, (messages - 1) // MESSAGES_OF_A_BLOCK, bytes(32))
     lake.commit(manifests, dict.fromkeys((SOURCE, DESTINATION), blocks))
     return lake
 

@@ -72,7 +72,7 @@ def _tables(engine: TableEngine, lake: Lake, folder: Path) -> dict[str, float]:
     """Writes every table."""
     seconds, peaks = dict[str, float](), [0.0]
     bronze = Bronze(files=lake.files(), folder=lake.folder)
-    with _memory(peaks), engine.tables(bronze, Noted()) as tables:
+    with memory(peaks), engine.tables(bronze, Noted()) as tables:
         for name in SCHEMAS:
             (folder / name).mkdir(parents=True)
             seconds[name] = _seconds(partial(tables.write, name, StorageLocation.of(folder / name)))
@@ -106,7 +106,7 @@ def _expect_equal(paths: list[str], messages: int | None = None) -> None:
 
 
 @contextmanager
-def _memory(peaks: list[float]) -> Iterator[None]:
+def memory(peaks: list[float]) -> Iterator[None]:
     """Adds the most resident memory, in megabytes, of this process and all below it."""
     done = threading.Event()
 

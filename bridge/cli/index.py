@@ -246,14 +246,14 @@ def tables(
     engine: table_engine.Engine = table_engine.EngineName.SPARK,
     master: options.SparkMaster = None,
     explain: table_engine.Explain = False,
+    full: Annotated[bool, typer.Option("--full", help="Compute every row, even if little is new.")] = False,
     max_behind: options.MaxBehind = None,
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
     """Write messages, receipts, attempts, duplicates, lanes, latencies, redundancy and divergences as Delta tables.
 
-    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Each
-    is replaced by one commit; the store is only read. Ends with 5 if the index is behind.
+    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Then rows of messages, receipts, attempts and duplicates are computed only where something has happened since. A repair of the lake, or another version of Waybill, has all computed. Each table gets one commit; the store is only read. Ends with 5 if the index is behind.
 
     Example: waybill index tables
     """
@@ -264,11 +264,11 @@ def tables(
         open_for_reading(workspace) as (store, lake),
         table_engine.opened(engine, master, explain=explain) as by,
     ):
-        written = write_tables(store, lake, by, progress)
+        written = write_tables(store, lake, by, progress, full=full)
     with open_index(workspace) as index:
         fresh = freshness(workspace, index, max_behind)
-    rows = [[one.name, str(one.rows), str(one.events_version), one.folder] for one in written]
-    drawn = table(None, ["table", "rows", "of version", "where"], rows)
+    rows = [[one.name, str(one.rows), str(one.computed), str(one.events_version), one.folder] for one in written]
+    drawn = table(None, ["table", "rows", "computed", "of version", "where"], rows)
     value = {"tables": [asdict(one) for one in written]}
     fresh.answer(value, as_json=as_json, render=lambda console: console.print(drawn))
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlalchemy import Engine, Executable, select, text
 
 from indexer.lake.derived import DerivedTable
+from indexer.lake.increment import OF_EVENTS, bronze_of, changes_since, made_with, without
 from indexer.lake.lake import Lake
 from indexer.lake.lake_tables import DUCKDB
 from indexer.model import schemas
@@ -26,27 +27,37 @@ class Written:
         name: of the table.
         folder: where it is.
         rows: that it has.
+        computed: how many of these this run has computed.
         events_version: of the table `events`, of which it was made.
     """
 
     name: str
     folder: str
     rows: int
+    computed: int
     events_version: int
 
 
 def write_tables(
-    engine: Engine, lake: Lake, by: TableEngine = DUCKDB, progress: Callable[[str], None] = lambda _: None
+    engine: Engine,
+    lake: Lake,
+    by: TableEngine = DUCKDB,
+    progress: Callable[[str], None] = lambda _: None,
+    *,
+    full: bool = False,
 ) -> list[Written]:
-    """Makes the tables again, all of them from the same version of the events, and replaces each by one commit.
+    """Brings the tables up to the lake's newest version, all of them to the same one, each by one commit.
 
-    May be cut off anywhere, and repeated: what was not committed does not count, and is deleted after a week.
+    Rows of messages are computed for those to which something happened since the last run; what all messages add up to is
+    computed of these rows. May be cut off anywhere, and repeated: what was not committed does not count, and is deleted after a
+    week.
 
     Args:
         engine: the store's, for reading: what counts as silent, and which divergences the index has noted.
         lake: the lake.
         by: what computes them.
         progress: told what is being done.
+        full: compute every row, even if little is new.
 
     Raises:
         LakeUnreachableError: the lake's bucket refuses, or does not answer.
@@ -54,18 +65,44 @@ def write_tables(
     """
     version = lake.version
     pinned = lake.at(version)
-    bronze = Bronze(files=pinned.files(), folder=lake.folder)
     reach = pinned.reach(pinned.chains())
-    done = []
-    with by.tables(bronze, noted_in(engine)) as made:
-        for name, schema in SCHEMAS.items():
-            progress(f"{name}: from {len(bronze.files)} files of version {version}")
-            table = DerivedTable(lake.place, name, schema)
+    tables_ = {name: DerivedTable(lake.place, name, schema) for name, schema in SCHEMAS.items()}
+    before = {name: tables_[name].made(reach.blocks) for name in OF_EVENTS}
+    changes = None if full else changes_since(pinned, before, reach)
+    texts, computed = made_with(), dict[str, int]()
+    if changes is None:
+        progress(f"all messages of version {version}")
+    else:
+        progress(f"{changes.messages} messages with {changes.events} new events up to version {version}")
+        with by.tables(bronze_of(pinned, changes), Noted()) as made:
+            for name in OF_EVENTS:
+                table, old = tables_[name], before[name]
+                assert old is not None  # else there were no changes, but everything
+                progress(f"{name}: of messages with new events")
+                manifests = made.write(name, table.folder) if changes.events else []
+                computed[name] = sum(manifest["rows"] for manifest in manifests)
+                kept, others = without(table, old, changes.ids)
+                filled = [manifest for manifest in manifests if manifest["rows"]]
+                table.replace([*filled, *others], version, reach, texts, (old, kept))
+    with by.tables(Bronze(files=pinned.files(), folder=lake.folder), noted_in(engine)) as made:
+        for name, table in tables_.items():
+            if name in computed:
+                made.use(name, table.files(), table.folder)
+                continue
+            progress(f"{name}: from version {version}")
             manifests = made.write(name, table.folder)
-            table.replace(manifests, version, reach)
-            rows = sum(manifest["rows"] for manifest in manifests)
-            done.append(Written(name=name, folder=str(table.folder), rows=rows, events_version=version))
-    return done
+            table.replace(manifests, version, reach, texts)
+            computed[name] = sum(manifest["rows"] for manifest in manifests)
+    return [
+        Written(
+            name=name,
+            folder=str(table.folder),
+            rows=table.rows(),
+            computed=computed[name],
+            events_version=version,
+        )
+        for name, table in tables_.items()
+    ]
 
 
 def noted_in(engine: Engine, *, with_chains: bool = False) -> Noted:

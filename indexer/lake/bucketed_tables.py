@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow.dataset import dataset
 
 from indexer.lake.compaction import BUCKETS, bucket_of_file, prefix, slices_of
-from indexer.lake.files import check_there, explained, files_of, new_file
+from indexer.lake.files import check_there, explained, files_of, manifest_of, new_file
 from indexer.model import schemas
 from indexer.model.storage_location import StorageLocation
 from indexer.transforms.queries import WITH_BIT_OR, query
@@ -150,7 +149,7 @@ def write_rows(
                     rows += batch.num_rows
                     writer.write_batch(batch.cast(schema))
         size = stream.tell()
-    return {"path": file, "size": size, "rows": rows, "stats": json.dumps({"numRecords": rows})}
+    return manifest_of(file, size, rows)
 
 
 def _slices(files: Sequence[str], folder: StorageLocation) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
@@ -19,7 +20,29 @@ from indexer.model.errors import IndexerError
 from indexer.model.storage_location import StorageLocation
 
 _MADE_OF: Final = "events_version"  # in a commit, the version of the table `events` that the rows were made of
+_MADE_WITH: Final = "made_with"  # in a commit, the texts that made them
 _KEEP_HOURS: Final = 168  # for which versions that were replaced can still be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A version of such a table, and what it was made of.
+
+    Attributes:
+        version: of the table.
+        folder: the table's.
+        files: of that version.
+        events_version: of the table `events`.
+        reach: of that version of `events`.
+        made_with: stands for the texts that made it; see `indexer.lake.increment.made_with`.
+    """
+
+    version: int
+    folder: StorageLocation
+    files: tuple[str, ...]
+    events_version: int
+    reach: Reach
+    made_with: str
 
 
 class DerivedTable:
@@ -52,13 +75,22 @@ class DerivedTable:
                 )
             fit_schema(self._table(), schema)
 
-    def replace(self, manifests: Sequence[Mapping[str, Any]], events_version: int, reach: Reach) -> None:
+    def replace(
+        self,
+        manifests: Sequence[Mapping[str, Any]],
+        events_version: int,
+        reach: Reach,
+        made_with: str = "",
+        kept: tuple[Made, Sequence[str]] | None = None,
+    ) -> None:
         """Puts files in the place of all that the table has, in one commit, and deletes what was replaced long ago.
 
         Args:
             manifests: of the files, as `indexer.lake.bucketed_tables.write_table` returns them.
             events_version: of the table `events`, of which they were made.
             reach: of that version.
+            made_with: stands for the texts that made them.
+            kept: the table's version that they are added to, and which of its files stay. None: none does.
 
         Raises:
             IndexerError: somebody else has replaced the table meanwhile.
@@ -66,14 +98,23 @@ class DerivedTable:
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [added(manifest, now, data_change=True) for manifest in manifests]
         properties = CommitProperties(
-            custom_metadata={_MADE_OF: str(events_version)}, app_transactions=reach.transactions()
+            custom_metadata={_MADE_OF: str(events_version), _MADE_WITH: made_with},
+            app_transactions=reach.transactions(),
         )
+        mode: Literal["append", "overwrite"] = "overwrite" if kept is None else "append"
         with explained(self.folder):
-            table = self._table()
+            table = self._table(None if kept is None else kept[0].version)
+            if kept is not None:
+                names = {PurePosixPath(path).name for path in kept[1]}
+                there = pa.table(table.get_add_actions())
+                actions += [
+                    RemoveAction(path=name, data_change=True, deletion_timestamp=now, size=size)
+                    for name, size in zip(there["path"].to_pylist(), there["size_bytes"].to_pylist(), strict=True)
+                    if name not in names
+                ]
             try:
-                table.create_write_transaction(
-                    actions, mode="overwrite", schema=self._schema, commit_properties=properties
-                )
+                # What somebody else has committed since that version conflicts: both say how far their events reach.
+                table.create_write_transaction(actions, mode=mode, schema=self._schema, commit_properties=properties)
             except CommitFailedError as error:
                 raise IndexerError(f"another process writes {self.folder} too; try again when it has ended") from error
             table.vacuum(_KEEP_HOURS, dry_run=False, full=True)
@@ -82,8 +123,28 @@ class DerivedTable:
         """The files of the table's newest version."""
         return files_in(self._table(), self.folder)
 
-    def _table(self) -> DeltaTable:
-        return DeltaTable(self.folder.root, storage_options=self.folder.options)
+    def rows(self) -> int:
+        """How many rows the newest version has."""
+        return sum(pa.table(self._table().get_add_actions())["num_records"].to_pylist())
+
+    def made(self, chains: Iterable[int]) -> Made | None:
+        """The newest version, and of which events of these chains it was made; None if it never was."""
+        with explained(self.folder):
+            table = self._table()
+            last = next((commit for commit in table.history() if _MADE_OF in commit), None)
+            if last is None:
+                return None
+            return Made(
+                version=table.version(),
+                folder=self.folder,
+                files=tuple(files_in(table, self.folder)),
+                events_version=int(last[_MADE_OF]),
+                reach=Reach.of(table, chains),
+                made_with=last.get(_MADE_WITH, ""),
+            )
+
+    def _table(self, version: int | None = None) -> DeltaTable:
+        return DeltaTable(self.folder.root, version=version, storage_options=self.folder.options)
 
 
 def files_of_table(folder: StorageLocation) -> list[str]:

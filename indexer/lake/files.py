@@ -95,6 +95,16 @@ def new_file(place: StorageLocation, name: str) -> Iterator[pa.NativeFile]:
         os.fsync(written.fileno())
 
 
+def new_name() -> str:
+    """Of a file of a derived table."""
+    return f"part-{uuid.uuid4().hex}.parquet"
+
+
+def manifest_of(name: str, size: int, rows: int) -> dict[str, Any]:
+    """What a commit says of such a file, and its `rows`."""
+    return {"path": name, "size": size, "rows": rows, "stats": json.dumps({"numRecords": rows})}
+
+
 @contextmanager
 def explained(*places: StorageLocation) -> Iterator[None]:
     """Says in plain words what S3 answered, or which file of these tables is lost or damaged.

@@ -72,7 +72,7 @@ class DuckdbTables:
 
     def write(self, name: str, target: StorageLocation) -> list[dict[str, Any]]:
         """See `indexer.model.tables.Tables`. Large tables are written a bucket of messages at a time."""
-        whole = len(self._bronze.tail) == 0 and self._bronze.condition == "true"
+        whole = len(self._bronze.tail) == 0 and self._bronze.condition == "true" and self._bronze.changes is None
         if whole and self._bronze.files and name in bucketed.TABLES:
             if self._explain is not None:
                 with self._opened_for(name) as connection:
@@ -81,9 +81,12 @@ class DuckdbTables:
         else:
             with self._opened_for(name) as connection:
                 manifests = [write_rows(connection, [self._planned(name, connection)], SCHEMAS[name], target)]
-        files = [f"{target.root}/{manifest['path']}" for manifest in manifests]
-        self._parts[name] = Part(files=files, folder=target, schema=SCHEMAS[name])
+        self.use(name, [f"{target.root}/{manifest['path']}" for manifest in manifests], target)
         return manifests
+
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation) -> None:
+        """See `indexer.model.tables.Tables`."""
+        self._parts[name] = Part(files=files, folder=folder, schema=SCHEMAS[name])
 
     @contextmanager
     def _opened_for(self, name: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -91,11 +94,19 @@ class DuckdbTables:
         sources = MADE_OF.get(name, ())
         made = {one: self.rows(one) for one in sources if one not in self._parts}
         parts = {"lasting": self._parts["events"]} | {one: self._parts[one] for one in sources if one in self._parts}
+        changes = self._bronze.changes
+        if changes is not None:
+            parts["added"] = Part(files=changes.files, folder=self._bronze.folder, schema=schemas.EVENTS)
         with opened(parts) as connection:
             connection.register("tail", self._bronze.tail)
             names = ", ".join(schemas.EVENTS.names)
+            lasting = f"select {names} from lasting"
+            if changes is not None:
+                connection.register("changed", pa.table({"message_id": changes.ids}))
+                lasting += f" where {changes.is_old} and message_id in (select message_id from changed)"
+                lasting += f" union all select {names} from added where not {changes.is_old}"
             connection.execute(
-                f"create temp view events as select * from (select {names} from lasting "
+                f"create temp view events as select * from ({lasting} "
                 f"union all select {names} from tail) e where {self._bronze.condition}"
             )
             for one, rows in made.items():
@@ -103,15 +114,21 @@ class DuckdbTables:
             yield connection
 
     def _planned(self, name: str, connection: duckdb.DuckDBPyConnection) -> str:
-        text = typed(_text(name, connection, self._noted), SCHEMAS[name])
+        text = typed(text_of(name, connection, self._noted), SCHEMAS[name])
         if self._explain is not None:
             ((_, plan),) = connection.execute(f"explain {text}").fetchall()
             self._explain(name, plan.strip())
         return text
 
 
-def _text(name: str, connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
-    """The query for a table; what it reads besides is made on the connection."""
+def text_of(name: str, connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
+    """The query for a table.
+
+    Args:
+        name: of the table.
+        connection: that has `events` and what the table is made of; what is read besides is made on it.
+        noted: what events do not say.
+    """
     if name in bucketed.TABLES:
         return query(bucketed.TABLES[name][0], events="events", **WITH_BIT_OR)
     if name == "lanes":

@@ -31,6 +31,30 @@ Explain = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What is new in the lake since its tables were made.
+
+    Attributes:
+        files: of the lake that hold all new events, and maybe others.
+        blocks: by chain, the last block that is not new; chains that are not named are new.
+        ids: messages with new events that the tables have already, `message_id` of `schemas.EVENTS`.
+        events: how many are new.
+        messages: how many messages these are about.
+    """
+
+    files: Sequence[str]
+    blocks: Mapping[int, int]
+    ids: pa.Array
+    events: int
+    messages: int
+
+    @property
+    def is_old(self) -> str:
+        """Which events are not new, in SQL."""
+        return _up_to(self.blocks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bronze:
     """The events to compute from.
 
@@ -40,6 +64,7 @@ class Bronze:
         tail: events that the lake does not have yet, `schemas.EVENTS`.
         last_blocks: by chain, the last block that counts; events of other chains do not. None: all events count.
         last_time: Unix seconds of block time; later events do not count. None: all do.
+        changes: then only events of messages to which something new happened count: of `files` those of `ids`. None: all do.
     """
 
     files: Sequence[str]
@@ -47,17 +72,22 @@ class Bronze:
     tail: pa.Table = field(default_factory=schemas.EVENTS.empty_table)
     last_blocks: Mapping[int, int] | None = None
     last_time: int | None = None
+    changes: Changes | None = None
 
     @property
     def condition(self) -> str:
         """Which events count, in SQL."""
         parts = ["true"]
         if self.last_blocks is not None:
-            chains = [f"(chain_id = {chain} and block_number <= {last})" for chain, last in self.last_blocks.items()]
-            parts.append(f"({' or '.join(chains) or 'false'})")
+            parts.append(_up_to(self.last_blocks))
         if self.last_time is not None:
             parts.append(f"block_time <= {self.last_time}")
         return " and ".join(parts)
+
+
+def _up_to(blocks: Mapping[int, int]) -> str:
+    chains = [f"(chain_id = {chain} and block_number <= {last})" for chain, last in blocks.items()]
+    return f"({' or '.join(chains) or 'false'})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +135,16 @@ class Tables(Protocol):
 
         Raises:
             IndexerError: the events can't be read, or the engine fails.
+        """
+        ...
+
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation) -> None:
+        """Takes a table that is there for what is made of it.
+
+        Args:
+            name: of the table.
+            files: Parquet, all of the table's.
+            folder: where these are.
         """
         ...
 

@@ -7,7 +7,6 @@ commit then names.
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import uuid
@@ -19,8 +18,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
 
-from indexer.lake.files import check_there, damages, explained, files_of, new_file
+from indexer.lake.files import check_there, damages, explained, files_of, manifest_of, new_file, new_name
 from indexer.model import schemas
 from indexer.model.errors import IndexerError, LakeDamagedError
 from indexer.model.spark_types import spark_schema
@@ -77,10 +77,13 @@ class SparkTables:
         with _plain_errors(self._folder):
             planned = self._planned(name)
             manifests = _write(planned, schema, target) or [_written([], schema, target)]
-            files = [f"{target.root}/{manifest['path']}" for manifest in manifests]
-            setattr(self._pipeline, name, read_files(planned.sparkSession, files, target, schema))
-            self._made.add(name)
+        self.use(name, [f"{target.root}/{manifest['path']}" for manifest in manifests], target)
         return manifests
+
+    def use(self, name: str, files: Sequence[str], folder: StorageLocation) -> None:
+        """See `indexer.model.tables.Tables`."""
+        setattr(self._pipeline, name, read_files(self._pipeline.spark, files, folder, SCHEMAS[name]))
+        self._made.add(name)
 
     def _make(self, name: str) -> None:
         """Makes a table once, however many are made of it: the divergences alone name messages twenty times."""
@@ -101,6 +104,11 @@ class SparkTables:
 def events_of(spark: SparkSession, bronze: Bronze) -> DataFrame:
     """The events to compute from, as `schemas.EVENTS`."""
     events = read_files(spark, bronze.files, bronze.folder, schemas.EVENTS)
+    if (changes := bronze.changes) is not None:
+        ids = spark.createDataFrame(pa.table({"message_id": changes.ids}), "message_id binary")
+        before = events.where(changes.is_old).join(broadcast(ids), "message_id", "left_semi")
+        new = read_files(spark, changes.files, bronze.folder, schemas.EVENTS).where(f"not ({changes.is_old})")
+        events = new.unionByName(before)
     if len(bronze.tail):
         events = events.unionByName(spark.createDataFrame(bronze.tail, spark_schema(schemas.EVENTS)))
     return events.where(bronze.condition)
@@ -166,9 +174,9 @@ def _moved(path: Path, folder: Path) -> dict[str, Any]:
     """Takes a file that Spark wrote into the table's folder, once its content outlasts a power cut."""
     with path.open("rb") as written:
         os.fsync(written.fileno())
-    rows, size, name = pq.read_metadata(path).num_rows, path.stat().st_size, _new_name()
+    rows, size, name = pq.read_metadata(path).num_rows, path.stat().st_size, new_name()
     path.rename(folder / name)
-    return _manifest(name, size, rows)
+    return manifest_of(name, size, rows)
 
 
 class _Writer:
@@ -193,22 +201,14 @@ def _with_rest(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterato
 
 def _written(batches: Iterable[pa.RecordBatch], schema: pa.Schema, target: StorageLocation) -> dict[str, Any]:
     """Writes rows to one new file; what the file is called, and what is in it."""
-    name, rows = _new_name(), 0
+    name, rows = new_name(), 0
     with new_file(target, name) as stream:
         with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
             for batch in batches:
                 rows += batch.num_rows
                 writer.write_batch(batch.cast(schema))
         size = stream.tell()
-    return _manifest(name, size, rows)
-
-
-def _new_name() -> str:
-    return f"part-{uuid.uuid4().hex}.parquet"
-
-
-def _manifest(name: str, size: int, rows: int) -> dict[str, Any]:
-    return {"path": name, "size": size, "rows": rows, "stats": json.dumps({"numRecords": rows})}
+    return manifest_of(name, size, rows)
 
 
 @contextmanager

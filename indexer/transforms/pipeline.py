@@ -29,6 +29,7 @@ class Pipeline:
             events: `schemas.EVENTS`.
             noted: what events do not say.
         """
+        self.spark = events.sparkSession
         self.events = events
         self._noted = noted
 
@@ -81,4 +82,4 @@ class Pipeline:
         return gold.deliveries(self.messages, self.receipts, self._frame(self._noted.final_times))
 
     def _frame(self, rows: pa.Table) -> DataFrame:
-        return self.events.sparkSession.createDataFrame(rows, spark_schema(rows.schema))
+        return self.spark.createDataFrame(rows, spark_schema(rows.schema))

@@ -34,8 +34,16 @@ class SeededHistory:
         return History(self.store.engine, self.lake)
 
 
-def seeded_history(seed: int, folder: Path) -> SeededHistory:
-    """Plays a history to a store, reorgs as well, and promotes what is final now and then."""
+def seeded_history(
+    seed: int, folder: Path, promoted: Callable[[SeededHistory, Random], None] = lambda _, __: None
+) -> SeededHistory:
+    """Plays a history to a store, reorgs as well, and promotes what is final now and then.
+
+    Args:
+        seed: of the history.
+        folder: for store and lake.
+        promoted: called each time that final events have come to the lake.
+    """
     random = Random(seed)
     store, lake = Store(f"sqlite:///{folder / 'index.db'}"), Lake(folder / "lake")
     chains = new_world()
@@ -60,6 +68,7 @@ def seeded_history(seed: int, folder: Path) -> SeededHistory:
         known[side] = [block.hash for block in chain.blocks]
         if random.random() < 0.3:
             promote(store, lake, {ALPHA: 0, BETA: 0})
+            promoted(SeededHistory(store, lake), random)
     return SeededHistory(store, lake)
 
 

@@ -18,16 +18,29 @@ from indexer.jobs.tables import noted_in
 from indexer.lake.derived import DerivedTable
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.lake_tables import DUCKDB
+from indexer.lake.promotion import promote
 from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import SCHEMAS, Bronze, Noted
 from indexer.spark.session import batch_session
 from indexer.spark.tables import SparkEngine
 from indexer.store.reader import IndexReader
+from indexer.store.store import Store
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.history import rows_of, seeded_history
 from tests.unit.cli.command import Command
 from tests.unit.cli.test_index_commands import SENT, Network
-from tests.unit.indexer.world import START, contents, created, new_world, routed
+from tests.unit.indexer.logs import ALPHA, BETA
+from tests.unit.indexer.world import (
+    START,
+    apply,
+    contents,
+    created,
+    executed,
+    new_world,
+    received,
+    routed,
+    sent_message,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -117,7 +130,7 @@ COMMANDS = {
     "divergence": ("index", "divergence"),
     "rebuild": ("index", "rebuild"),
     "as-of": ("index", "as-of", "--time", str(START + 1)),
-    "tables": ("index", "tables"),
+    "tables": ("index", "tables", "--full"),
     "verify": ("index", "verify"),
 }
 
@@ -146,6 +159,35 @@ def test_each_command_computes_with_spark_unless_told_otherwise_and_answers_the_
     assert written[()] == written["--engine", "duckdb"]
     assert len(written[()]["messages"]) == 1
     assert SENT.id.hex() in str(answers["as-of"][0]) or answers["as-of"][0]["messages"]
+
+
+@pytest.mark.timeout(900)
+def test_a_run_computes_the_messages_with_new_events_and_leaves_what_a_run_of_all_would(
+    spark: SparkSession,  # noqa: ARG001  each command takes a session in it
+    network: Network,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waybill = Command(monkeypatch, capsys)
+    others = [sent_message(nonce, quorum=1) for nonce in range(2, 6)]
+    network.alpha.mine(*[routed(one) for one in others])
+    store, lake = Store(network.workspace.index_url), Lake(network.workspace.lake)
+    apply(store, network.alpha, network.alpha.head, final=network.alpha.head)
+    promote(store, lake, {ALPHA: 0, BETA: 0})
+    assert waybill("index", "tables").code == 0
+    network.beta.mine(received(SENT, 2), received(others[0], 1), executed(others[0]))
+    apply(store, network.beta, network.beta.head, final=network.beta.head)
+    promote(store, lake, {ALPHA: 0, BETA: 0})
+    store.close()
+    ended = waybill("index", "tables", "--explain", "--json")
+    assert ended.code == 0, ended.err
+    assert "2 messages with 3 new events" in ended.err
+    computed = {one["name"]: (one["computed"], one["rows"]) for one in json.loads(ended.out)["tables"]}
+    assert computed["messages"] == (2, 5)
+    tables = {name: rows_of(DeltaTable(f"{lake.place.root}/{name}").to_pyarrow_table()) for name in SCHEMAS}
+    assert waybill("index", "tables", "--full", "--engine", "duckdb").code == 0
+    for name, rows in tables.items():
+        assert rows_of(DeltaTable(f"{lake.place.root}/{name}").to_pyarrow_table()) == rows, name
 
 
 def _without_versions(value: Any) -> Any:
