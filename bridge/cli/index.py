@@ -18,6 +18,7 @@ from bridge.cli.index_settings import index_settings, indexed_deployment
 from bridge.cli.logs import configure_logging
 from bridge.cli.open_stores import open_index
 from bridge.cli.output import escaped, facts, progress, result, table
+from bridge.cli.report import paid_of
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.queries.messages import divergence_value
 
@@ -251,9 +252,9 @@ def tables(
     network: options.Network = DEVNET,
     as_json: options.Json = False,
 ) -> None:
-    """Write messages, receipts, attempts, duplicates, lanes, latencies, redundancy and divergences as Delta tables.
+    """Write messages, receipts, attempts, duplicates, lanes, latencies, redundancy, costs and divergences as Delta tables.
 
-    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Then rows of messages, receipts, attempts and duplicates are computed only where something has happened since. A repair of the lake, or another version of Waybill, has all computed. Each table gets one commit; the store is only read. Ends with 5 if the index is behind.
+    They stand next to the lake's events. They are of final blocks alone, and as they are now: run it again for newer ones. Then rows of messages, receipts, attempts and duplicates are computed only where something has happened since. A repair of the lake, or another version of Waybill, has all computed. Costs are those of the relayer whose store is here; without one that table stays as it is. Each table gets one commit; the store is only read. Ends with 5 if the index is behind.
 
     Example: waybill index tables
     """
@@ -264,7 +265,7 @@ def tables(
         open_for_reading(workspace) as (store, lake),
         table_engine.opened(engine, master, explain=explain) as by,
     ):
-        written = write_tables(store, lake, by, progress, full=full)
+        written = write_tables(store, lake, by, progress, full=full, paid=paid_of(workspace))
     with open_index(workspace) as index:
         fresh = freshness(workspace, index, max_behind)
     rows = [[one.name, str(one.rows), str(one.computed), str(one.events_version), one.folder] for one in written]

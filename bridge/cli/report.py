@@ -25,6 +25,8 @@ from bridge.queries.lanes import chain_name, gmp_name
 from bridge.queries.messages import divergence_value
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from indexer.store.records import Report
 
 
@@ -325,6 +327,24 @@ def _number(value: float | None, unknown: str = "") -> str:
 
 def _gmps(numbers: Sequence[int]) -> str:
     return " + ".join(map(gmp_name, numbers))
+
+
+def paid_of(workspace: Workspace) -> pa.Table | None:
+    """What the relayer paid for deliveries, as `schemas.PAID`; None if there is no relayer's store here that can be read."""
+    from pyarrow import Table
+
+    from indexer.model.schemas import PAID
+
+    try:
+        with open_relayer_store(workspace) as store:
+            if store is None:
+                return None
+            paid = store.figures.paid()
+    except (StoreError, TransientError) as error:
+        progress(f"costs stay as they are: {error}")
+        return None
+    rows = [(message_id, int(gmp), gwei) for (message_id, gmp), gwei in paid.items()]
+    return Table.from_pylist([dict(zip(PAID.names, row, strict=True)) for row in rows], schema=PAID)
 
 
 def attested_of(workspace: Workspace, message_ids: Collection[bytes]) -> dict[tuple[bytes, int], float]:

@@ -158,6 +158,12 @@ class Figures(Protocol):
         left out.
         """
 
+    def paid(self) -> Mapping[tuple[bytes, Gmp], int]:
+        """What deliveries cost on their destination, in gwei, by message and GMP: those whose transaction a block includes.
+
+        A transaction that reverted was paid for, too. One that several deliveries share is charged by their parts of its gas.
+        """
+
 
 def latency_place(seconds: float) -> int:
     """The place of a delivery's time among `LATENCY_BOUNDS`, or behind the last one."""

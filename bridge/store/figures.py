@@ -25,7 +25,7 @@ from bridge.domain.transactions import SlotState
 from bridge.protocol.gmps import Gmp
 from bridge.store.counters import counted
 from bridge.store.database import Database
-from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_parts, slots
+from bridge.store.tables import outbox, outbox_failures, signed_versions, slot_parts, slots, spending
 
 _IDS_IN_A_STATEMENT: Final = 500
 
@@ -153,6 +153,20 @@ class SqlFigures:
                         of = (message_id, Gmp(gmp))
                         first[of] = min(first.get(of, at), at)
         return first
+
+    def paid(self) -> dict[tuple[bytes, Gmp], int]:
+        in_part = (slot_parts.c.slot_id == spending.c.slot_id) & (slot_parts.c.position == spending.c.position)
+        of = outbox.c.event_id == func.coalesce(slot_parts.c.transaction_key, slots.c.transaction_key)
+        query = (
+            select(outbox.c.message_id, outbox.c.gmp, func.sum(spending.c.gwei))
+            .select_from(spending)
+            .join(slots, slots.c.slot_id == spending.c.slot_id)
+            .outerjoin(slot_parts, in_part)
+            .join(outbox, of)
+            .where(slots.c.state.in_([SlotState.INCLUDED, SlotState.FINAL]))
+            .group_by(outbox.c.message_id, outbox.c.gmp)
+        )
+        return {(message_id, Gmp(gmp)): int(gwei) for message_id, gmp, gwei in self._database.rows(query)}
 
 
 def _up_to(counts: Mapping[tuple[Any, ...], float], queue: tuple[Any, ...], bucket: int) -> int:

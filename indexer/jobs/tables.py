@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlalchemy import Engine, Executable, select, text
@@ -45,6 +45,7 @@ def write_tables(
     progress: Callable[[str], None] = lambda _: None,
     *,
     full: bool = False,
+    paid: pa.Table | None = None,
 ) -> list[Written]:
     """Brings the tables up to the lake's newest version, all of them to the same one, each by one commit.
 
@@ -58,6 +59,7 @@ def write_tables(
         by: what computes them.
         progress: told what is being done.
         full: compute every row, even if little is new.
+        paid: `schemas.PAID`, by which the costs are computed; None leaves them as they are.
 
     Raises:
         LakeUnreachableError: the lake's bucket refuses, or does not answer.
@@ -84,15 +86,17 @@ def write_tables(
                 kept, others = without(table, old, changes.ids)
                 filled = [manifest for manifest in manifests if manifest["rows"]]
                 table.replace([*filled, *others], version, reach, texts, (old, kept))
-    with by.tables(Bronze(files=pinned.files(), folder=lake.folder), noted_in(engine)) as made:
+    with by.tables(Bronze(files=pinned.files(), folder=lake.folder), replace(noted_in(engine), paid=paid)) as made:
         for name, table in tables_.items():
-            if name in computed:
+            if name == "costs" and paid is None and table.files():
+                computed[name] = 0
+            elif name in computed:
                 made.use(name, table.files(), table.folder)
-                continue
-            progress(f"{name}: from version {version}")
-            manifests = made.write(name, table.folder)
-            table.replace(manifests, version, reach, texts)
-            computed[name] = sum(manifest["rows"] for manifest in manifests)
+            else:
+                progress(f"{name}: from version {version}")
+                manifests = made.write(name, table.folder)
+                table.replace(manifests, version, reach, texts)
+                computed[name] = sum(manifest["rows"] for manifest in manifests)
     return [
         Written(
             name=name,

@@ -133,6 +133,9 @@ def text_of(name: str, connection: duckdb.DuckDBPyConnection, noted: Noted) -> s
         return query(bucketed.TABLES[name][0], events="events", **WITH_BIT_OR)
     if name == "lanes":
         return query("lanes", messages="messages", receipts="receipts")
+    if name == "costs":
+        connection.register("paid", schemas.PAID.empty_table() if noted.paid is None else noted.paid)
+        return query("costs", messages="messages", receipts="receipts", paid="paid")
     if name == "divergences":
         return divergences(connection, noted)
     connection.register("final_times", noted.final_times)

@@ -27,6 +27,7 @@ TABLES: Final[dict[str, tuple[pa.Schema, str]]] = {
     "lanes": (schemas.LANES, "one row for each lane and day (UTC) of the messages that were created on it"),
     "latencies": (schemas.LATENCIES, "one row for each lane and stage that its messages reached"),
     "redundancy": (schemas.REDUNDANCY, "one row for each GMP: what it contributed"),
+    "costs": (schemas.COSTS, "one row for each lane and GMP: what this machine's relayer paid for its deliveries"),
     "divergences": (schemas.DIVERGENCES, "one row for each contradiction between the chains, or between their events"),
 }
 """By name of the table, its schema and what it holds."""
@@ -90,6 +91,9 @@ _COLUMNS: Final[dict[str, str]] = {
     "gas_limit": "gas that the recipient's call gets",
     "gmp": "number of the GMP",
     "gmps": "set of the GMPs that the event is about",
+    "gwei": "paid on the destination, in billionths of its currency, failed transactions included",
+    "gwei_p50": "the same for one message, median",
+    "gwei_p95": "the same for one message, 95th percentile",
     "kind": "kind of message, a number; of divergences its name",
     "last_attempt": "number of the last dispatch that the GMP took",
     "last_duplicate_time": "time of the last repeated delivery",
@@ -99,6 +103,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "latency_p95": "the same, 95th percentile",
     "lead_p50": "seconds by which the GMP was first, where another one followed, median",
     "late_receipts": "receipts that came when the message was executed already",
+    "late_gwei": "of it, for receipts that came when the message was executed already",
     "log_index": "index of the log in its block",
     "message_id": "id of the message, 32 bytes; null for what is about a lane or a GMP",
     "messages": "messages that the row counts",

@@ -239,6 +239,20 @@ FINAL_TIMES: Final = _schema(chain_id=pa.int64(), block_number=pa.int64(), final
 ATTESTED: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), attested_at=pa.int64())
 """When the proof of a delivery was there, Unix seconds by the relayer's clock."""
 
+PAID: Final = _schema(message_id=pa.binary(), gmp=pa.int32(), gwei=pa.int64())
+"""What the relayer paid for deliveries, as its store has it."""
+
+COSTS: Final = _schema(
+    source_chain=pa.int64(),
+    destination_chain=pa.int64(),
+    gmp=pa.int32(),
+    messages=pa.int64(),  # whose delivery over the GMP the relayer paid for
+    gwei=pa.int64(),  # of the destination's currency, paid for all of them
+    gwei_p50=pa.int64(),  # for one message, nearest rank
+    gwei_p95=pa.int64(),
+    late_gwei=pa.int64(),  # of it, for receipts that came when the message was executed already
+)
+
 PAUSES: Final = _schema(
     chain_id=pa.int64(),  # of the router that is paused
     other_chain=pa.int64(),  # the lane's other chain; 0: all lanes (`indexer.transforms.pauses`)

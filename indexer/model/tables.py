@@ -17,10 +17,10 @@ from indexer.model.storage_location import StorageLocation
 SILVER: Final = ("messages", "receipts", "attempts")
 """What became of each message, made of the events alone."""
 
-GOLD: Final = ("duplicates", "lanes", "latencies", "redundancy", "divergences")
+GOLD: Final = ("duplicates", "lanes", "latencies", "redundancy", "costs", "divergences")
 """What all messages add up to, made of the events and of `SILVER`."""
 
-MADE_OF: Final = dict.fromkeys(("lanes", "latencies", "redundancy", "divergences"), ("messages", "receipts"))
+MADE_OF: Final = dict.fromkeys(("lanes", "latencies", "redundancy", "costs", "divergences"), ("messages", "receipts"))
 """By table, which others it is made of; those that are not named are made of the events alone."""
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {name: DESCRIBED[name][0] for name in (*SILVER, *GOLD)}
@@ -102,6 +102,7 @@ class Noted:
             later, never sooner.
         final_times: `schemas.FINAL_TIMES`.
         attested: `schemas.ATTESTED`; None if no relayer was asked.
+        paid: `schemas.PAID`; None if no relayer was asked.
     """
 
     policy: StallPolicy = field(default_factory=StallPolicy)
@@ -110,6 +111,7 @@ class Noted:
     chains: pa.Table | None = None
     final_times: pa.Table = field(default_factory=schemas.FINAL_TIMES.empty_table)
     attested: pa.Table | None = None
+    paid: pa.Table | None = None
 
 
 class Tables(Protocol):

@@ -64,6 +64,19 @@ def redundancy(deliveries: DataFrame) -> DataFrame:
     return deliveries.sparkSession.sql(text, deliveries=deliveries).to(spark_schema(schemas.REDUNDANCY))
 
 
+def costs(messages: DataFrame, receipts: DataFrame, paid: DataFrame) -> DataFrame:
+    """One row per lane and GMP, as `schemas.COSTS`.
+
+    Args:
+        messages: `schemas.MESSAGES`.
+        receipts: `schemas.RECEIPTS`.
+        paid: `schemas.PAID`.
+    """
+    text = query("costs", messages="{messages}", receipts="{receipts}", paid="{paid}")
+    found = messages.sparkSession.sql(text, messages=messages, receipts=receipts, paid=paid)
+    return found.to(spark_schema(schemas.COSTS))
+
+
 def chains(events: DataFrame) -> DataFrame:
     """How far each chain was read, as `schemas.CHAINS`, where only its events tell: up to the newest one."""
     found = events.sparkSession.sql(query("chains", events="{events}"), events=events)

@@ -2,7 +2,7 @@
 
 bronze      silver          gold
 events ─┬─▶ messages ───┬─▶ lanes
-        ├─▶ receipts ───┼─▶ latencies, redundancy
+        ├─▶ receipts ───┼─▶ latencies, redundancy, costs
         ├─▶ attempts    └─▶ divergences, with the events about routers
         └─────────────────▶ duplicates
 """
@@ -14,6 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from indexer.model import schemas
 from indexer.model.spark_types import spark_schema
 from indexer.model.tables import Noted
 from indexer.transforms import gold, silver
@@ -68,6 +69,12 @@ class Pipeline:
     def redundancy(self) -> DataFrame:
         """`schemas.REDUNDANCY`."""
         return gold.redundancy(self._deliveries)
+
+    @cached_property
+    def costs(self) -> DataFrame:
+        """`schemas.COSTS`."""
+        paid = schemas.PAID.empty_table() if self._noted.paid is None else self._noted.paid
+        return gold.costs(self.messages, self.receipts, self._frame(paid))
 
     @cached_property
     def divergences(self) -> DataFrame:

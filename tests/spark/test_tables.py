@@ -6,25 +6,30 @@ import ast
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from sqlalchemy import select
 
 from indexer.jobs.tables import noted_in
 from indexer.lake.derived import DerivedTable
 from indexer.lake.lake import FinalBlocks, Lake
 from indexer.lake.lake_tables import DUCKDB
 from indexer.lake.promotion import promote
+from indexer.model import schemas
 from indexer.model.storage_location import StorageLocation
 from indexer.model.tables import SCHEMAS, Bronze, Noted
 from indexer.spark.session import batch_session
 from indexer.spark.tables import SparkEngine
 from indexer.store.reader import IndexReader
 from indexer.store.store import Store
+from indexer.store.tables import messages
 from tests.s3 import CREDENTIALS, S3, running_s3
 from tests.spark.history import rows_of, seeded_history
 from tests.unit.cli.command import Command
@@ -62,7 +67,9 @@ def test_spark_and_duckdb_make_the_same_rows_of_a_history_with_reorgs(
     batch: SparkSession, seed: int, tmp_path: Path
 ) -> None:
     made = seeded_history(seed, tmp_path)
-    noted, bronze = noted_in(made.store.engine, with_chains=True), made.history.bronze()
+    bronze = made.history.bronze()
+    paid = [{"message_id": one, "gmp": gmp, "gwei": 9 * gmp} for one in ids_of(made.store) for gmp in (1, 2, 3)]
+    noted = replace(noted_in(made.store.engine, with_chains=True), paid=pa.Table.from_pylist(paid, schema=schemas.PAID))
     assert bronze.files
     assert len(bronze.tail)
     with SparkEngine(batch).tables(bronze, noted) as ours, DUCKDB.tables(bronze, noted) as theirs:
@@ -84,6 +91,11 @@ def test_spark_and_duckdb_make_the_same_rows_of_a_history_with_reorgs(
     kinds = [(row["kind"], row["message_id"], row["evidence"]) for row in found["divergences"].to_pylist()]
     assert sorted(kinds, key=repr) == sorted(expected, key=repr)
     made.store.close()
+
+
+def ids_of(store: Store) -> list[bytes]:
+    with store.engine.connect() as connection:
+        return list(connection.scalars(select(messages.c.message_id)))
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class MemoryStore:
         self.retries = MemoryRetries(self.jobs)
         self.finality_records = MemoryFinalityRecords(self.observations, self.jobs)
         self.letter_head = MemoryHead()
-        self.figures = MemoryFigures(outbox, transactions, self.counters)
+        self.figures = MemoryFigures(outbox, transactions, self.counters, self.spending)
 
     def close(self) -> None:
         """Nothing to close."""

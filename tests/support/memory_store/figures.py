@@ -18,19 +18,28 @@ from bridge.domain.figures import (
     TransactionSum,
     Tried,
 )
+from bridge.domain.transactions import SlotState
 from bridge.protocol.gmps import Gmp
 from tests.support.memory_store.counters import MemoryCounters
 from tests.support.memory_store.outbox import MemoryOutbox
+from tests.support.memory_store.spending import MemorySpending
 from tests.support.memory_store.transactions import MemoryTransactionLedger
 
 
 class MemoryFigures:
     """See `bridge.domain.figures.Figures`."""
 
-    def __init__(self, outbox: MemoryOutbox, transactions: MemoryTransactionLedger, counters: MemoryCounters) -> None:
+    def __init__(
+        self,
+        outbox: MemoryOutbox,
+        transactions: MemoryTransactionLedger,
+        counters: MemoryCounters,
+        spending: MemorySpending,
+    ) -> None:
         self._counters = counters
         self._outbox = outbox
         self._transactions = transactions
+        self._spending = spending
 
     def observed(self) -> list[ObservedSum]:
         return [
@@ -117,3 +126,14 @@ class MemoryFigures:
                     key = (entry.dispatch.message_id, entry.dispatch.gmp)
                     first[key] = min(first.get(key, slot.reserved_at), slot.reserved_at)
         return first
+
+    def paid(self) -> dict[tuple[bytes, Gmp], int]:
+        found: Counter[tuple[bytes, Gmp]] = Counter()
+        for slot in self._transactions.all():
+            if slot.state not in (SlotState.INCLUDED, SlotState.FINAL):
+                continue
+            keys = [part.transaction_key for part in slot.parts] or [slot.transaction_key]
+            for key, (_, gwei) in zip(keys, self._spending.spent_for(slot.slot_id), strict=True):
+                if (entry := self._outbox.entry(key)) is not None:
+                    found[entry.dispatch.message_id, entry.dispatch.gmp] += gwei
+        return dict(found)

@@ -22,8 +22,9 @@ from sqlalchemy.engine import make_url
 
 from bridge.cli.workspace import Workspace
 from bridge.domain.outbox import event_id_of
-from bridge.domain.ports import Call
-from bridge.domain.transactions import SlotRequest
+from bridge.domain.ports import Call, Fees
+from bridge.domain.spending import GWEI
+from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.store import open_store
@@ -31,7 +32,7 @@ from indexer.lake.lake import Lake
 from indexer.lake.promotion import promote
 from indexer.store.engine import reading_engine
 from indexer.store.store import Store
-from tests.builders import observed_range
+from tests.builders import block, observed_range
 from tests.postgresql import Server
 from tests.s3 import S3
 from tests.unit.cli.command import Command
@@ -349,13 +350,15 @@ def test_tables_writes_what_is_served_of_final_blocks_into_the_lake_and_replaces
         "lanes": 1,
         "latencies": 4,
         "redundancy": 1,
+        "costs": 0,
         "divergences": 0,
     }
     assert waybill("index", "tables").code == 0
     engine = reading_engine(network.workspace.index_url)
     for one in written:
         lasting = DeltaTable(one["folder"])
-        assert (lasting.version(), len(lasting.file_uris())) == (2, 1)
+        # Without a relayer's store nobody knows newer costs.
+        assert (lasting.version(), len(lasting.file_uris())) == (1 if one["name"] == "costs" else 2, 1)
         if one["name"] not in ("messages", "receipts"):
             continue
         with engine.connect() as connection:
@@ -363,6 +366,31 @@ def test_tables_writes_what_is_served_of_final_blocks_into_the_lake_and_replaces
         rows = lasting.to_pyarrow_table().to_pylist()
         assert sorted(rows, key=repr) == sorted(served, key=repr)
     engine.dispose()
+
+
+def test_tables_takes_what_deliveries_cost_from_the_relayers_store_and_keeps_it_without_one(
+    network: Network, waybill: Command
+) -> None:
+    network.index()
+    relayers = Path(network.workspace.settings().store.removeprefix("sqlite:///"))
+    with closing(open_store(network.workspace.settings().store)) as store:
+        store.observations.record(observed_range(SENT, gmps=(Gmp.HYPERLANE,)))
+        request = SlotRequest(event_id_of(SENT.id, Gmp.HYPERLANE, 0), Call(to="0x" + "bb" * 20, data=b""))
+        (slot,) = store.transactions.reserve(BETA, "0x" + "aa" * 20, [request], first_nonce=0, now=START + 31.5)
+        assert slot is not None
+        signed = SignedVersion(
+            hash=bytes(32), raw=b"raw", fees=Fees(2 * GWEI, 1), signed_at=START + 32.0, is_noop=False
+        )
+        assert store.transactions.sign(slot.slot_id, signed, replaces=None)
+        used = Inclusion(signed.hash, block(9), succeeded=True, gas_used=50_000)
+        store.transactions.include([(slot.slot_id, used)])
+    cost = {"source_chain": ALPHA, "destination_chain": BETA, "gmp": 1, "messages": 1, "gwei": 100_000}
+    cost |= {"gwei_p50": 100_000, "gwei_p95": 100_000, "late_gwei": 0}
+    for computed in (1, 0):
+        written = {one["name"]: one for one in json.loads(waybill("index", "tables", "--json").out)["tables"]}
+        assert (written["costs"]["rows"], written["costs"]["computed"]) == (1, computed)
+        assert DeltaTable(written["costs"]["folder"]).to_pyarrow_table().to_pylist() == [cost]
+        relayers.unlink(missing_ok=True)
 
 
 def test_what_only_reads_runs_as_a_role_that_may_only_select(

@@ -32,6 +32,7 @@ KEYS = {
     "lanes": ("day",),
     "latencies": ("source_chain", "destination_chain", "stage"),
     "redundancy": ("gmp",),
+    "costs": ("gmp",),
     "divergences": ("kind",),
 }
 
@@ -54,6 +55,7 @@ def test_a_lake_in_a_bucket_is_filled_compacted_and_vacuumed_as_one_in_a_folder(
         "lanes": 1,
         "latencies": 4,
         "redundancy": 1,
+        "costs": 0,
         "divergences": 0,
     }
     for table in tables:

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -38,7 +39,7 @@ from tests.unit.indexer.world import (
     sent_message,
 )
 
-TABLES = ("messages", "receipts", "attempts", "duplicates", "lanes", "latencies", "redundancy", "divergences")
+TABLES = ("messages", "receipts", "attempts", "duplicates", "lanes", "latencies", "redundancy", "costs", "divergences")
 SENT = [sent_message(nonce, quorum=1) for nonce in range(1, 31)]
 
 
@@ -89,7 +90,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         apply(store, chain, final=chain.head)
     promote(store, lake, {ALPHA: 0, BETA: 0})
     keep(store.engine, [CHECK], 0.0)
-    yield World(folder, store, {table.name: table.rows for table in write_tables(store.engine, lake)})
+    paid = [{"message_id": sent.id, "gmp": 1, "gwei": 100 + number} for number, sent in enumerate(SENT)]
+    paid += [{"message_id": sent.id, "gmp": 2, "gwei": 7} for sent in SENT[:10]]
+    known = pa.Table.from_pylist(paid, schema=schemas.PAID)
+    yield World(folder, store, {table.name: table.rows for table in write_tables(store.engine, lake, paid=known)})
     store.close()
 
 
@@ -130,6 +134,21 @@ def test_lanes_add_up_each_day_of_a_lane_with_the_percentiles_of_the_report(worl
         assert row["diverged"] == (1 if len(SENT) - 1 in numbers else 0)
         for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
             assert row[f"delivered_{name}"] == row[f"executed_{name}"] == percentile(seconds, share)
+
+
+def test_costs_are_those_of_each_lane_and_gmp_and_what_was_paid_for_late_receipts_is_told_apart(world: World) -> None:
+    lane = {"source_chain": ALPHA, "destination_chain": BETA}
+    of_first = {
+        "gmp": 1,
+        "messages": 30,
+        "gwei": sum(range(100, 130)),
+        "gwei_p50": 114,
+        "gwei_p95": 128,
+        "late_gwei": 0,
+    }
+    of_second = {"gmp": 2, "messages": 10, "gwei": 70, "gwei_p50": 7, "gwei_p95": 7, "late_gwei": 70}
+    found = sorted(world.read("costs"), key=lambda row: row["gmp"])
+    assert found == [lane | of_first, lane | of_second]
 
 
 def test_divergences_hold_what_the_events_contradict_and_what_the_index_has_noted(world: World) -> None:

@@ -131,6 +131,39 @@ def test_counters_add_up_what_every_process_counted(store: Store) -> None:
     assert store.counters.counted(Counted.TTL_VIOLATION) == {("a class",): 1}
 
 
+def test_a_delivery_costs_what_its_transactions_used_alone_or_among_others(store: Store) -> None:
+    call = Call(to="0x" + "bb" * 20, data=b"", gas=100_000)
+    first, second = (message(nonce).id for nonce in (1, 2))
+    keys = [
+        event_id_of(first, Gmp.AXELAR, 0),
+        event_id_of(second, Gmp.AXELAR, 0),
+        event_id_of(second, Gmp.HYPERLANE, 0),
+    ]
+    parts = (BatchedCall(keys[0], 30_000), BatchedCall(keys[1], 10_000))
+    together = store.transactions.reserve(
+        BETA,
+        ACCOUNT,
+        [SlotRequest(key, call) for key in keys[:2]],
+        first_nonce=0,
+        now=10.0,
+        pack=lambda _: [CallBatch(call, parts)],
+    )
+    alone = store.transactions.reserve(BETA, ACCOUNT, [SlotRequest(keys[2], call)], first_nonce=0, now=11.0)
+    under_way = store.transactions.reserve(BETA, ACCOUNT, [SlotRequest("retry/0x00/1", call)], first_nonce=0, now=12.0)
+    slots = {slot.slot_id for slot in (*together, *alone, *under_way) if slot is not None}
+    for slot_id in sorted(slots):
+        assert store.transactions.sign(slot_id, version(str(slot_id), 10**9), replaces=None)
+    assert store.figures.paid() == {}
+    done = sorted(slots)[:2]
+    used = [Inclusion(word(str(slot_id)), block(9), succeeded=True, gas_used=40_000) for slot_id in done]
+    store.transactions.include(list(zip(done, used, strict=True)))
+    assert store.figures.paid() == {
+        (first, Gmp.AXELAR): 30_001,
+        (second, Gmp.AXELAR): 10_001,
+        (second, Gmp.HYPERLANE): 40_000,
+    }
+
+
 def version(name: str, max_fee: int = 20, *, is_noop: bool = False) -> SignedVersion:
     return SignedVersion(hash=word(name), raw=b"raw", fees=Fees(max_fee, 2), signed_at=5.0, is_noop=is_noop)
 
