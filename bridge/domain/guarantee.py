@@ -119,6 +119,7 @@ class DeliveryGuarantee:
     max_backoff_ms: float
     dlq_enabled: bool
     jitter: float  # share of a wait; beyond the document's fields
+    multiplier: float  # of each wait; beyond the document's fields
     atomicity: Atomicity
 
     def value(self) -> dict[str, Any]:
@@ -144,6 +145,7 @@ class DeliveryGuarantee:
             cap=self.max_backoff_ms / _MILLISECONDS,
             dead_letter=self.dlq_enabled,
             jitter=self.jitter,
+            multiplier=self.multiplier,
         )
 
 
@@ -190,6 +192,7 @@ def guarantee_of(
         max_backoff_ms=policy.cap * _MILLISECONDS,
         dlq_enabled=policy.dead_letter,
         jitter=policy.jitter,
+        multiplier=policy.multiplier,
         atomicity=atomicity[message.kind],
     )
 

@@ -40,10 +40,11 @@ class RetryPolicy:
 
     Attributes:
         max_retries: tries after the first; None is without end.
-        base: seconds before the first retry; each further one waits twice as long.
+        base: seconds before the first retry; each further one waits `multiplier` times as long as the one before.
         cap: seconds that no wait exceeds.
         dead_letter: whether a message that runs out of tries waits for an operator's decision.
         jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
+        multiplier: at least 1.
     """
 
     max_retries: int | None
@@ -51,6 +52,7 @@ class RetryPolicy:
     cap: float
     dead_letter: bool
     jitter: float = JITTER
+    multiplier: float = 2.0
 
     @property
     def max_tries(self) -> int | None:
@@ -129,7 +131,9 @@ def next_try(policy: RetryPolicy, tries: int, failure: FailureKind, *, random: C
         failure: how it failed.
         random: gives a number in [0, 1).
     """
-    wait = backoff(policy.base, tries - 1, cap=policy.cap, jitter=policy.jitter, random=random)
+    wait = backoff(
+        policy.base, tries - 1, cap=policy.cap, multiplier=policy.multiplier, jitter=policy.jitter, random=random
+    )
     if not failure.costs_a_try:
         return max(wait, _LEAST_SETBACK)
     if policy.max_tries is None:

@@ -9,7 +9,13 @@ _MOST_DOUBLINGS: Final = 64  # beyond it, doubling is past any cap, and floats o
 
 
 def backoff(
-    base: float, doublings: int, *, cap: float, jitter: float = 0.0, random: Callable[[], float] = lambda: 0.5
+    base: float,
+    doublings: int,
+    *,
+    cap: float,
+    multiplier: float = 2.0,
+    jitter: float = 0.0,
+    random: Callable[[], float] = lambda: 0.5,
 ) -> float:
     """Seconds to wait: `base`, doubled so many times, up to `cap`.
 
@@ -19,8 +25,9 @@ def backoff(
         base: seconds.
         doublings: how often the wait was doubled by now; 0 before the first retry.
         cap: seconds that are never exceeded.
+        multiplier: how many times as long as the one before a wait is, if not twice.
         jitter: share by which a wait is made longer or shorter, at least 0 and less than 1.
         random: gives a number in [0, 1); 0.5 is the middle.
     """
-    wait = min(base * 2.0 ** min(doublings, _MOST_DOUBLINGS), cap / (1 + jitter))
+    wait = min(base * multiplier ** min(doublings, _MOST_DOUBLINGS), cap / (1 + jitter))
     return min(wait * (1 + jitter * (2 * random() - 1)), cap)  # floating point may have exceeded it by a hair

@@ -104,7 +104,13 @@ class PolicyOverride(Section):
     """What to change in one row of the policy table; times in seconds."""
 
     max_retries: int | None = Field(default=None, ge=0, description="tries after the first")
-    base: float | None = Field(default=None, ge=0, description="the first wait; each one after it is twice as long")
+    base: float | None = Field(default=None, ge=0, description="the first wait")
+    multiplier: float | None = Field(
+        default=None,
+        ge=1,
+        le=10,
+        description="how many times as long as the one before each further wait is; 2 by default",
+    )
     cap: float | None = Field(default=None, ge=0, description="the longest wait")
     jitter: float | None = Field(default=None, ge=0, lt=1, description="share by which a wait gets longer or shorter")
     dead_letter: bool | None = Field(default=None, description="whether running out of tries leaves a dead letter")
