@@ -13,6 +13,7 @@ from bridge.domain.dead_letters import (
     DeadLetter,
     DeadLetterLog,
     ForbiddenDecisionError,
+    LogHead,
     LogRecord,
     RecordKind,
 )
@@ -79,6 +80,31 @@ def verify(
         if event_id not in dead_letters
     )
     found += _index_problems(log, dead_letters)
+    return Verified(records=number, head=previous, violations=tuple(found))
+
+
+def verify_growth(log: DeadLetterLog, head: LogHead, *, trusted: frozenset[str]) -> Verified:
+    """Checks what the log has gained since it was verified, and that the record verified last is still there.
+
+    Args:
+        log: what to verify.
+        head: the record verified last.
+        trusted: accounts whose seals count.
+    """
+    accounts, found = frozenset(account.lower() for account in trusted), list[Violation]()
+    number, previous = head.sequence, head.hash
+    try:
+        if head.sequence and [one.hash for one in log.records(after=head.sequence - 1, limit=1)] != [head.hash]:
+            gone = f"record {head.sequence} is not the one that was verified: the log was cut off or written again"
+            found.append(Violation(0, "", gone))
+        for record in log.records(after=head.sequence):
+            number += 1
+            found += (
+                Violation(number, record.event_id, text) for text in _problems(record, number, previous, accounts)
+            )
+            previous = record.hash
+    except BrokenLogError as error:
+        found.append(Violation(number + 1, "", str(error)))
     return Verified(records=number, head=previous, violations=tuple(found))
 
 

@@ -1,4 +1,4 @@
-"""Puts together what a relayer does about dead letters, from the settings: the dead_letter_queue, the alerts, the check at start."""
+"""Puts together what a relayer does about dead letters, from the settings: the dead_letter_queue, the alerts, the checks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.dead_letters.alerts import Alerts
 from bridge.dead_letters.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
-from bridge.dead_letters.integrity import Verified, verify
+from bridge.dead_letters.integrity import Verified, Violation, verify, verify_growth
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.dead_letters.review import DeadLetterReview, Governance
-from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, RecordKind
+from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, LogHead, RecordKind
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxEntry, OutboxState
 from bridge.domain.ports import Chain, Clock, TransientError
@@ -55,6 +55,8 @@ class DeadLetterService:
         self.dead_letter_queue = DeadLetterQueue(
             self.dead_letters, store, self.sealer, clock, settings.dlq.dead_letter_queue()
         )
+        self._verified = LogHead()  # the last record that was verified
+        self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # what was alerted on
         self._parameters = on_chain_parameters(deployment, chains, settings)
         self.alerts = Alerts(self.dead_letters, channels(settings.dlq.alerts), self._parameters, clock)
 
@@ -62,9 +64,26 @@ class DeadLetterService:
         """Verifies the log, then looks after it until it is cancelled."""
         poll_interval = self._settings.dlq.poll_interval
         async with asyncio.TaskGroup() as group:
-            group.create_task(retry_until_success("verify dead letters", self._verify, every=poll_interval))
+            group.create_task(self._keep_verified(poll_interval))
             group.create_task(run_forever("close dead letters", self.dead_letter_queue.step, every=poll_interval))
             group.create_task(run_forever("tell of dead letters", self.alerts.step, every=poll_interval))
+
+    async def _keep_verified(self, every: float) -> None:
+        await retry_until_success("verify dead letters", self._verify, every=every)
+        await run_forever("verify new dead letters", self.verify_growth, every=every)
+
+    async def verify_growth(self) -> bool:
+        """Verifies what the log has gained since it was last verified, and alerts on what does not fit; once for each change."""
+        trusted = frozenset[str]()
+        if self.dead_letters.records(after=self._verified.sequence, limit=1):  # else nobody's seal is looked at
+            trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
+        verified = verify_growth(self.dead_letters, self._verified, trusted=trusted)
+        if (seen := (verified.head, verified.violations)) != self._seen:
+            self._seen = seen
+            await self.alerts.announce_tampering(verified)
+        if not verified.violations:
+            self._verified = LogHead(verified.records, verified.head)
+        return False
 
     async def _verify(self) -> None:
         try:
@@ -75,6 +94,7 @@ class DeadLetterService:
         except Exception as error:
             raise TransientError(f"dead letters can't be read: {error}") from error
         await self.alerts.announce_tampering(verified)
+        self._verified = LogHead(verified.records, verified.head)
         _log.info("dead letters verified", records=verified.records, violations=len(verified.violations))
 
 

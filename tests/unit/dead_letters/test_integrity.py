@@ -5,28 +5,34 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import create_engine, text
 
+from bridge.dead_letters.channels import Notice
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import Decision, RecordKind
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import RetryJob
 from bridge.domain.outbox import Dead, OutboxState
+from bridge.domain.ports import Chain
 from bridge.domain.retries import spent_id
 from bridge.domain.retry_policy import DEFAULT_POLICIES
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import verify_letters
 from bridge.settings import Settings
 from bridge.store import open_store
 from bridge.store.dead_letters import SqlDeadLetterLog
-from tests.builders import message, retry_request
+from tests.builders import ALPHA, BETA, message, retry_request
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import SimulatedRelayer, World
-from tests.unit.dead_letters.world import SEALER, DeadLetterService, entered, happened
+from tests.unit.dead_letters.test_alerts import ParameterChain
+from tests.unit.dead_letters.test_review import deployed
+from tests.unit.dead_letters.world import SEALER, DeadLetterService, StillClock, entered, happened
 from tests.virtual_time import in_virtual_time, running, until
 
 
@@ -134,3 +140,48 @@ async def test_the_relayer_notes_with_a_death_that_no_letter_was_promised() -> N
         await until(lambda: bool(store.outbox.listed(state=OutboxState.DEAD)))
     assert list(store.outbox.dead_letters().values()) == [False]
     await world.stop()
+
+
+@pytest.mark.requirement("OIP-130")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            "UPDATE dead_letter_log SET document = '{}' WHERE sequence = 3",
+            "its document is not the one that was hashed",
+        ),
+        ("UPDATE dead_letter_log SET at = at + 1 WHERE sequence = 2", "record 2 is not the one that was verified"),
+        ("DELETE FROM dead_letter_log WHERE sequence = 3", "record 3 is not the one that was verified"),
+    ],
+)
+async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_once(
+    tmp_path: Path, change: str, said: str
+) -> None:
+    log_url, told = f"sqlite:///{tmp_path}/dlq.db", list[Notice]()
+
+    class Told:
+        name = "told"
+
+        async def tell(self, notice: Notice) -> None:
+            told.append(notice)
+
+    settings = Settings.load(relayer_key="0x" + "44" * 32, dlq={"url": log_url})
+    chains = dict.fromkeys((ALPHA, BETA), cast(Chain, ParameterChain({})))
+    document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
+    service = RunningService(Deployment.model_validate(document), chains, MemoryStore(), settings, StillClock())
+    service.alerts._channels = [Told()]
+    with closing(service.dead_letters):
+        for name in ("a", "b"):
+            service.dead_letters.append(entered(name), KeySealer(SEALER))
+        await service.verify_growth()
+        grown = "sequence = 3" in change
+        if grown:
+            service.dead_letters.append(entered("c"), KeySealer(SEALER))
+        if "DELETE" in change:
+            await service.verify_growth()
+        assert told == []
+        cut_off(log_url, change)
+        for _ in range(3):
+            await service.verify_growth()
+    (notice,) = told
+    assert said in notice.summary
