@@ -304,12 +304,12 @@ class Deliveries:
     async def _deliver(self, entry: OutboxEntry, claim: Claim) -> Delivered:
         adapter, dispatch = self._adapters[entry.dispatch.gmp], entry.dispatch
         self._gate.admit(_message_of(entry), self._chain.chain_id)
-        atomicity = self._settings.atomicity[entry.kind]
-        async with _timed(Phase.ATTEST, atomicity, self._settings.phase_timeouts):
+        atomicity, timeouts = self._settings.atomicity[entry.kind], self._settings.phases_of(entry.lane, entry.kind)
+        async with _timed(Phase.ATTEST, atomicity, timeouts):
             attestation = await _attested(adapter, dispatch)
         while True:
             try:
-                async with _timed(Phase.DELIVER, atomicity, self._settings.phase_timeouts):
+                async with _timed(Phase.DELIVER, atomicity, timeouts):
                     return await self._send_all(entry, claim, adapter, attestation)
             except FeesTooHighError:
                 await self._until_it_can_pay()  # no failure of the delivery, and no time of its phase

@@ -102,6 +102,7 @@ class RelayerService:
             settings.relay(),
             acceptance=settings.acceptance(deployment),
             asset_classes=settings.classes(deployment),
+            phase_limits=settings.phases(deployment),
         )
         named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
         served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}

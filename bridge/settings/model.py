@@ -39,7 +39,7 @@ from bridge.relayer.breaker import BreakerSettings
 from bridge.relayer.commits import CommitSettings, CommitStrategy
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.recovery import RecoverySettings
-from bridge.relayer.settings import Ordering, RelaySettings
+from bridge.relayer.settings import Ordering, PhaseLimit, RelaySettings
 from bridge.rpc.policy import EndpointPolicy
 from bridge.settings.problems import SettingsError, explain, refusal
 from bridge.settings.sections import (
@@ -55,6 +55,7 @@ from bridge.settings.sections import (
     IndexTable,
     Keys,
     Names,
+    PhaseLimitTable,
     PhaseTable,
     PolicyOverride,
     PropagationTable,
@@ -155,6 +156,9 @@ class Settings(BaseSettings):
         default={},
         description="by kind, what differs: BEST_EFFORT has no phase timeouts, GUARANTEED and ALL_OR_NOTHING have",
     )
+    phase_limits: tuple[PhaseLimitTable, ...] = Field(
+        default=(), description="other phase timeouts for some lanes and kinds"
+    )
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
@@ -234,6 +238,14 @@ class Settings(BaseSettings):
             known = ", ".join(Kind.__members__).lower()
             raise ValueError(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
         return atomicity
+
+    @field_validator("phase_limits")
+    @classmethod
+    def _are_about_kinds(cls, limits: tuple[PhaseLimitTable, ...]) -> tuple[PhaseLimitTable, ...]:
+        if unknown := [repr(one.kind) for one in limits if one.kind and one.kind.upper() not in Kind.__members__]:
+            known = ", ".join(Kind.__members__).lower()
+            raise ValueError(f"{', '.join(unknown)} is no kind of message; the kinds are {known}")
+        return limits
 
     @field_validator("guarantees")
     @classmethod
@@ -374,6 +386,10 @@ class Settings(BaseSettings):
         """What some lanes may cost per day, in wei, by their chains' ids."""
         return wei_by_lane(self.spend_limits, deployment)
 
+    def phases(self, deployment: Deployment) -> tuple[PhaseLimit, ...]:
+        """The phase timeouts of some lanes and kinds."""
+        return tuple(limit.limit(deployment) for limit in self.phase_limits)
+
     def acceptance(self, deployment: Deployment) -> RelayPolicy:
         """Whose messages are delivered."""
         return RelayPolicy(
@@ -511,6 +527,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "allow_chains": settings.allow_chains,
         "deny_chains": settings.deny_chains,
         "signers": {name for signer in settings.signers for name in signer.chains},
+        "phase_limits": {end for one in settings.phase_limits for end in (one.source, one.destination) if end},
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
         **settings.attestations.chains(),
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},

@@ -36,6 +36,7 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.propagation import PropagationSettings
+from bridge.relayer.settings import PhaseLimit
 
 _ETHER = 10**18
 _UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
@@ -431,6 +432,30 @@ class PhaseTable(Section):
 
     attest: float = Field(default=120.0, gt=0, description="until the GMP's proof is there")
     deliver: float = Field(default=900.0, gt=0, description="until the delivery is in a block")
+
+
+class PhaseLimitTable(Section):
+    """Other phase timeouts for a lane, a kind of message, or both; where several fit, the shortest counts."""
+
+    source: str | None = Field(default=None, description="name of a chain; none is every one")
+    destination: str | None = Field(default=None, description="the same")
+    kind: str | None = Field(default=None, description="of message; none is every one")
+    attest: float | None = Field(default=None, gt=0, description="until the GMP's proof is there")
+    deliver: float | None = Field(default=None, gt=0, description="until the delivery is in a block")
+
+    def limit(self, deployment: Deployment) -> PhaseLimit:
+        """The limit on the lanes of a network."""
+        pairs = permutations(deployment.chains, 2)
+        named = [
+            Lane(source.chain_id, destination.chain_id)
+            for source, destination in pairs
+            if self.source in (None, source.name) and self.destination in (None, destination.name)
+        ]
+        return PhaseLimit(
+            lanes=frozenset(named),
+            kind=None if self.kind is None else Kind[self.kind.upper()],
+            seconds=self.model_dump(include={"attest", "deliver"}, exclude_none=True),
+        )
 
 
 class PropagationTable(Section):
