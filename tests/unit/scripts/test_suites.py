@@ -5,11 +5,24 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scripts.test_suites import Counts, Result, Run, Suite, forge_counts, judge, node_counts, pytest_counts, report, run
+from scripts.test_suites import (
+    Counts,
+    Result,
+    Run,
+    Suite,
+    forge_counts,
+    judge,
+    node_counts,
+    pytest_counts,
+    report,
+    run,
+    run_suite,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 SUITE = Suite(name="sample", title="a sample", command=("true",), budget=10, counts=pytest_counts)
@@ -66,6 +79,17 @@ def test_green_suite_passes() -> None:
 def test_suite_that_is_not_plainly_green_fails(result: Result, failed: int, note: str) -> None:
     assert result.failed == failed
     assert note in result.note
+
+
+@pytest.mark.parametrize(("is_ci", "failed"), [("true", 1), ("", 0)])
+def test_a_suite_that_lacks_what_it_needs_is_left_out_by_name_and_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_ci: str, failed: int
+) -> None:
+    monkeypatch.setenv("CI", is_ci)
+    result = run_suite(replace(SUITE, missing=lambda: "there is no broker"))
+    assert (result.name, result.passed, result.failed) == ("sample", 0, failed)
+    report([result])
+    assert "left out: there is no broker" in capsys.readouterr().out.split("budget")[-1]
 
 
 def test_report_closes_with_the_one_line_that_continuous_integration_reads(
