@@ -24,7 +24,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -62,6 +62,9 @@ test-anvil: $(STEPS)  ## Run the tests against real anvil chains
 
 test-spark: $(STEPS)  ## Run the tests on a real Spark session
 	@$(SUITES) spark
+
+test-kafka: $(STEPS)  ## Run the tests of streams with a real Apache Kafka
+	@$(SUITES) kafka
 
 test-web: $(STEPS)  ## Run the tests of the dApp kit and its page
 	@$(SUITES) web

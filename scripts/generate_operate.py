@@ -28,9 +28,11 @@ from bridge.settings.sections import (
     AttestationTable,
     ChainSettings,
     DeadLetterTable,
+    DeadLetterTopicTable,
     EmailSettings,
     GuaranteeTable,
     IndexTable,
+    KafkaTable,
     PhaseLimitTable,
     PhaseTable,
     PolicyOverride,
@@ -39,6 +41,7 @@ from bridge.settings.sections import (
     SignerSource,
     SpendingTable,
     SpendLimit,
+    TopicTable,
 )
 from indexer.model import dictionary
 from scripts.reference_pages import commands
@@ -63,6 +66,9 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[dlq]": (DeadLetterTable, "Where dead letters are kept, who signs them, and who is notified."),
     "[dlq.alerts]": (AlertSettings, "Each channel that is named is notified of each dead letter."),
     "[dlq.alerts.email]": (EmailSettings, "A mail server, and whom to write to."),
+    "[kafka]": (KafkaTable, "Where streams are published ([streams](../streams.md)). Off while `bootstrap_servers` is not set."),
+    "[kafka.topics]": (TopicTable, "The topic of each stream."),
+    "[kafka.dead_letter_queue]": (DeadLetterTopicTable, "The topic of what another topic refused, and of messages whose deliveries died."),
     "[index]": (IndexTable, "Settings of `waybill index run`. Endpoints, their pace and their batches are those of `[chains.NAME]`."),
 }  # fmt: skip
 """Tables of the settings file, in the order of the page."""

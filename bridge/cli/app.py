@@ -26,6 +26,7 @@ _COMMANDS: Final = (
     "trust",
     "dlq",
     "sync",
+    "streams",
     "config",
     "abi",
     "decode-error",

@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 EXTRAS: Final = {
     "relayer": ("fastapi", "jinja2", "limits", "prometheus_client", "psycopg", "starlette", "uvicorn"),
     "index": ("deltalake", "duckdb", "numpy", "pyarrow", "pyspark"),
+    "kafka": ("confluent_kafka",),
 }
 """By extra, the modules that only it brings. The extra `devnet` is both."""
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
 from bridge.domain.dead_letters import DeadLetterLog
-from bridge.domain.store import Store
 from bridge.settings import Settings
-from bridge.store import may_exist, open_dead_letters, open_store
+from bridge.store import SqlStore, may_exist, open_dead_letters, open_store
 
 if TYPE_CHECKING:
     from indexer.store.browser import IndexBrowser
@@ -45,7 +44,7 @@ def index_if_any(workspace: Workspace) -> Iterator[IndexBrowser | None]:
 
 
 @contextmanager
-def open_relayer_store(workspace: Workspace) -> Iterator[Store | None]:
+def open_relayer_store(workspace: Workspace) -> Iterator[SqlStore | None]:
     """The relayer's store, or None if no relayer has run yet.
 
     Raises:

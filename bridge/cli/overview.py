@@ -13,6 +13,7 @@ from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.protocol.deployment import ChainDeployment
 from bridge.queries.overview import chain_value, overview_value
+from bridge.queries.streams import stream_value
 from bridge.rpc.answers import WrongChainError
 
 _CHAIN_SECONDS: Final = 3.0
@@ -36,6 +37,7 @@ async def overview(workspace: Workspace, chains: Mapping[int, EvmChain] | None =
                 "network": workspace.network,
                 "chains": [chain_value(one, head, indexed.get(one.chain_id), error) for one, (head, error) in asked],
                 **overview_value(deployment, store, index, workspace.settings().relay().breaker, time.time()),
+                "streams": stream_value(store.streams.status(), time.time()) if store else None,
             }
 
     return await asyncio.to_thread(read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from bridge.cli import options
 from bridge.cli.api_process import served_apart
 from bridge.cli.logs import configure_logging
+from bridge.cli.open_stores import index_if_any
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.protocol.gmps import Gmp
 from bridge.service.relayer_service import run_until_signalled, spare_what_is_set_up
@@ -70,7 +72,7 @@ def run(
 
     async def work() -> None:
         async with (
-            workspace.open_relayer(settings) as bridge,
+            workspace.open_relayer(settings, index=partial(index_if_any, workspace)) as bridge,
             served_apart(workspace, bridge, settings, as_json=as_json),
         ):
             spare_what_is_set_up()

@@ -90,6 +90,7 @@ async def opened_backend(
                 SystemClock(),
                 settings,
                 dead_letters=dead_letters,
+                streams=store.streams,
                 accounts=accounts,
                 relayer=relayer,
                 index=partial(index_if_any, workspace),

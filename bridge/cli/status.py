@@ -16,8 +16,9 @@ from rich.live import Live
 from bridge.cli import options
 from bridge.cli.freshness import freshness
 from bridge.cli.open_stores import index_if_any
-from bridge.cli.output import CliError, result, table
+from bridge.cli.output import CliError, facts, result, table
 from bridge.cli.overview import overview
+from bridge.cli.streams import drawn
 from bridge.cli.workspace import DEVNET, Workspace
 
 _LOOK_SECONDS = 1.0
@@ -96,6 +97,8 @@ def _drawn(value: Mapping[str, Any]) -> Group:
     parts.append(f"messages  {messages or 'none: no index has run, or nothing was sent'}")
     if value["retries"]:
         parts.append("retries   " + ", ".join(f"{count} {state}" for state, count in sorted(value["retries"].items())))
+    if streams := drawn(value["streams"]):
+        parts += ["", "streams", facts(streams)]
     return Group(*parts)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.domain.streams import IndexSource
 from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
@@ -176,13 +177,13 @@ class Workspace:
         return settings
 
     @asynccontextmanager
-    async def open_relayer(self, settings: Settings) -> AsyncIterator[RelayerService]:
+    async def open_relayer(self, settings: Settings, index: IndexSource | None = None) -> AsyncIterator[RelayerService]:
         """A relayer of the network; see `open_relayer`. A devnet brings the attesters of its GMPs itself."""
         from bridge.devnet.gmps import devnet_attesters
         from bridge.service.relayer_service import open_relayer
 
         attesters = devnet_attesters if self.network == DEVNET else None
-        async with open_relayer(self.deployment(), settings, attesters) as bridge:
+        async with open_relayer(self.deployment(), settings, attesters, index) as bridge:
             yield bridge
 
     def account(self, key: str | None) -> LocalAccount:

@@ -49,7 +49,7 @@ METRICS: Final = (
         _GAUGE,
         ("part",),
         "Can the numbers be believed?",
-        "1 for a part whose figures could not be read for this scrape: `store`, `dead letters`, `index`, or a chain's name.",
+        "1 for a part whose figures could not be read for this scrape: `store`, `dead letters`, `streams`, `index`, or a chain's name.",
     ),
     # the outbox
     Metric(
@@ -348,5 +348,34 @@ METRICS: Final = (
         (),
         "Do the chains contradict each other?",
         "Facts on two chains that can't both be right; to be 0.",
+    ),
+    # streams out
+    Metric(
+        "waybill_stream_waiting_records",
+        _GAUGE,
+        (),
+        "How much is not published yet?",
+        "Records of the streams that no topic has yet.",
+    ),
+    Metric(
+        "waybill_stream_oldest_seconds",
+        _GAUGE,
+        (),
+        "How far behind are the streams?",
+        "Age in seconds of the oldest record that waits; 0 if none does.",
+    ),
+    Metric(
+        "waybill_stream_records_total",
+        _COUNTER,
+        ("stream",),
+        "How much was published?",
+        "Records that are in their topics, by stream; `refused`: those that are in the dead-letter topic instead.",
+    ),
+    Metric(
+        "waybill_stream_halted",
+        _GAUGE,
+        (),
+        "Has publishing halted?",
+        "1 while nothing is published until somebody has looked, else 0.",
     ),
 )

@@ -14,10 +14,12 @@ import structlog
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import Block, Clock, TransientError
 from bridge.domain.store import Store
+from bridge.domain.streams import Streams
 from bridge.domain.ttl_cache import AsyncCached, Cached
 from bridge.evm.chain import EvmChain
 from bridge.metrics.samples import Samples
 from bridge.metrics.stored import add_letters, add_stored
+from bridge.metrics.streams import add_streams
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord
 from bridge.protocol.status import Status
@@ -73,6 +75,7 @@ class Monitor:
         settings: Settings,
         *,
         dead_letters: DeadLetterLog,
+        streams: Streams | None = None,
         accounts: Collection[str] = (),
         relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
         index: Callable[[], AbstractContextManager[IndexFigures | None]] = nullcontext,
@@ -86,6 +89,7 @@ class Monitor:
             clock: time.
             settings: the relayer's.
             dead_letters: the log of dead letters, which may be in another database.
+            streams: the store's; None leaves them out.
             accounts: whose balances are read, beside those of accounts that have sent before.
             relayer: asks the relayer's process; None where there is none.
             index: opens the index's figures, or None while there is no index.
@@ -96,6 +100,7 @@ class Monitor:
         self._clock = clock
         self._settings = settings
         self._letters = dead_letters
+        self._streams = streams
         self._accounts = frozenset(accounts)
         self._relayer = relayer
         self._seen = Cached(store.outbox.seen, lasts=COUNTED, clock=clock.now)
@@ -122,6 +127,7 @@ class Monitor:
         relayer = await self._part(samples, "relayer", self._ask_relayer()) or RelayerFigures()
         accounts = await self._part(samples, "store", asyncio.to_thread(self._add_stored, samples))
         await self._part(samples, "dead letters", asyncio.to_thread(self._add_letters, samples))
+        await self._part(samples, "streams", asyncio.to_thread(self._add_streams, samples))
         await self._part(samples, "index", asyncio.to_thread(self._add_indexed, samples))
         await asyncio.gather(
             *(
@@ -179,6 +185,10 @@ class Monitor:
 
     def _add_letters(self, samples: Samples) -> None:
         add_letters(samples, self._letters, self._deployment)
+
+    def _add_streams(self, samples: Samples) -> None:
+        if self._streams is not None:
+            add_streams(samples, self._streams, self._clock.now())
 
     def _add_indexed(self, samples: Samples) -> None:
         with self._index() as index:

@@ -10,11 +10,12 @@ import socket
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
+from functools import partial
 from os import getpid
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -22,8 +23,8 @@ from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
 from bridge.domain.ports import Attester, Chain, Clock
-from bridge.domain.store import Store
-from bridge.domain.supervision import run_forever
+from bridge.domain.streams import IndexSource
+from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
@@ -43,7 +44,7 @@ from bridge.service.connections import connected
 from bridge.service.dead_letter_service import DeadLetterService
 from bridge.service.keys import paying_signers
 from bridge.settings import Settings, SettingsError
-from bridge.store import WorkingLock, open_store, working_on
+from bridge.store import SqlStore, WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
 
 _log = structlog.get_logger(__name__)
@@ -73,12 +74,13 @@ class RelayerService:
         self,
         deployment: Deployment,
         chains: Mapping[int, EvmChain],
-        store: Store,
+        store: SqlStore,
         settings: Settings,
         *,
         worker: str,
         lock: WorkingLock,
         attesters: AttesterSource | None = None,
+        index: IndexSource | None = None,
     ) -> None:
         """Uses chains and a store that are open, and the lock of that store; `open_relayer` opens them.
 
@@ -130,6 +132,7 @@ class RelayerService:
         self.recovery = self._open_recovery(relaying, gate, clock)
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
+        self._run_streams = self._open_streams(worker, index)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
         """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
@@ -205,6 +208,20 @@ class RelayerService:
                     counts[Counted.REQUEST, (chain_id, endpoint.name, result)] += count
         return counts
 
+    def _open_streams(self, worker: str, index: IndexSource | None) -> Callable[[], Coroutine[Any, Any, None]]:
+        """What is done about streams: publish them, or have none recorded."""
+        kafka, streams = self._settings.streams(), self.store.streams
+        if kafka is None:
+
+            async def stop() -> None:
+                await asyncio.to_thread(streams.stop)
+
+            return partial(retry_until_success, "stop streams", stop, every=self._settings.poll_interval)
+        from bridge.streams.publisher import Publisher  # noqa: PLC0415  # the Kafka client is an extra
+
+        dead_letters = self.dead_letter_service.dead_letters
+        return Publisher(streams, kafka, dead_letters=dead_letters, index=index, worker=worker).run
+
     @property
     def accounts(self) -> frozenset[str]:
         """The addresses that transactions are sent from."""
@@ -235,6 +252,7 @@ class RelayerService:
             group.create_task(self.execution.run())
             group.create_task(self.dead_letter_service.run())
             group.create_task(self.propagation.run())
+            group.create_task(self._run_streams())
             group.create_task(self._keep_lock())
 
     async def _keep_lock(self) -> None:
@@ -265,7 +283,10 @@ class RelayerService:
 
 @asynccontextmanager
 async def open_relayer(
-    deployment: Deployment, settings: Settings, attesters: AttesterSource | None = None
+    deployment: Deployment,
+    settings: Settings,
+    attesters: AttesterSource | None = None,
+    index: IndexSource | None = None,
 ) -> AsyncIterator[RelayerService]:
     """Opens the store, connects to the chains, and puts a relayer together.
 
@@ -273,6 +294,7 @@ async def open_relayer(
         deployment: the network.
         settings: how to run.
         attesters: where proofs come from; the GMPs' public services if not given.
+        index: opens the index, whose divergences are published; None publishes none.
 
     Raises:
         SettingsError: see `RelayerService`.
@@ -283,7 +305,9 @@ async def open_relayer(
     worker = _worker_name()
     with working_on(settings.store, worker) as lock, closing(open_store(settings.store)) as store:
         async with connected(deployment, settings) as chains:
-            bridge = RelayerService(deployment, chains, store, settings, worker=worker, lock=lock, attesters=attesters)
+            bridge = RelayerService(
+                deployment, chains, store, settings, worker=worker, lock=lock, attesters=attesters, index=index
+            )
             with closing(bridge.dead_letter_service.dead_letters):
                 yield bridge
 

@@ -53,6 +53,7 @@ from bridge.settings.sections import (
     Gmps,
     GuaranteeTable,
     IndexTable,
+    KafkaTable,
     Keys,
     Names,
     PhaseLimitTable,
@@ -69,6 +70,7 @@ from bridge.settings.sections import (
     wei_by_lane,
 )
 from bridge.settings.sources import PREFIX, Origin, merged, origin_name, origins
+from bridge.streams.settings import KafkaSettings
 
 
 class Settings(BaseSettings):
@@ -165,6 +167,7 @@ class Settings(BaseSettings):
     dlq: DeadLetterTable = Field(
         default=DeadLetterTable(), description="where dead letters are kept, and who is notified"
     )
+    kafka: KafkaTable = Field(default=KafkaTable(), description="where streams are published, see below")
     commit: CommitStrategy = Field(
         default=CommitStrategy.BATCH,
         description="when deliveries are committed: batch, message, time, at-most-once, auto",
@@ -425,6 +428,17 @@ class Settings(BaseSettings):
     def propagation(self) -> PropagationSettings:
         """What the pending sync queue needs of these."""
         return self.sync.settings(self.poll_interval, self.reliability.lock_ttl)
+
+    def streams(self) -> KafkaSettings | None:
+        """What publishing streams needs of these; None if none are published.
+
+        Raises:
+            SettingsError: the password's file can't be read.
+        """
+        try:
+            return self.kafka.settings(self.lease)
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
 
     def recovery(self, deployment: Deployment) -> RecoverySettings:
         """What recovery needs of these."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from eth_utils.address import is_address, to_checksum_address
 from pydantic import (
@@ -29,6 +29,7 @@ from bridge.domain.invariants import Reliability
 from bridge.domain.lanes import Lane
 from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.spending import SpendBounds
+from bridge.domain.streams import Stream
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
 from bridge.protocol.addresses import to_bytes32
@@ -37,6 +38,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import PhaseLimit
+from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
 
 _ETHER = 10**18
 _UNITS = {"wei": 1, "gwei": 10**9, "ether": _ETHER}
@@ -519,6 +521,146 @@ class ReliabilityTable(Section):
         if problems:
             raise ValueError("; ".join(problems))
         return ttls
+
+
+_Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class DeadLetterTopicTable(Section):
+    """The topic of records that another topic refused, and of messages whose deliveries died."""
+
+    enabled: bool = Field(default=True, description="whether there is one; without it, a refused record halts")
+    topic: str = Field(default="waybill.dlq", description="its name")
+    brokers: str | None = Field(
+        default=None, description="HOST:PORT of its brokers, separated by commas; none: the same"
+    )
+    include_original_headers: bool = Field(
+        default=True,
+        description="whether the headers of the record, or the dispatch's GMP, block and transaction, are kept",
+    )
+    include_stack_trace: bool = Field(
+        default=False, description="whether a header has the stack, or the history of a delivery's failures"
+    )
+    compression: _Compression = Field(default="none", description="of its records: none, gzip, snappy, lz4, zstd")
+    max_dlq_retries: int = Field(default=3, gt=0, description="tries to write a record, before publishing halts")
+    pause: float = Field(default=1.0, ge=0, description="seconds between two such tries")
+
+
+class TopicTable(Section):
+    """The topic of each stream."""
+
+    messages: str = Field(default="waybill.messages", description="what happens to messages and their deliveries")
+    retries: str = Field(default="waybill.retries", description="retry requests, and what becomes of them")
+    divergences: str = Field(default="waybill.divergences", description="what the index finds contradicting")
+    dead_letters: str = Field(default="waybill.dead-letters", description="the log of dead letters")
+
+
+class KafkaTable(Section):
+    """Where streams are published. Times are in seconds. Nothing is recorded while `bootstrap_servers` is not set."""
+
+    bootstrap_servers: str | None = Field(
+        default=None, pattern=r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$", description="HOST:PORT of brokers, separated by commas"
+    )
+    delivery: Semantics = Field(
+        default=Semantics.AT_LEAST_ONCE, description="what consumers may rely on: at-least-once, exactly-once"
+    )
+    transactional_id: str = Field(
+        default="waybill", min_length=1, description="of exactly-once; each store has its own, and keeps it"
+    )
+    topics: TopicTable = Field(default=TopicTable(), description="the topic of each stream, see below")
+    commit_interval: int = Field(
+        default=100, gt=0, le=10_000, description="records that are sent, and noted as sent, together"
+    )
+    poll_interval: float = Field(default=1.0, gt=0, description="between two looks at what is to be sent")
+    divergence_interval: float = Field(default=60.0, gt=0, description="between two looks at the index's divergences")
+    compression: _Compression = Field(default="lz4", description="of the records: none, gzip, snappy, lz4, zstd")
+    create_topics: bool = Field(default=True, description="whether topics that are missing are made")
+    partitions: int = Field(default=6, gt=0, description="of a topic that is made")
+    replication_factor: int = Field(
+        default=-1, ge=-1, description="of a topic that is made; -1 is the brokers' default"
+    )
+    security_protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = Field(
+        default="plaintext", description="plaintext, ssl, sasl_plaintext, sasl_ssl"
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
+    )
+    sasl_username: str | None = Field(default=None, description="whom to log in as")
+    sasl_password: SecretStr | None = Field(default=None, description="of that user")
+    sasl_password_file: Path | None = Field(default=None, description="file with the password, in place of it")
+    ssl_ca: Path | None = Field(default=None, description="PEM file of the authorities that brokers are checked with")
+    ssl_certificate: Path | None = Field(default=None, description="PEM file of the certificate shown to brokers")
+    ssl_key: Path | None = Field(default=None, description="PEM file of its key")
+    ssl_key_password: SecretStr | None = Field(default=None, description="of that file")
+    dead_letter_queue: DeadLetterTopicTable = Field(
+        default=DeadLetterTopicTable(), description="the topic of what is refused or dead, see below"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        sasl = self.security_protocol.startswith("sasl")
+        if sasl and (self.sasl_mechanism is None or self.sasl_username is None):
+            raise ValueError(f"security_protocol {self.security_protocol!r} needs sasl_mechanism and sasl_username")
+        if sasl and (self.sasl_password is None) == (self.sasl_password_file is None):
+            raise ValueError("sasl needs exactly one of sasl_password and sasl_password_file")
+        if not sasl and self.sasl_username is not None:
+            raise ValueError(f"sasl_username needs security_protocol sasl_ssl; it is {self.security_protocol!r}")
+        topics = [
+            *self.topics.model_dump().values(),
+            self.dead_letter_queue.topic,
+            f"{self.transactional_id}.positions",
+        ]
+        if twice := sorted({topic for topic in topics if topics.count(topic) > 1}):
+            raise ValueError(f"each stream needs a topic of its own; {', '.join(twice)} is named twice")
+        return self
+
+    def settings(self, lease: float) -> KafkaSettings | None:
+        """What publishing needs of these; None if nothing is published.
+
+        Raises:
+            ValueError: the password's file can't be read.
+        """
+        if self.bootstrap_servers is None:
+            return None
+        queue = self.dead_letter_queue.model_dump(exclude={"max_dlq_retries"})
+        return KafkaSettings(
+            bootstrap_servers=self.bootstrap_servers,
+            topics={Stream(name): topic for name, topic in self.topics.model_dump().items()},
+            semantics=self.delivery,
+            transactional_id=self.transactional_id,
+            commit_interval=self.commit_interval,
+            compression=self.compression,
+            create_topics=self.create_topics,
+            partitions=self.partitions,
+            replication_factor=self.replication_factor,
+            poll_interval=self.poll_interval,
+            lease=lease,
+            divergence_interval=self.divergence_interval,
+            security=self._security(),
+            dead_letters=DeadLetterTopicSettings(**queue, tries=self.dead_letter_queue.max_dlq_retries),
+        )
+
+    def _security(self) -> dict[str, str]:
+        """In librdkafka's names."""
+        password = self.sasl_password.get_secret_value() if self.sasl_password else None
+        if self.sasl_password_file is not None:
+            try:
+                password = self.sasl_password_file.read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise ValueError(
+                    f"kafka.sasl_password_file {self.sasl_password_file} can't be read: {error}"
+                ) from error
+        found = {
+            "security.protocol": self.security_protocol,
+            "sasl.mechanism": self.sasl_mechanism,
+            "sasl.username": self.sasl_username,
+            "sasl.password": password,
+            "ssl.ca.location": self.ssl_ca,
+            "ssl.certificate.location": self.ssl_certificate,
+            "ssl.key.location": self.ssl_key,
+            "ssl.key.password": self.ssl_key_password and self.ssl_key_password.get_secret_value(),
+        }
+        return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def choices(guarantees: Mapping[str, GuaranteeTable]) -> Mapping[bytes, RetryChoice]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +25,7 @@ from bridge.domain.ports import Call, Clock, Fees, TransientError
 from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Bound, Held, SpentFor
 from bridge.domain.store import Store
+from bridge.domain.streams import Streams
 from bridge.domain.transactions import Inclusion, SignedVersion, SlotRequest
 from bridge.evm.chain import EvmChain
 from bridge.metrics import METRICS, MetricType, Monitor, RelayerFigures, Samples
@@ -212,6 +215,7 @@ def monitor(
     *,
     clock: Clock | None = None,
     relayer: Callable[[], Awaitable[RelayerFigures]] | None = None,
+    streams: Streams | None = None,
 ) -> Monitor:
     settings = Settings.load(
         asset_classes={"regulatory": {"members": {"alpha": [ACCOUNT]}}},
@@ -226,6 +230,7 @@ def monitor(
         clock or SystemClock(),
         settings,
         dead_letters=dead_letters or letters_of(store),
+        streams=streams,
         accounts=[ACCOUNT],
         relayer=relayer or figures,
         index=Index,
@@ -302,17 +307,38 @@ async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often
         assert len(counts) == times
 
 
+async def test_streams_that_wait_were_sent_and_have_halted_are_counted(
+    chains: dict[int, EvmChain], tmp_path: Path
+) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as store:
+        watching = partial(monitor, store, chains, tmp_path, MemoryDeadLetterLog(), streams=store.streams)
+        assert b"waybill_stream" not in await watching().exposition()
+        store.streams.start()
+        store.observations.record(observed_range(message()))
+        first = store.streams.claim("worker", now=time.time(), lease=30, limit=1) or []
+        store.streams.sent(first[0].version)
+        store.streams.count_refused()
+        store.streams.halt("the topic is gone")
+        found = exposed(await watching().exposition())
+    assert value(found, "waybill_stream_waiting_records") == 2
+    assert value(found, "waybill_stream_records_total", stream="messages") == 1
+    assert value(found, "waybill_stream_records_total", stream="refused") == 1
+    assert value(found, "waybill_stream_halted") == 1
+
+
 async def test_every_metric_of_the_catalogue_is_exposed_and_no_other(
     chains: dict[int, EvmChain], servers: list[RpcServer], tmp_path: Path
 ) -> None:
     store = MemoryStore()
     fill(store)
-    watching = monitor(store, chains, tmp_path)
-    samples = await watching.samples()
-    await servers[0].stop()
-    names = {family.name for family in samples.collect()} | {
-        family.name for family in (await watching.samples()).collect()
-    }
+    with closing(open_store(f"sqlite:///{tmp_path}/bridge.db")) as recording:
+        recording.streams.start()
+        watching = monitor(store, chains, tmp_path, streams=recording.streams)
+        samples = await watching.samples()
+        await servers[0].stop()
+        names = {family.name for family in samples.collect()} | {
+            family.name for family in (await watching.samples()).collect()
+        }
     assert names == {metric.name.removesuffix("_total") for metric in METRICS}
 
 

@@ -1,0 +1,18 @@
+"""How far the streams out are."""
+
+from __future__ import annotations
+
+from bridge.domain.streams import Streams
+from bridge.metrics.samples import Samples
+
+
+def add_streams(samples: Samples, streams: Streams, now: float) -> None:
+    """Adds what waits and what was sent; nothing where no relayer has ever recorded streams."""
+    found = streams.status()
+    if not (found.recording or found.waiting or any(found.sent.values())):
+        return
+    samples.add("waybill_stream_waiting_records", found.waiting)
+    samples.add("waybill_stream_oldest_seconds", 0.0 if found.oldest is None else max(0.0, now - found.oldest))
+    samples.add("waybill_stream_halted", float(bool(found.halted)))
+    for stream, count in found.sent.items():
+        samples.add("waybill_stream_records_total", count, stream=stream)

@@ -1,0 +1,21 @@
+"""How far the streams out are, for all faces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bridge.domain.streams import StreamStatus
+
+
+def stream_value(found: StreamStatus, now: float) -> dict[str, Any]:
+    """A status as JSON; `now` in Unix seconds."""
+    return {
+        "recording": found.recording,
+        "waiting": found.waiting,
+        "oldestSeconds": None if found.oldest is None else max(0.0, now - found.oldest),
+        "version": found.version,
+        "sent": dict(found.sent),
+        "publishedBy": found.holder,
+        "halted": found.halted or None,
+        "error": found.error or None,
+    }

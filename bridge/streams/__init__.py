@@ -1,0 +1,1 @@
+"""Streams out: publishes what store and index record to Apache Kafka, at least once or exactly once."""

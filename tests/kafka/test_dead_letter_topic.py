@@ -1,0 +1,146 @@
+"""What a topic refuses, and messages whose deliveries died, arrive as they were; when even that fails, publishing halts."""
+
+from __future__ import annotations
+
+import random
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+
+from bridge.dead_letters.dead_letter import entered_record
+from bridge.dead_letters.signing import KeySealer
+from bridge.devnet.accounts import RELAYER_KEY, account
+from bridge.domain.failures import Failure, FailureKind
+from bridge.protocol.gmps import Gmp
+from bridge.store import SqlStore, open_dead_letters
+from bridge.streams.settings import DeadLetterTopicSettings, Semantics
+from tests.anvil.rpc import free_ports
+from tests.builders import BETA, block, message, observed_range
+from tests.kafka.broker import Broker
+from tests.kafka.life import History, new_history, publish_all, publisher
+
+BIG = random.Random(1).randbytes(4_000)  # which no compression makes smaller
+BOTH = pytest.mark.parametrize("semantics", list(Semantics))
+
+
+def with_queue(history: History, **changes: object) -> History:
+    queue = replace(history.settings.dead_letters, **changes)  # type: ignore[arg-type]  # each test names fields of it
+    return History(history.url, replace(history.settings, dead_letters=queue))
+
+
+def observe(history: History, *payloads: bytes) -> None:
+    sent = [message(place, payload=payload) for place, payload in enumerate(payloads, 1)]
+    with closing(SqlStore(history.url)) as store:
+        store.observations.record(observed_range(*sent))
+
+
+def die(history: History) -> None:
+    """The delivery of a message dies, and leaves a letter."""
+    with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as log:
+        store.observations.record(observed_range(message()))
+        (entry,) = store.outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=200, lease=30)
+        last = Failure(at=201, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
+        letter = entered_record(
+            entry, [], last, reason="MAX_RETRIES_EXCEEDED", siblings=[entry], now=202, retention=86_400
+        )
+        assert log.append(letter, KeySealer(account(RELAYER_KEY)))
+
+
+@BOTH
+@pytest.mark.parametrize("keeps_headers", [True, False])
+@pytest.mark.requirement("SF-4", "SF-55", "SF-57", "SF-65", "SF-66", "SF-67", "SF-68", "SF-69", "SF-71", "SF-82")
+def test_a_record_that_its_topic_refuses_goes_to_the_dead_letter_topic_and_the_others_arrive(
+    broker: Broker, tmp_path: Path, semantics: Semantics, *, keeps_headers: bool
+) -> None:
+    history = new_history(tmp_path, broker.servers, semantics)
+    history = with_queue(
+        history, compression="gzip", include_original_headers=keeps_headers, include_stack_trace=not keeps_headers
+    )
+    topic, queue = history.topics[0], history.settings.dead_letters.topic
+    broker.make_topic(topic, max_message_bytes="3000")
+    observe(history, b"small", BIG, b"small too")
+    with publisher(history) as (made, streams):
+        publish_all(made, streams)
+        assert (streams.status().sent["refused"], streams.status().halted) == (1, "")
+    big, small = f"0x{message(2, payload=BIG).id.hex()}", f"0x{message(1, payload=b'small').id.hex()}"
+    arrived = [(one.key, one.document["event"]) for one in broker.records(topic)]
+    assert (big, "ROUTED") not in arrived
+    assert {(small, "ROUTED"), (big, "ATTEMPTED"), (big, "DISPATCHED")} <= set(arrived)
+    (refused,) = broker.records(queue)
+    assert (refused.key, refused.document["key"], refused.document["event"]) == (big, big, "ROUTED")
+    assert BIG.hex() in refused.document["data"]["envelope"]
+    assert refused.headers["waybill-error-type"] == "MSG_SIZE_TOO_LARGE"
+    assert refused.headers["waybill-source-topic"] == topic
+    assert refused.headers["waybill-source-offset"] == str(refused.document["version"])
+    assert (refused.headers.get("waybill-event") == "ROUTED") is keeps_headers
+    assert ("waybill-stack-trace" in refused.headers) is not keeps_headers
+    assert (broker.compressions(queue), broker.compressions(topic)) == ({"gzip"}, {"lz4"})
+
+
+@pytest.mark.requirement("SF-55", "SF-56", "SF-60", "SF-65", "SF-68", "SF-69")
+def test_the_message_of_a_dead_delivery_is_in_the_dead_letter_topic_with_key_value_and_headers(
+    broker: Broker, tmp_path: Path
+) -> None:
+    history = with_queue(new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE), include_stack_trace=True)
+    die(history)
+    with publisher(history) as (made, streams):
+        publish_all(made, streams)
+    (letter,) = broker.records(history.topics[-1])
+    (original,) = broker.records(history.settings.dead_letters.topic)
+    assert (letter.document["event"], letter.key) == ("ENTERED", f"0x{message().id.hex()}")
+    assert (original.key, original.value) == (letter.key, message().encode())
+    assert letter.document["data"]["document"]["headers"].items() <= original.headers.items()
+    assert original.headers["waybill-error"] == "no answer"
+    assert original.headers["waybill-original-gmp"] == "hyperlane"
+    assert original.headers["waybill-original-block-hash"] == f"0x{block(10).hash.hex()}"
+    assert "TransientError" in original.headers["waybill-stack-trace"]
+    assert broker.compressions(history.settings.dead_letters.topic) == {"none"}
+
+
+@pytest.mark.requirement("SF-70", "SF-72", "SF-81", "SF-83", "SF-84", "SF-85", "SF-92")
+def test_brokers_of_the_dead_letter_topic_that_are_away_are_tried_three_times_then_publishing_halts_and_goes_on_by_hand(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.streams.kafka._PATIENCE", 1.0)
+    (nobody,) = free_ports(1)
+    history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
+    away = with_queue(history, brokers=f"127.0.0.1:{nobody}")
+    die(history)
+    with publisher(away) as (made, streams), structlog.testing.capture_logs() as logs:
+        publish_all(made, streams)
+        waiting = streams.status().waiting
+        assert "in none of 3 tries" in streams.status().halted
+        assert [one["number"] for one in logs if one["event"] == "dead-letter topic does not answer"] == [1, 2, 3]
+        (critical,) = [one for one in logs if one["log_level"] == "critical"]
+        assert "no answer" in critical["original_error"]
+        assert critical["record"].startswith('{"stream":"dead_letters"')
+        assert not made.publish()
+        assert (streams.status().waiting, broker.records(*history.topics)) == (waiting, [])
+    with publisher(history) as (made, streams):
+        assert streams.resume()
+        publish_all(made, streams)
+    assert len(broker.records(*history.topics)) == waiting
+    assert len(broker.records(history.settings.dead_letters.topic)) == 1
+
+
+@pytest.mark.requirement("SF-66")
+def test_without_a_dead_letter_topic_a_refused_record_halts_and_is_not_lost(broker: Broker, tmp_path: Path) -> None:
+    history = new_history(tmp_path, broker.servers, Semantics.AT_LEAST_ONCE)
+    history = with_queue(history, enabled=False)
+    broker.make_topic(history.topics[0], max_message_bytes="3000")
+    observe(history, BIG)
+    with publisher(history) as (made, streams):
+        publish_all(made, streams)
+        assert "switched off" in streams.status().halted
+        assert streams.status().waiting == 3
+
+
+@pytest.mark.requirement("SF-67", "SF-71", "SF-72")
+def test_the_dead_letter_topics_defaults_are_the_documents() -> None:
+    usual = DeadLetterTopicSettings()
+    assert (usual.enabled, usual.include_original_headers, usual.include_stack_trace) == (True, True, False)
+    assert (usual.compression, usual.tries, usual.pause, usual.brokers) == ("none", 3, 1.0, None)
+    assert usual.topic == "waybill.dlq"

@@ -1,0 +1,174 @@
+"""What consumers read: every record, in each message's order; with transactions once. Whatever dies, and whenever."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from bridge.domain.jobs import RetryJob
+from bridge.domain.outbox import Delivered, Delivery
+from bridge.protocol.gmps import Gmp
+from bridge.store import SqlStore
+from bridge.store.streams import stream_records
+from bridge.streams.settings import Semantics
+from tests.builders import BETA, block, message, observed_range, retry_request, word
+from tests.kafka.broker import Broker, Record
+from tests.kafka.life import History, begin, live, new_history, publish_all, publisher
+
+BOTH = pytest.mark.parametrize("semantics", list(Semantics))
+Events = dict[str, list[str]]
+
+
+def happen(history: History, first: int, messages: int) -> None:
+    """Messages are routed, delivered and retried."""
+    with closing(SqlStore(history.url)) as store:
+        sent = [message(first + place) for place in range(messages)]
+        previous = None if first == 1 else block(first)
+        store.observations.record(observed_range(*sent, previous=previous, position=block(first + messages)))
+        claimed = store.outbox.claim(
+            worker="w", destination_chain=BETA, gmps=set(Gmp), limit=messages, now=1_000 + first, lease=30
+        )
+        delivery = Delivery(block(5, "beta"), word("tx"))
+        store.outbox.finish([Delivered(one.claim_held, delivery) for one in claimed], 1_001 + first)
+        store.retries.copy([retry_request(first, sent[0])], first, now=50)
+        assert len(store.jobs.of_message(RetryJob, sent[0].id)) == 1
+
+
+def recorded(history: History) -> Events:
+    """What the store has recorded and not sent: the events of each stream and message, in their order."""
+    found: Events = defaultdict(list)
+    with closing(SqlStore(history.url)) as store:
+        query = select(stream_records.c.stream, stream_records.c.key, stream_records.c.event)
+        for stream, key, event in store.streams._database.rows(query.order_by(stream_records.c.sequence)):
+            found[f"{stream} {key}"].append(event)
+    return dict(found)
+
+
+def read(records: Iterable[Record], *, once: bool) -> Events:
+    """What arrived, by stream and message; each record must be there once, or else its first copies count."""
+    found: Events = defaultdict(list)
+    highest: dict[str, int] = defaultdict(int)
+    seen: set[tuple[str, int]] = set()
+    for record in records:
+        document = record.document
+        about = f"{document['stream']} {record.key}"
+        place = (about, document["version"])
+        assert record.key == document["key"]
+        if place in seen:
+            assert not once, f"{about} has version {document['version']} twice"
+            continue
+        assert document["version"] > highest[about], f"{about} is out of order"
+        highest[about] = document["version"]
+        seen.add(place)
+        found[about].append(document["event"])
+    return dict(found)
+
+
+def all_arrived(broker: Broker, history: History, expected: Events) -> None:
+    is_once = history.settings.is_exactly_once
+    assert read(broker.records(*history.topics), once=is_once) == expected
+    with closing(SqlStore(history.url)) as store:
+        status = store.streams.status()
+    assert (status.waiting, status.halted) == (0, "")
+    assert sum(status.sent.values()) == sum(map(len, expected.values()))
+
+
+@BOTH
+@pytest.mark.requirement("SF-1", "SF-2")
+def test_all_records_arrive_in_each_messages_order(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
+    history = new_history(tmp_path, broker.servers, semantics)
+    happen(history, 1, 10)
+    expected = recorded(history)
+    with publisher(history) as (made, streams):
+        publish_all(made, streams)
+    all_arrived(broker, history, expected)
+    (first, *_) = broker.records(history.topics[0])
+    assert first.headers == {
+        "content-type": "application/json",
+        "waybill-stream": "messages",
+        "waybill-event": first.document["event"],
+        "waybill-version": str(first.document["version"]),
+    }
+
+
+def die_before(broker: Broker, folder: Path, semantics: Semantics, step: int) -> bool:
+    """Two lives, the first of which dies before that step; whether it came so far."""
+    history = new_history(folder, broker.servers, semantics)
+    happen(history, 1, 3)
+    expected = recorded(history)
+    died = live(history, step)
+    assert died or not recorded(history)
+    assert not live(history)
+    all_arrived(broker, history, expected)
+    return died
+
+
+@BOTH
+@pytest.mark.requirement("SF-16", "SF-17", "SF-18")
+def test_a_publisher_that_dies_between_two_steps_loses_nothing_and_doubles_nothing_that_is_committed(
+    broker: Broker, tmp_path: Path, semantics: Semantics
+) -> None:
+    for step in random.Random(str(semantics)).sample(range(40), 4):
+        die_before(broker, tmp_path, semantics, step)
+
+
+@BOTH
+@pytest.mark.sweep
+@pytest.mark.timeout(1_800)
+def test_a_publisher_that_dies_before_any_of_its_steps(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
+    step = 0
+    while die_before(broker, tmp_path, semantics, step):
+        step += 1
+    assert step > 40
+
+
+def storm(broker: Broker, folder: Path, semantics: Semantics, kills: int, seed: int) -> None:
+    """Records are made while publisher and broker are killed at random moments."""
+    draw = random.Random(seed)
+    history = new_history(folder, broker.servers, semantics)
+    expected: Events = defaultdict(list)
+    life = begin(history, for_ever=True)
+    for number in range(kills):
+        happen(history, 1 + 5 * number, 5)
+        life.join(draw.uniform(0, 0.6))
+        if draw.random() < 0.5:
+            life.kill()
+            life.join()
+            life = begin(history, for_ever=True)
+        else:
+            broker.kill()
+            life.join(draw.uniform(0, 0.6))
+            broker.start()
+    life.kill()
+    life.join()
+    assert not live(history)
+    found = read(broker.records(*history.topics), once=history.settings.is_exactly_once)
+    for number in range(kills):
+        for nonce in range(1 + 5 * number, 6 + 5 * number):
+            key = f"0x{message(nonce).id.hex()}"
+            expected[f"messages {key}"] = ["ROUTED", "ATTEMPTED", "DISPATCHED", "DELIVERED", "EXECUTE"]
+        expected[f"retries 0x{message(1 + 5 * number).id.hex()}"] = ["RETRY"]
+    assert found == expected
+
+
+@BOTH
+@pytest.mark.timeout(240)
+@pytest.mark.requirement("SF-44", "SF-45")
+def test_records_arrive_though_broker_and_publisher_are_killed_at_random(
+    broker: Broker, tmp_path: Path, semantics: Semantics
+) -> None:
+    storm(broker, tmp_path, semantics, kills=2, seed=3)
+
+
+@BOTH
+@pytest.mark.sweep
+@pytest.mark.timeout(3_600)
+def test_records_arrive_in_a_long_storm(broker: Broker, tmp_path: Path, semantics: Semantics) -> None:
+    for seed in range(10):
+        storm(broker, tmp_path, semantics, kills=8, seed=100 + seed)
