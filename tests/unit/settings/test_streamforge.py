@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge.domain.failures import FailureKind
-from bridge.domain.retry_policy import RetryPolicy, retry_delay
+from bridge.domain.retry_policy import RetryPolicy, Spent, next_try
 from bridge.protocol.message import Kind
 from bridge.relayer.commits import CommitStrategy
 from bridge.settings import Settings
@@ -62,9 +62,9 @@ def test_its_schedule_is_kept_and_the_multiplier_counts(tmp_path: Path) -> None:
     dice = random.Random(3)
     policy = plain(load(0, tmp_path))
     for attempt, (least, most) in enumerate(((0.09, 0.11), (0.18, 0.22), (0.36, 0.44)), 1):
-        waits = [retry_delay(policy, attempt, FailureKind.TRANSIENT, random=dice.random) for _ in range(200)]
-        assert all(wait is not None and least <= wait <= most for wait in waits)
-    assert retry_delay(policy, 4, FailureKind.TRANSIENT, random=dice.random) is None
+        waits = [next_try(policy, attempt, FailureKind.TRANSIENT, random=dice.random) for _ in range(200)]
+        assert all(not isinstance(wait, Spent) and least <= wait <= most for wait in waits)
+    assert next_try(policy, 4, FailureKind.TRANSIENT, random=dice.random) is Spent.MAX_RETRIES_EXCEEDED
     tripled = Settings.load(policies={"plain": {"multiplier": 3, "jitter": 0, "base": 1}}).retry_policies()[Kind.PLAIN]
-    waits = [retry_delay(tripled, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
+    waits = [next_try(tripled, attempt, FailureKind.TRANSIENT, random=dice.random) for attempt in (1, 2, 3)]
     assert waits == [1, 3, 9]
