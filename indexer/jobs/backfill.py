@@ -8,7 +8,6 @@ from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import max as max_
 from pyspark.sql.functions import spark_partition_id
 
 from bridge.rpc.policy import EndpointPolicy
@@ -87,8 +86,7 @@ def _read_into_lake(
 
 def _cores(spark: SparkSession) -> int:
     """How many tasks run at once, here or on the cluster: as many as parts that Spark puts a range in."""
-    ((last,),) = spark.range(_MORE_THAN_CORES).select(max_(spark_partition_id())).collect()
-    return int(last) + 1
+    return spark.range(_MORE_THAN_CORES).select(spark_partition_id()).distinct().count()
 
 
 def fill_store(
