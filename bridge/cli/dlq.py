@@ -24,6 +24,7 @@ from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.review import DeadLetterReview, Opened
 from bridge.devnet.accounts import DEPLOYER_KEY
 from bridge.domain.dead_letters import DeadLetterLog, LetterStatus, LogRecord
+from bridge.protocol.gmps import Gmp
 from bridge.queries.dead_letters import (
     happened,
     letter_acts,
@@ -133,6 +134,10 @@ def reissue(
             show_default=False,
         ),
     ] = None,
+    call: Annotated[
+        bool,
+        typer.Option("--call", help="Only print the transaction that the sender has to make, if it is a contract."),
+    ] = False,
     network: options.Network = DEVNET,
     config: options.Config = None,
     key: OperatorKey = None,
@@ -140,10 +145,15 @@ def reissue(
 ) -> None:
     """Send a new message in its place, as its sender: a new id, all checks again, `replaces` set.
 
+    If the sender is a contract, have it make the call that --call prints. Repeat the command then: it finds the new message.
+
     Example: waybill dlq reissue 0x…/axelar/0 --rationale "it expired while the chain stood still"
     """
-    sender = Workspace.of(network).account(sender_key)
     gmps = options.gmps(gmp) if gmp else None
+    if call:
+        _print_calls(letter, gmps, network, config, key, as_json=as_json)
+        return
+    sender = Workspace.of(network).account(sender_key) if sender_key or network == DEVNET else None
     _decide(
         letter,
         lambda review, event_id: review.reissue(event_id, rationale, sender, gmps),
@@ -326,6 +336,21 @@ def _decide(
     value = [log_record_value(record) for record in records]
     lines = [f"{happened(record)}\nrecord {record.sequence}, 0x{record.hash.hex()}" for record in records]
     result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
+
+
+def _print_calls(
+    letter: str, gmps: tuple[Gmp, ...] | None, network: str, config: Path | None, key: str | None, *, as_json: bool
+) -> None:
+    async def work() -> list[dict[str, str]]:
+        async with _review(network, config, key) as (review, log):
+            calls = {event_id: await review.reissue_call(event_id, gmps) for event_id in _named(log, letter)}
+        return [
+            {"letter": event_id, "to": call.to, "value": str(call.value), "data": f"0x{call.data.hex()}"}
+            for event_id, call in calls.items()
+        ]
+
+    value = asyncio.run(work())
+    result(value, as_json=as_json, render=lambda console: console.print(*map(facts, value), sep="\n"))
 
 
 def _named(log: DeadLetterLog, text: str) -> list[str]:

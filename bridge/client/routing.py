@@ -224,7 +224,7 @@ class Client:
     async def quote_route(self, source: int | str, request: RouteRequest) -> dict[Gmp, int]:
         """What each GMP asks for carrying such a message now, in wei. See `quote`."""
         origin = self._deployment.chain(source)
-        return await self.quote(origin, self._draft(origin, request), request.gmps)
+        return await self.quote(origin, self._draft(origin, request, self._sender(origin)), request.gmps)
 
     async def quote_retry(self, message: Message, gmps: Sequence[Gmp]) -> dict[Gmp, int]:
         """What each GMP asks for carrying that message again now, in wei. See `quote`."""
@@ -244,8 +244,24 @@ class Client:
             DeploymentError: a chain or adapter that the network does not have.
         """
         origin = self._deployment.chain(source)
+        call = await self.route_call(source, request, self._sender(origin))
+        receipt = await self._transact(origin, call.data, call.value)
+        return _sent(receipt, origin.router, frozenset(request.gmps), call.value, None)
+
+    async def route_call(self, source: int | str, request: RouteRequest, sender: str) -> Call:
+        """The transaction with which an account sends a message: for a contract, or for a wallet that signs elsewhere.
+
+        Args:
+            source: chain id or name.
+            request: the message.
+            sender: the account; refunds go to it.
+
+        Raises:
+            TtlTooShortError, TooMuchGasError, FeeCapError, RefusedError, DeploymentError: see `route`.
+        """
+        origin = self._deployment.chain(source)
         destination = self._deployment.chain(request.destination)
-        draft = self._draft(origin, request)
+        draft = self._draft(origin, request, sender)
         demanded = class_of(draft, self._asset_classes)
         ttl = await self._ttl(origin, request)
         request = replace(request, ttl=resolve_ttl(ttl, None if demanded is None else demanded.min_ttl))
@@ -268,11 +284,10 @@ class Client:
                 request.retriable,
                 request.min_dispatched,
                 _named(fees),
-                self._sender(origin),
+                sender,
             ),
         )
-        receipt = await self._transact(origin, call, sum(fees.values()))
-        return _sent(receipt, origin.router, frozenset(request.gmps), sum(fees.values()), None)
+        return Call(to=origin.router, data=call, value=sum(fees.values()))
 
     async def retry(
         self,
@@ -433,13 +448,13 @@ class Client:
                 return sorted(gmps_from_bits(created.gmps))
         raise UnknownMessageError(f"{origin.name} has created no message 0x{message_id.hex()}")
 
-    def _draft(self, origin: ChainDeployment, request: RouteRequest) -> Message:
+    def _draft(self, origin: ChainDeployment, request: RouteRequest, sender: str) -> Message:
         """The message as the router will create it, but for nonce and time: good for a quote."""
         destination = self._deployment.chain(request.destination)
         return Message(
             source_chain=origin.chain_id,
             source_router=to_bytes32(origin.router),
-            sender=to_bytes32(self._sender(origin)),
+            sender=to_bytes32(sender),
             nonce=0,
             destination_chain=destination.chain_id,
             destination_router=to_bytes32(destination.router),

@@ -25,7 +25,7 @@ from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
 from bridge.domain.jobs import reopen
 from bridge.domain.outbox import ForbiddenTransitionError
-from bridge.domain.ports import Chain, Clock, TransientError
+from bridge.domain.ports import Call, Chain, Clock, TransientError
 from bridge.domain.retries import retry_of
 from bridge.domain.store import Store
 from bridge.evm.routers import RouterReader, created_messages, is_contract
@@ -201,40 +201,58 @@ class DeadLetterReview:
         return await self._decide(event_id, Decision.REQUEUE, rationale)
 
     async def reissue(
-        self, event_id: str, rationale: str, sender: LocalAccount, gmps: Sequence[Gmp] | None = None
+        self, event_id: str, rationale: str, sender: LocalAccount | None, gmps: Sequence[Gmp] | None = None
     ) -> LogRecord:
         """Sends a new message in the letter's place, with a new id and `replaces` set, as the original sender.
 
         `replaces` names the first message of a chain of re-issues, so that a recipient with a `ReissueGuard` applies one of
-        them. All checks of a new message are made again. A re-issue that the sender has made already, before a crash for
-        example, is found on its chain and not made twice.
+        them. All checks of a new message are made again. A re-issue that the sender has made already is found on its chain and
+        not made twice: before a crash for example, or by a contract, which makes the call of `reissue_call`.
 
         Raises:
-            DecisionError: the account is not the original sender.
+            DecisionError: the account is not the original sender, which has not made it either.
             RefusedError: the router refuses.
         """
         prepared = await self.prepare(event_id, Decision.RETRY, rationale, self._require_operator().address)
         message = _message_of(_document(prepared.first))
-        if from_bytes32(message.sender) != sender.address:
-            raise DecisionError(
-                f"only its sender {from_bytes32(message.sender)} may re-issue it, and the key given is that of"
-                f" {sender.address}; escalate it, and governance may decide for the sender"
-            )
         new = await self._reissue_of(message)
         if new is None:
-            request = RouteRequest(
-                destination=message.destination_chain,
-                recipient=from_bytes32(message.recipient),
-                payload=message.payload,
-                gmps=tuple(gmps or self._usable(message, _document(prepared.first)["gmp"])),
-                quorum=message.quorum,
-                gas_limit=message.gas_limit,
-                ttl=message.ttl,
-                kind=message.kind,
-                replaces=_first_of(message),
-            )
-            new = (await Client(self._deployment, self._chains, sender).route(message.source_chain, request)).message
+            if sender is None or from_bytes32(message.sender) != sender.address:
+                given = "no key is given" if sender is None else f"the key given is that of {sender.address}"
+                raise DecisionError(
+                    f"only its sender {from_bytes32(message.sender)} may re-issue it, and {given}; if the sender is a contract,"
+                    " have it make the call that `waybill dlq reissue --call` prints, then repeat this; or escalate it"
+                )
+            client = Client(self._deployment, self._chains, sender)
+            new = (await client.route(message.source_chain, self._replacement(prepared.first, message, gmps))).message
         return await self._conclude(prepared, newMessageId=f"0x{new.id.hex()}")
+
+    async def reissue_call(self, event_id: str, gmps: Sequence[Gmp] | None = None) -> Call:
+        """The transaction with which the sender itself re-issues a letter's message: a contract, or a wallet elsewhere.
+
+        The decision is recorded by `reissue` once the transaction is on the chain. The router is what proves its authority.
+
+        Raises:
+            KeyError, DecisionError: see `open_letter`.
+            RefusedError: a GMP can't carry it.
+        """
+        _, first = open_letter(self._letters, event_id)
+        message = _message_of(_document(first))
+        client, request = Client(self._deployment, self._chains), self._replacement(first, message, gmps)
+        return await client.route_call(message.source_chain, request, from_bytes32(message.sender))
+
+    def _replacement(self, first: LogRecord, message: Message, gmps: Sequence[Gmp] | None) -> RouteRequest:
+        return RouteRequest(
+            destination=message.destination_chain,
+            recipient=from_bytes32(message.recipient),
+            payload=message.payload,
+            gmps=tuple(gmps or self._usable(message, _document(first)["gmp"])),
+            quorum=message.quorum,
+            gas_limit=message.gas_limit,
+            ttl=message.ttl,
+            kind=message.kind,
+            replaces=_first_of(message),
+        )
 
     async def abandon(self, event_id: str, rationale: str) -> LogRecord:
         """Gives a letter up for good and tells its sender: a contract by a message, everybody by the channels of alerts.

@@ -10,7 +10,7 @@ import pytest
 from eth_abi.abi import decode, encode
 from eth_account import Account
 
-from bridge.client.routing import cancellation_of
+from bridge.client.routing import cancellation_of, transact
 from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.review import DeadLetterReview, Governance
@@ -189,6 +189,24 @@ async def test_a_retry_is_a_new_message_of_the_sender_that_names_the_old_one_and
     assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
     await dead_letter_queue.review.reissue(event_id, "a crash came before it was recorded", SENDER)
     assert dead_letter_queue.chains[ALPHA].sent == [new]
+
+
+@pytest.mark.requirement("OIP-115", "OIP-128")
+async def test_a_contract_re_issues_its_message_by_a_call_of_its_own_and_the_operator_records_it() -> None:
+    dead_letter_queue = Office()
+    event_id = await dead_letter_queue.letter()
+    review, chain = dead_letter_queue.review, dead_letter_queue.chains[ALPHA]
+    with pytest.raises(DecisionError, match="no key is given; if the sender is a contract"):
+        await review.reissue(event_id, "because", None)
+    call = await review.reissue_call(event_id)
+    assert (chain.sent, dead_letter_queue.status()) == ([], LetterStatus.PENDING_REVIEW)
+    assert (call.to, call.value) == (deployed(ALPHA, "alpha")["router"], 7)
+    await transact(cast(Chain, chain), SENDER, call)  # the contract's: its owner's wallet makes it do so
+    (new,) = chain.sent
+    assert (new.replaces, new.sender) == (dead_letter_queue.original.id, dead_letter_queue.original.sender)
+    record = await review.reissue(event_id, "because", None)
+    assert (said(record, "newMessageId"), chain.sent) == (f"0x{new.id.hex()}", [new])
+    assert dead_letter_queue.status() is LetterStatus.RETRY_QUEUED
 
 
 @pytest.mark.requirement("OIP-123", "X-7")
