@@ -403,5 +403,5 @@ def _draw(console: Console, found: list[Opened]) -> None:
         }
         console.print()
         console.print(facts(questions))
-        happened = [[str(one.sequence), iso(one.at), one.kind.value, happened(one)] for one in opened.history]
-        console.print(table("\nhistory", ["record", "at", "what", "why"], happened))
+        history = [[str(one.sequence), iso(one.at), one.kind.value, happened(one)] for one in opened.history]
+        console.print(table("\nhistory", ["record", "at", "what", "why"], history))
