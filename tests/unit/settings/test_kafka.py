@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,9 @@ def test_the_environment_adds_the_password_to_the_file(tmp_path: Path, monkeypat
 def test_what_does_not_fit_is_refused_by_name(values: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         loaded(**values)
+
+
+def test_a_relayer_without_streams_loads_no_kafka_client() -> None:
+    loads = "import sys, bridge.cli.relayer, bridge.cli.streams, bridge.service.relayer_service, bridge.store"
+    asked = f"{loads}; sys.exit('confluent_kafka' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
