@@ -60,7 +60,7 @@ def show(
 
     Reads the chains alone. The rules of findings and grades: docs/trust.md.
 
-    Example: waybill trust alpha:beta
+    Example: waybill trust show alpha:beta
     """
     if recipient is not None and not is_address(recipient):
         raise UsageError(f"{recipient!r} is not the address of a recipient")

@@ -1,0 +1,374 @@
+"""Whom a lane trusts, against the GMPs' own contracts: an honest network has no finding, and each weakened one has its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from eth_abi.abi import encode
+from eth_utils.address import to_checksum_address
+
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
+from bridge.devnet.artifacts import Artifact
+from bridge.evm.chain import open_chains
+from bridge.gmps.axelar.devnet import SIGNERS
+from bridge.gmps.hyperlane.devnet import VALIDATORS
+from bridge.protocol.contracts import ROUTER, Contract, contract
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
+from bridge.queries.trust import Assessment, DirectionTrust, Operators, assess, lane_value, read_lane
+from bridge.queries.trust_plan import config_of, differences
+from tests.anvil.command import Waybill
+from tests.anvil.rpc import rpc
+from tests.unit.docs.test_docs import ROOT
+
+DEPLOYER: Final = account(DEPLOYER_KEY).address
+GUARDIAN, REVOKER, KEY, RECIPIENT = (signer(role, 0).address for role in ("guardian", "revoker", "key", "recipient"))
+TIMELOCK: Final = ROOT / "node_modules/@openzeppelin/contracts/build/contracts/TimelockController.json"
+TWO_DAYS: Final = 2 * 24 * 3600
+NOBODY: Final = "0x" + "00" * 20
+NONE: Final = 255  # LayerZero: no DVN, instead of the default's number
+NO_CONFIRMATIONS: Final = 2**64 - 1
+ULN: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
+ADMIN_SLOT: Final = "0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103"
+
+OWNABLE: Final = contract("transferOwnership(address)", "acceptOwnership()")
+ADAPTER: Final = contract("setDelegate(address)")
+ENDPOINT: Final = contract(
+    "setReceiveLibrary(address,uint32,address,uint256)",
+    "getReceiveLibrary(address,uint32) returns (address,bool)",
+    "setConfig(address,address,(uint32,uint32,bytes)[])",
+)
+FACTORY: Final = contract("deploy(address[],uint8) returns (address)")
+ROUTING: Final = contract("initialize(address,uint32[],address[])")
+AGGREGATION: Final = contract("deploy(address[],uint8) returns (address)")
+MAILBOX: Final = contract("setDefaultIsm(address)", "defaultIsm() returns (address)")
+
+
+@dataclass
+class End:
+    """One chain of the honest network, and its configuration to be changed by hand."""
+
+    here: ChainDeployment
+    there: ChainDeployment
+    url: str
+    timelock: str = NOBODY
+    dvns: tuple[str, ...] = ()
+    library: str = NOBODY
+
+    def by(self, sender: str, to: str | None, data: bytes) -> dict[str, Any]:
+        """The receipt of any account's transaction, made without its key."""
+        rpc(self.url, "anvil_setBalance", sender, hex(10**20))
+        rpc(self.url, "anvil_impersonateAccount", sender)
+        fields = {"from": sender, "data": f"0x{data.hex()}", "gas": hex(6_000_000), **({"to": to} if to else {})}
+        sent = rpc(self.url, "eth_sendTransaction", fields)
+        receipt: dict[str, Any] | None = None
+        while receipt is None:  # anvil answers before it has made the block
+            receipt = rpc(self.url, "eth_getTransactionReceipt", sent)
+        assert receipt["status"] == "0x1", (sender, to, data[:4].hex())
+        return receipt
+
+    def create(self, artifact: Artifact, *arguments: Any) -> str:
+        return to_checksum_address(self.by(DEPLOYER, None, artifact.creation_code(*arguments))["contractAddress"])
+
+    def ask(self, abi: Contract, to: str, function: str, *arguments: Any) -> Any:
+        call = {"to": to, "data": f"0x{abi.encode(function, *arguments).hex()}"}
+        return abi.decode(function, bytes.fromhex(rpc(self.url, "eth_call", call, "latest")[2:]))
+
+    def decide(self, function: str, *arguments: Any) -> None:
+        """What the router's owner decides, once the timelock's delay is over."""
+        self.by(self.timelock, self.here.router, ROUTER.encode(function, *arguments))
+
+    def gmp(self, name: str, field: str) -> str:
+        return str(self.here.gmps[name][field])
+
+    def hand_over(self, address: str, owner: str, *, from_owner: str, accepts: bool) -> None:
+        self.by(from_owner, address, OWNABLE.encode("transferOwnership", owner))
+        if accepts:
+            self.by(owner, address, OWNABLE.encode("acceptOwnership"))
+
+    def verify_by(self, dvns: tuple[str, ...], confirmations: int = 1) -> None:
+        """Has LayerZero require those DVNs, whatever its defaults are."""
+        ordered = sorted(dvns, key=lambda one: int(one, 16))
+        uln = encode([ULN], [(confirmations, len(dvns), NONE, 0, ordered, [])])
+        call = ENDPOINT.encode("setConfig", self.layerzero_app, self.library, [(self.remote_eid, 2, uln)])
+        self.by(self.timelock, self.gmp("layerzero", "endpoint"), call)
+
+    @property
+    def layerzero_app(self) -> str:
+        return self.here.adapter(Gmp.LAYERZERO)
+
+    @property
+    def remote_eid(self) -> int:
+        return int(self.there.gmps["layerzero"]["eid"])
+
+    def receive_by(self, library: str) -> None:
+        arguments = (self.layerzero_app, self.remote_eid, library, 0)
+        self.by(self.timelock, self.gmp("layerzero", "endpoint"), ENDPOINT.encode("setReceiveLibrary", *arguments))
+
+    def static(self, factory: str, members: list[str], threshold: int) -> str:
+        """The address of a static ISM with those members."""
+        made = self.create(Artifact.load("hyperlane", factory))
+        address = self.ask(FACTORY, made, "deploy", members, threshold)
+        self.by(DEPLOYER, made, FACTORY.encode("deploy", members, threshold))
+        return str(address)
+
+    def multisig(self, validators: list[str], threshold: int) -> str:
+        return self.static("StaticMessageIdMultisigIsmFactory", validators, threshold)
+
+    def plant(self, ism: str) -> None:
+        """Has Hyperlane's Mailbox verify by that ISM."""
+        self.by(self.timelock, self.gmp("hyperlane", "mailbox"), MAILBOX.encode("setDefaultIsm", ism))
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network nobody could find anything wrong with."""
+
+    deployment: Deployment
+    alpha: End
+    beta: End
+
+    def read(self, recipient: str | None = None) -> tuple[DirectionTrust, DirectionTrust]:
+        async def reading() -> tuple[DirectionTrust, DirectionTrust]:
+            async with open_chains(self.deployment) as chains:
+                return await read_lane(chains, (self.alpha.here, self.beta.here), recipient)
+
+        return asyncio.run(reading())
+
+    def judged(self, recipient: str | None = None, **operators: str) -> tuple[Assessment, Assessment]:
+        there, back = (assess(one, Operators(operators)) for one in self.read(recipient))
+        return there, back
+
+
+def harden(end: End) -> None:
+    """Has a devnet's chain as a careful operator would: a timelock owns, two DVNs, a floor of 2, guardian and revoker."""
+    document = json.loads(TIMELOCK.read_text())
+    code, abi = bytes.fromhex(document["bytecode"][2:]), document["abi"]
+    timelock = Artifact("TimelockController", abi, code, Contract(abi))
+    end.timelock = end.create(timelock, TWO_DAYS, [KEY], [KEY], NOBODY)
+    other = end.there.chain_id
+    for function, *arguments in (("setGuardian", GUARDIAN), ("setRevoker", REVOKER), ("setFloor", other, 2)):
+        end.by(DEPLOYER, end.here.router, ROUTER.encode(function, *arguments))
+    end.by(DEPLOYER, end.layerzero_app, ADAPTER.encode("setDelegate", end.timelock))
+    endpoint = end.gmp("layerzero", "endpoint")
+    library, _ = end.ask(ENDPOINT, endpoint, "getReceiveLibrary", end.layerzero_app, end.remote_eid)
+    end.library = to_checksum_address(library)
+    dvn, keys = Artifact.load("layerzero", "DVN"), [signer("another dvn", index).address for index in range(3)]
+    end.dvns = tuple(end.create(dvn, 1, vid, [library], DEPLOYER, keys, 2, [DEPLOYER]) for vid in (1, 2))
+    end.receive_by(library)
+    end.verify_by(end.dvns)
+    for address, accepts in (
+        (end.here.router, True),
+        (end.gmp("hyperlane", "mailbox"), False),
+        (end.gmp("axelar", "gateway"), False),
+        (end.gmp("ccip", "router"), True),
+        (end.gmp("ccip", "offRamp"), True),
+    ):
+        end.hand_over(address, end.timelock, from_owner=DEPLOYER, accepts=accepts)
+
+
+@pytest.fixture(scope="module")
+def honest(running_devnet: Devnet) -> Iterator[Network]:
+    """The suite's devnet, hardened; as it was when the module's tests end."""
+    here, there = running_devnet.deployment.chains[:2]
+    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in running_devnet.chains}
+    alpha, beta = End(here, there, here.rpc_urls[0]), End(there, here, there.rpc_urls[0])
+    harden(alpha)
+    harden(beta)
+    yield Network(running_devnet.deployment, alpha, beta)
+    for url, snapshot in snapshots.items():
+        assert rpc(url, "evm_revert", snapshot)
+
+
+@pytest.fixture
+def network(honest: Network) -> Iterator[Network]:
+    """The honest network; what a test changes on it is gone when the test ends."""
+    snapshots = {end.url: rpc(end.url, "evm_snapshot") for end in (honest.alpha, honest.beta)}
+    yield honest
+    for url, snapshot in snapshots.items():
+        assert rpc(url, "evm_revert", snapshot)
+
+
+def test_an_honest_network_has_no_finding(network: Network) -> None:
+    found = network.judged()
+    value = lane_value(network.deployment, found)
+    assert [(one["grade"], one["findings"]) for one in value["directions"]] == [("A", []), ("A", [])]
+    for one in found:
+        assert {gmp.name: gmp.verifiers.least for gmp in one.gmps} == {
+            "hyperlane": 2,
+            "axelar": 2,
+            "wormhole": 3,
+            "layerzero": 2,
+            "ccip": 2,
+        }
+        assert one.forgers.least == 4, "two GMPs with two verifiers each"
+        assert len(one.forgers.sets) == 10, "each pair of GMPs, in any members"
+        assert any("guardian" in line and GUARDIAN in line for line in one.stops)
+    (config,) = (one["config"] for one in value["directions"] if one["direction"].endswith("beta"))
+    assert config["gmps"]["axelar"]["signers"] == [
+        {"address": one.address, "weight": 1} for one in sorted(SIGNERS, key=lambda one: one.address)
+    ]
+    assert config["gmps"]["wormhole"]["consistencyLevel"] == 1
+    assert config["gmps"]["ccip"]["offRamps"][network.beta.gmp("ccip", "offRamp")]["signatures"] == 2
+
+
+def one_dvn(end: End) -> None:
+    end.verify_by(end.dvns[:1])
+
+
+def finality_shortened(end: End) -> None:
+    end.verify_by(end.dvns, NO_CONFIRMATIONS)
+
+
+def default_library(end: End) -> None:
+    end.receive_by(NOBODY)
+
+
+def ism_of_one(end: End) -> None:
+    end.plant(end.multisig([one.address for one in VALIDATORS], 1))
+
+
+def ism_of_a_third(end: End) -> None:
+    end.plant(end.multisig([signer("many", index).address for index in range(6)], 2))
+
+
+def aggregation_of_one(end: End) -> None:
+    keys = [end.multisig([signer(name, index).address for index in range(2)], 2) for name in "ab"]
+    open_to_all = end.multisig([KEY], 1)
+    end.plant(end.static("StaticAggregationIsmFactory", [*keys, open_to_all], 1))
+
+
+def routing_by_a_key(end: End) -> None:
+    routing = end.create(Artifact.load("hyperlane", "DomainRoutingIsm"))
+    ism = end.ask(MAILBOX, end.gmp("hyperlane", "mailbox"), "defaultIsm")
+    domain = end.there.gmps["hyperlane"]["domain"]
+    end.by(DEPLOYER, routing, ROUTING.encode("initialize", KEY, [domain], [ism]))
+    end.plant(routing)
+
+
+def shared_operator(end: End) -> None:
+    end.plant(end.multisig([one.address for one in SIGNERS], 2))
+
+
+def no_guardian(end: End) -> None:
+    end.decide("setGuardian", NOBODY)
+
+
+def no_revoker(end: End) -> None:
+    end.decide("setRevoker", NOBODY)
+
+
+def guardian_is_owner(end: End) -> None:
+    end.decide("setGuardian", end.timelock)
+
+
+def floor_lowered(end: End) -> None:
+    end.decide("setFloor", end.there.chain_id, 1)
+
+
+def no_timelock(end: End) -> None:
+    end.hand_over(end.here.router, KEY, from_owner=end.timelock, accepts=True)
+
+
+def off_ramps_by_a_key(end: End) -> None:
+    end.hand_over(end.gmp("ccip", "router"), KEY, from_owner=end.timelock, accepts=True)
+
+
+def gateway_by_a_key(end: End) -> None:
+    end.hand_over(end.gmp("axelar", "gateway"), KEY, from_owner=end.timelock, accepts=False)
+
+
+def proxied_router(end: End) -> None:
+    rpc(end.url, "anvil_setStorageAt", end.here.router, ADMIN_SLOT, f"0x{KEY[2:].lower():0>64}")
+
+
+def foreign_adapter(end: End) -> None:
+    address = signer("foreign adapter", 0).address
+    rpc(end.url, "anvil_setCode", address, rpc(end.url, "eth_getCode", end.here.adapter(Gmp.HYPERLANE), "latest"))
+    end.decide("replaceAdapter", int(Gmp.HYPERLANE), address)
+
+
+Weakened = tuple[Callable[[End], None], set[tuple[str, str]], str, int]
+
+WEAKENED: Final[list[Weakened]] = [
+    (one_dvn, {("SINGLE_VERIFIER", "layerzero")}, "C", 3),
+    (finality_shortened, {("FINALITY_SHALLOW", "layerzero")}, "C", 4),
+    (default_library, {("DEFAULTS", "layerzero"), ("CONTROLLED_BY_ONE", "layerzero")}, "D", 3),
+    (ism_of_one, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
+    (ism_of_a_third, {("LOW_THRESHOLD", "hyperlane")}, "C", 4),
+    (aggregation_of_one, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
+    (routing_by_a_key, {("CONTROLLED_BY_ONE", "hyperlane")}, "C", 3),
+    (shared_operator, {("SHARED_OPERATOR", "")}, "D", 2),
+    (no_guardian, {("GUARDIAN_MISSING", "")}, "C", 4),
+    (no_revoker, {("REVOKER_MISSING", "")}, "C", 4),
+    (guardian_is_owner, {("GUARDIAN_IS_OWNER", "")}, "B", 4),
+    (floor_lowered, {("QUORUM_LOW", "")}, "F", 2),
+    (no_timelock, {("OWNER_WITHOUT_TIMELOCK", ""), ("ONE_OPERATOR", "")}, "F", 1),
+    (off_ramps_by_a_key, {("CONTROLLED_BY_ONE", "ccip")}, "C", 3),
+    (gateway_by_a_key, {("CONTROLLED_BY_ONE", "axelar")}, "C", 3),
+    (proxied_router, {("ONE_OPERATOR", "")}, "F", 1),
+    (foreign_adapter, {("ADAPTER_DIFFERS", "hyperlane"), ("REMOTE_DIFFERS", "hyperlane")}, "F", 4),
+]
+
+
+@pytest.mark.parametrize(("weaken", "codes", "grade", "least"), WEAKENED, ids=lambda one: getattr(one, "__name__", ""))
+def test_what_weakens_one_direction_is_found_there_and_nowhere_else(
+    network: Network, weaken: Callable[[End], None], codes: set[tuple[str, str]], grade: str, least: int
+) -> None:
+    weaken(network.beta)
+    there, back = network.judged()
+    assert {(finding.code, finding.gmp) for finding in there.findings} == codes
+    assert (there.grade, there.forgers.least) == (grade, least)
+    linked = {one for one in codes if one[0] == "REMOTE_DIFFERS"}  # it holds in both directions
+    assert {(finding.code, finding.gmp) for finding in back.findings} == linked
+
+
+def test_a_recipients_own_policy_counts_and_names_of_a_plan_join_keys(network: Network) -> None:
+    hyperlane_alone = ROUTER.encode("setPolicy", network.alpha.here.chain_id, 1, Gmp.HYPERLANE.bit)
+    network.beta.by(RECIPIENT, network.beta.here.router, hyperlane_alone)
+    there, _ = network.judged(RECIPIENT)
+    assert [one.code for one in there.findings] == ["QUORUM_LOW"]
+    assert there.forgers.least == 2
+    assert network.judged()[0].forgers.least == 4, "other recipients keep the floor"
+
+    one_hand = {VALIDATORS[0].address: "Cluster", VALIDATORS[1].address: "Cluster", SIGNERS[0].address: "Cluster"}
+    there, _ = network.judged(**one_hand)
+    assert ("SHARED_OPERATOR", "") in {(one.code, one.gmp) for one in there.findings}
+    assert there.forgers.least == 2, "Cluster is two validators and one signer, and needs one signer more"
+
+
+def test_a_replaced_verifier_is_no_weakness_and_is_named_as_a_difference(network: Network) -> None:
+    expected = config_of(network.read())
+    assert differences(expected, config_of(network.read())) == []
+    replaced = [*(str(one.address) for one in VALIDATORS[:2]), KEY]
+    network.beta.plant(network.beta.multisig(replaced, 2))
+    assert not network.judged()[0].findings
+    found = {one.path: one for one in differences(expected, config_of(network.read()))}
+    assert found.keys() == {f"alpha → beta / gmps / hyperlane / ism / {field}" for field in ("address", "validators")}
+    validators = found["alpha → beta / gmps / hyperlane / ism / validators"]
+    assert set(validators.expected) ^ set(validators.found) == {VALIDATORS[2].address, KEY}
+
+
+def test_the_command_shows_a_lane_and_checks_it_against_its_plan(network: Network, tmp_path: Path) -> None:
+    (tmp_path / "deployments").mkdir()
+    (tmp_path / "deployments" / "devnet.json").write_text(network.deployment.to_json())
+    waybill = Waybill(tmp_path)
+    plan = tmp_path / "networks" / "devnet.json"
+    plan.parent.mkdir()
+    plan.write_text('{"version": 1}')
+    shown = waybill.json("trust", "alpha:beta", "--write-plan", str(plan))
+    assert (shown["lane"], shown["grade"]) == ("alpha:beta", "A")
+    assert json.loads(plan.read_text())["version"] == 1, "what else is in the file stays"
+    assert waybill.json("trust", "check", "--plan", str(plan))["lanes"] == {"alpha:beta": []}
+
+    network.beta.decide("setFloor", network.alpha.here.chain_id, 3)  # stronger, and not as planned
+    ended = waybill("trust", "check")
+    assert ended.code == 1
+    assert "alpha → beta / router / floor: expected 2, found 3" in ended.out
