@@ -42,6 +42,7 @@ from bridge.settings.sections import (
     SpendingTable,
     SpendLimit,
     TopicTable,
+    TrustTable,
 )
 from indexer.model import dictionary
 from scripts.reference_pages import commands
@@ -61,6 +62,7 @@ _TABLES: Final[dict[str, tuple[type[BaseModel], str]]] = {
     "[[phase_limits]]": (PhaseLimitTable, "Phase timeouts of a lane, of a kind, or of both. They never touch a message's TTL."),
     "[phase_timeouts]": (PhaseTable, "How long each phase of a delivery may take. They never touch a message's TTL."),
     "[sync]": (PropagationTable, "How state changes are followed to their application."),
+    "[trust]": (TrustTable, "What lanes are expected to trust, and how often the chains are compared with it."),
     "[reliability]": (ReliabilityTable, "Values that must fit each other; the dedup window is `retention`."),
     "[attestations]": (AttestationTable, "Whom to ask for what a GMP's own parties signed. A devnet signs itself."),
     "[dlq]": (DeadLetterTable, "Where dead letters are kept, who signs them, and who is notified."),

@@ -104,6 +104,7 @@ class _Relayer:
                 str(chain_id): [[one.name, one.is_up] for one in chain.endpoint_states]
                 for chain_id, chain in self._bridge.chains.items()
             },
+            "drift": self._bridge.trust_watch.counts if self._bridge.trust_watch else {},
         }
 
     async def retry(self, message_id: str, gmps: list[int] | None) -> dict[str, Any]:
@@ -183,6 +184,7 @@ async def _serve(listener: socket.socket, line: socket.socket) -> None:
                 int(chain): [EndpointState(name, is_up, requests={}) for name, is_up in states]
                 for chain, states in found["endpoints"].items()
             },
+            drift=found["drift"],
         )
 
     async def retry(message_id: bytes, gmps: tuple[Gmp, ...] | None) -> dict[str, Any]:

@@ -270,6 +270,14 @@ METRICS: Final = (
         "Which lane is held?",
         "1 for a lane that is PAUSED or HALTED; absent for one that runs.",
     ),
+    Metric(
+        "waybill_trust_drift",
+        _GAUGE,
+        _LANE,
+        "Does somebody change whom a lane trusts?",
+        "Places in which the chains differ from the network's plan, for both directions of the lane; absent for lanes that the "
+        "plan does not name. `waybill trust check` names each.",
+    ),
     # state changes
     Metric(
         "waybill_sync_lag_seconds",

@@ -33,6 +33,7 @@ from bridge.gmps.attestation import AttestationError
 from bridge.gmps.registry import create_adapters, create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
+from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.relayer.execution import Execution
 from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.recovery import BudgetExhaustion, Recovery, Retried
@@ -41,8 +42,9 @@ from bridge.relayer.retry_planning import Planner
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
-from bridge.service.dead_letter_service import DeadLetterService
+from bridge.service.dead_letter_service import DeadLetterService, channels
 from bridge.service.keys import paying_signers
+from bridge.service.trust_watch import TrustWatch
 from bridge.settings import Settings, SettingsError
 from bridge.store import SqlStore, WorkingLock, open_store, working_on
 from bridge.store.index_requests import IndexRequests
@@ -133,6 +135,7 @@ class RelayerService:
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
         self._run_streams = self._open_streams(worker, index)
+        self.trust_watch = self._open_trust_watch(clock)
 
     def _open_senders(self, paying: Mapping[int, Sequence[Signer]], clock: Clock) -> dict[tuple[int, str], Sender]:
         """One for each account on each chain: those that pay for deliveries, and those that retry as a message's sender."""
@@ -199,6 +202,18 @@ class RelayerService:
             settings=self._settings.propagation(),
         )
 
+    def _open_trust_watch(self, clock: Clock) -> TrustWatch | None:
+        """Compares lanes with their plan; None if no plan is named."""
+        trust = self._settings.trust
+        if trust.plan is None:
+            return None
+        try:
+            TrustPlan.read(trust.plan)
+        except TrustPlanError as error:
+            raise SettingsError(f"trust.plan: {error}") from error
+        told = channels(self._settings.dlq.alerts)
+        return TrustWatch(self.deployment, self.chains, told, clock, plan=trust.plan, interval=trust.interval)
+
     def _requests(self) -> Counter[CounterKey]:
         """Requests to endpoints, by chain, endpoint and result."""
         counts: Counter[CounterKey] = Counter()
@@ -254,6 +269,9 @@ class RelayerService:
             group.create_task(self.propagation.run())
             group.create_task(self._run_streams())
             group.create_task(self._keep_lock())
+            if self.trust_watch is not None:
+                every = self._settings.trust.poll_interval
+                group.create_task(run_forever("compare trust with its plan", self.trust_watch.step, every=every))
 
     async def _keep_lock(self) -> None:
         while True:

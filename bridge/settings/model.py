@@ -64,6 +64,7 @@ from bridge.settings.sections import (
     SignerSource,
     SpendingTable,
     SpendLimit,
+    TrustTable,
     Wei,
     choices,
     unnamed,
@@ -163,6 +164,7 @@ class Settings(BaseSettings):
     )
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
+    trust: TrustTable = Field(default=TrustTable(), description="how whom lanes trust is compared with the plan")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
     dlq: DeadLetterTable = Field(
         default=DeadLetterTable(), description="where dead letters are kept, and who is notified"

@@ -13,9 +13,12 @@ import pytest
 from eth_abi.abi import encode
 from eth_utils.address import to_checksum_address
 
+from bridge.dead_letters.channels import Notice
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import DEPLOYER_KEY, account, signer
 from bridge.devnet.artifacts import Artifact
+from bridge.devnet.gmps import devnet_attesters
+from bridge.domain.ports import TransientError
 from bridge.evm.chain import open_chains
 from bridge.gmps.axelar.devnet import SIGNERS
 from bridge.gmps.hyperlane.devnet import VALIDATORS
@@ -23,9 +26,11 @@ from bridge.protocol.contracts import ROUTER, Contract, contract
 from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.trust import Assessment, DirectionTrust, Operators, assess, lane_value, read_lane
-from bridge.queries.trust_plan import config_of, differences
+from bridge.queries.trust_plan import TrustPlan, config_of, differences
+from bridge.service.relayer_service import open_relayer
 from tests.anvil.command import Waybill
 from tests.anvil.rpc import rpc
+from tests.anvil.test_relayer import settings
 from tests.unit.docs.test_docs import ROOT
 
 DEPLOYER: Final = account(DEPLOYER_KEY).address
@@ -372,3 +377,66 @@ def test_the_command_shows_a_lane_and_checks_it_against_its_plan(network: Networ
     ended = waybill("trust", "check")
     assert ended.code == 1
     assert "alpha → beta / router / floor: expected 2, found 3" in ended.out
+
+
+class Heard:
+    """A channel that is away at first."""
+
+    name = "heard"
+
+    def __init__(self) -> None:
+        self.notices: list[Notice] = []
+        self.is_away = False
+
+    async def tell(self, notice: Notice) -> None:
+        if self.is_away:
+            raise TransientError("away")
+        self.notices.append(notice)
+
+
+def test_the_running_relayer_tells_what_changed_and_by_which_transaction(
+    network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, heard = tmp_path / "plan.json", Heard()
+    monkeypatch.setattr("bridge.service.relayer_service.channels", lambda _alerts: [heard])
+    TrustPlan().expecting("alpha:beta", network.read()).write(plan)
+
+    async def watching() -> None:
+        said = settings(tmp_path, trust={"plan": str(plan)})
+        async with open_relayer(network.deployment, said, devnet_attesters) as bridge:
+            watch = bridge.trust_watch
+            assert watch is not None
+            await watch.step()
+            assert (watch.counts, heard.notices) == ({"alpha:beta": 0}, [])
+
+            heard.is_away = True
+            owner = network.beta
+            receipt = owner.by(
+                owner.timelock, owner.here.router, ROUTER.encode("setFloor", network.alpha.here.chain_id, 1)
+            )
+            with pytest.raises(TransientError, match="away"):
+                await watch.step()
+            heard.is_away = False
+            await watch.step()
+            (notice,) = heard.notices
+            assert notice.severity == "critical"
+            assert notice.details["differences"] == ["alpha → beta / router / floor: expected 2, found 1"]
+            assert notice.details["transactions"] == [{"chain": "beta", "transaction": receipt["transactionHash"]}]
+            assert watch.counts == {"alpha:beta": 1}
+
+            owner.plant(owner.multisig([one.address for one in VALIDATORS], 1))  # Hyperlane's own contract logs it
+            await watch.step()
+            assert watch.counts["alpha:beta"] > 1
+            await watch.step()
+            assert len(heard.notices) == 2, "a drift is told once"
+
+            TrustPlan().expecting("alpha:beta", await read_both()).write(plan)
+            owner.decide("setFloor", network.alpha.here.chain_id, 1)  # an event: the plan is read again
+            await watch.step()
+            assert (watch.counts, heard.notices[-1].severity) == ({"alpha:beta": 0}, "info")
+
+    async def read_both() -> tuple[DirectionTrust, DirectionTrust]:
+        async with open_chains(network.deployment) as chains:
+            return await read_lane(chains, (network.alpha.here, network.beta.here))
+
+    asyncio.run(watching())
