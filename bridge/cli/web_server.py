@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import make_url
 
@@ -17,11 +17,14 @@ from bridge.dead_letters.decisions import DecisionError
 from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
+from bridge.domain.trust import NotReadableError
 from bridge.evm.chain import EvmChain
 from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
+from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
+from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.rpc.answers import RpcError, WrongChainError
 from bridge.service.connections import connected
 from bridge.service.dead_letter_service import open_review
@@ -75,6 +78,7 @@ def serve(
     sources = Sources(
         deployment=deployment,
         index=index,
+        trust=_trust(workspace),
         spending=_spending(chains_to_ask(workspace), index),
         store=_kept_open(kept.store, lambda: open_store(kept.store)),
         dead_letters=_letters(kept),
@@ -167,6 +171,26 @@ def _spending(chains: Sequence[ChainConfig], get: Callable[[], IndexBrowser | No
             gmps=tuple(gmp_costs(deliveries, known)),
             fees=tuple(fees_paid(deliveries, known)),
         )
+
+    return ask
+
+
+def _trust(workspace: Workspace) -> Callable[[str], dict[str, Any]]:
+    """Reads whom a lane trusts, with the names of operators that the network's plan has."""
+    deployment, settings = workspace.deployment(), workspace.settings()
+
+    async def read(lane: str) -> dict[str, Any]:
+        ends = lane_ends(deployment, lane)
+        async with connected(deployment, settings, {end.chain_id for end in ends}) as chains:
+            directions = await read_lane(chains, ends)
+        plan = TrustPlan.read(workspace.plan_file) if workspace.plan_file.exists() else TrustPlan()
+        return lane_value(deployment, [assess(one, plan.named) for one in directions])
+
+    def ask(lane: str) -> dict[str, Any]:
+        try:
+            return asyncio.run(read(lane))
+        except (NotReadableError, TrustPlanError) as error:
+            raise TransientError(str(error)) from error
 
     return ask
 

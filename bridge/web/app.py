@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +53,7 @@ _OLDEST: Final = 60.0
 
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
+_TRUST_LASTS: Final = 60.0
 _ROWS: Final = 50
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
@@ -108,6 +111,12 @@ class Explorer:
         self.counts = Cached(self._counts, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
         self.spending = Cached(sources.spending, lasts=_SPENDING_LASTS, oldest=_OLDEST, clock=clock)
         self.sizes = Cached(self._sizes, lasts=_COUNTS_LAST, oldest=_OLDEST, clock=clock)
+        self.trusts = {
+            f"{one.name}:{other.name}": Cached(
+                partial(sources.trust, f"{one.name}:{other.name}"), lasts=_TRUST_LASTS, clock=clock
+            )
+            for one, other in permutations(sources.deployment.chains, 2)
+        }
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
@@ -284,6 +293,26 @@ class Explorer:
             behind=lanes.behind,
         )
 
+    def trust(self, source: str, destination: str) -> Response:
+        """Whom a lane trusts, in both directions."""
+        lane = f"{source}:{destination}"
+        if lane not in self.trusts:
+            return self.problem(404, f"there is no lane {lane[:100]!r}")
+        found, problem = None, ""
+        try:
+            found = self.trusts[lane].look(self.settings.patience)
+        except TransientError as error:
+            _log.warning("whom a lane trusts can't be read", lane=lane, error=str(error))
+            problem = "A chain gives no usable answer."  # the error names endpoints
+        return self.page(
+            "trust.html",
+            name=f"{source} → {destination}",
+            trust=found.value if found else None,
+            problem=problem,
+            read_at=found.at if found else None,
+            command=self.sources.command(f"waybill trust {lane}"),
+        )
+
     def gmps(self) -> Response:
         """How every GMP does."""
         index = self.sources.index()
@@ -437,6 +466,10 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
     @app.get("/search")
     def find(q: str = "") -> Response:
         return explorer.found(q) if q.strip() else RedirectResponse("/", 303)
+
+    @app.get("/lanes/{source}/{destination}/trust")
+    def trust(source: str, destination: str) -> Response:
+        return explorer.trust(source, destination)
 
     @app.get("/dead-letters")
     def dead_letters(status: str = "") -> Response:

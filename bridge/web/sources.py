@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.store import Store
@@ -27,6 +28,9 @@ class Sources:
     dead_letters: Callable[[], DeadLetterLog | None] = lambda: None
     spending: Callable[[], Spending | None] = lambda: None
     """What the newest deliveries cost; asks the chains. Raises `bridge.domain.ports.TransientError` if they give no answer."""
+
+    trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None
+    """Whom a lane such as ``alpha:beta`` trusts, as `bridge.queries.trust.lane_value`; asks the chains. Raises `TransientError`."""
 
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time

@@ -131,6 +131,7 @@ class World:
         has_stores: bool = True,
         spending: Callable[[], Spending | None] = lambda: None,
         dead_letters: Callable[[], DeadLetterLog | None] = lambda: None,
+        trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None,
     ) -> Sources:
         """What an explorer of this world reads."""
         return Sources(
@@ -139,6 +140,7 @@ class World:
             store=lambda: self.relayer if has_stores else None,
             payloads=payloads,
             spending=spending,
+            trust=trust,
             dead_letters=dead_letters,
             clock=lambda: self.now,
         )
