@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from bridge.protocol.deployment import Address
 from bridge.queries.trust import DirectionTrust, Operators
 
 
@@ -22,7 +23,7 @@ class TrustPlan(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    operators: dict[str, str] = {}  # names by address
+    operators: dict[Address, str] = {}  # names by address
     lanes: dict[str, dict[str, Any]] = {}  # by lane, such as alpha:beta, the configuration of each direction
 
     @classmethod

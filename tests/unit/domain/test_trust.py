@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from bridge.domain.trust import (
     NOBODY,
     Account,
     AccountKind,
+    Finality,
     Quorum,
     Requirement,
     any_of,
@@ -20,6 +22,7 @@ from bridge.domain.trust import (
     minimal_sets,
     parties_of,
 )
+from bridge.protocol.deployment import ChainDeployment
 from bridge.queries.trust import Operators
 
 KEYS = tuple("abcdefgh")
@@ -112,6 +115,31 @@ def test_names_of_the_plan_are_stronger_than_those_committed() -> None:
     assert {Operators().of(address.upper().replace("X", "x", 1)) for address in staked} == {"Staked"}
     assert Operators({staked[0].lower(): "another"}).of(staked[0]) == "another"
     assert Operators().of("0xab") == "0xab"
+
+
+@pytest.mark.parametrize(
+    ("waits", "confirmations", "tag", "is_shallow"),
+    [
+        (Finality("one block", blocks=1), 1, None, False),
+        (Finality("one block", blocks=1), 2, None, True),
+        (Finality("instant", blocks=0), 0, None, False),
+        (Finality("instant", blocks=0), 0, "finalized", True),
+        (Finality("many blocks", blocks=64), 2, "finalized", False),
+        (Finality("safe", tag="safe"), 0, "finalized", True),
+        (Finality("safe", tag="safe"), 0, "safe", False),
+        (Finality("final", tag="finalized"), 64, "finalized", False),
+        (Finality("nobody says"), 64, "finalized", False),
+    ],
+)
+def test_finality_is_shallow_where_it_is_known_to_be_less_than_the_networks(
+    waits: Finality, confirmations: int, tag: str | None, is_shallow: bool
+) -> None:
+    address = "0x" + "01" * 20
+    chain = {"chainId": 1, "name": "alpha", "rpcUrls": ["http://a"], "startBlock": 0, "router": address}
+    deployed = ChainDeployment.model_validate(
+        {**chain, "adapters": {}, "gmps": {}, "confirmations": confirmations, "finality": tag}
+    )
+    assert waits.is_shallower_than(deployed) is is_shallow
 
 
 def test_parties_are_every_key_of_a_requirement() -> None:
