@@ -24,7 +24,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock addresses clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -137,6 +137,9 @@ fmt: $(STEPS)  ## Format Python and Solidity
 
 lock: $(DONE)/python  ## Make the lock files again from pyproject.toml and package.json (UPGRADE=1: newest versions)
 	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
+
+addresses: $(DONE)/python  ## Make the table of the GMPs' addresses again and print what changed (UPGRADE=1: newest registries)
+	@$(VENV)/python -m scripts.network_addresses $(if $(UPGRADE),--upgrade)
 
 clean:  ## Remove everything that set-up, builds and tests made
 	rm -rf .venv node_modules dapp/node_modules dapp/dist bridge/web/static/explorer*.js* build cache broadcast .hypothesis
