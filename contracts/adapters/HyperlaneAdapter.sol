@@ -18,12 +18,18 @@ interface IMailbox {
         returns (uint256 fee);
 }
 
-/// @notice Speaks Hyperlane. A refused delivery reverts as a whole and can be processed again; the Mailbox's default ISM verifies.
+/// @notice Speaks Hyperlane. A refused delivery reverts as a whole and can be processed again. The Mailbox asks this contract
+///         which ISM (interchain security module) verifies, and takes its own default one until the owner has chosen.
 contract HyperlaneAdapter is BaseAdapter {
     /// @dev Version of Hyperlane's standard hook metadata.
     uint16 private constant METADATA_VERSION = 1;
 
     IMailbox public immutable mailbox;
+
+    /// @notice The ISM that verifies what arrives here; zero: the Mailbox's default one, which Hyperlane may change.
+    address public interchainSecurityModule;
+
+    event InterchainSecurityModuleSet(address module);
 
     constructor(IRouter router_, IMailbox mailbox_) BaseAdapter(router_) {
         if (address(mailbox_) == address(0)) revert ZeroConnection();
@@ -37,6 +43,12 @@ contract HyperlaneAdapter is BaseAdapter {
     {
         _setNumber(chain, domain);
         _connect(chain, remoteRouter, remoteAdapter);
+    }
+
+    /// @notice Chooses the ISM that verifies what arrives here; zero leaves that to the Mailbox.
+    function setInterchainSecurityModule(address module) external onlyRouterOwner {
+        interchainSecurityModule = module;
+        emit InterchainSecurityModuleSet(module);
     }
 
     /// @notice The Mailbox delivers a message. Not payable, unlike Hyperlane's own interface: value would be stuck here.

@@ -11,6 +11,13 @@ import {AdapterBehaviour} from "./AdapterBehaviour.t.sol";
 import {GmpNetwork, Parcel} from "./networks/GmpNetwork.sol";
 import {HyperlaneNetwork, IGasPaymaster} from "./networks/HyperlaneNetwork.sol";
 
+/// @dev Which ISM verifies what comes to a recipient.
+interface IMailboxOfIsms {
+    function recipientIsm(address recipient) external view returns (address);
+
+    function defaultIsm() external view returns (address);
+}
+
 contract HyperlaneAdapterTest is AdapterBehaviour {
     function _newNetwork() internal override returns (GmpNetwork) {
         return new HyperlaneNetwork();
@@ -29,6 +36,21 @@ contract HyperlaneAdapterTest is AdapterBehaviour {
         vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyGmp.selector, caller));
         vm.prank(caller);
         HyperlaneAdapter(address(betaAdapter)).handle(1, 0, "");
+    }
+
+    function testFuzz_OnlyTheOwnerChoosesTheIsmThatTheMailboxAsks(address caller, address module) external {
+        vm.assume(caller != owner && module != address(0));
+        HyperlaneAdapter adapter = HyperlaneAdapter(address(betaAdapter));
+        IMailboxOfIsms mailbox = IMailboxOfIsms(address(adapter.mailbox()));
+        assertEq(mailbox.recipientIsm(address(adapter)), mailbox.defaultIsm());
+        vm.expectRevert(abi.encodeWithSelector(IAdapter.OnlyOwner.selector, caller));
+        vm.prank(caller);
+        adapter.setInterchainSecurityModule(module);
+        vm.expectEmit(address(adapter));
+        emit HyperlaneAdapter.InterchainSecurityModuleSet(module);
+        vm.prank(owner);
+        adapter.setInterchainSecurityModule(module);
+        assertEq(mailbox.recipientIsm(address(adapter)), module);
     }
 
     function testFuzz_ThePaymasterIsPaidForTheGasAskedFor(uint16 length, uint32 gasLimit) external {
