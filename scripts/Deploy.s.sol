@@ -30,6 +30,18 @@ contract Deploy is Script {
         AdapterPlan[] adapters;
     }
 
+    /// @dev A setting of an adapter: how it is read, what it should be, and what sets it. A contract other than the adapter takes
+    ///      the adapter as the first argument, which is put in here.
+    struct Step {
+        Gmp gmp;
+        string name;
+        address asked; // zero: the adapter
+        bytes question;
+        bytes answer;
+        address called; // zero: the adapter
+        bytes call;
+    }
+
     /// @dev Waybill's adapter for one GMP on one chain. What is particular to the GMP is bytes here: its folder makes them.
     struct AdapterPlan {
         Gmp gmp;
@@ -85,6 +97,8 @@ contract Deploy is Script {
         for (uint256 index; index < chains.length; ++index) {
             if (chains[index].id != here.id) _connect(here, chains[index], router);
         }
+        _setVerification(plan, chains, here, router);
+        _appoint(plan, router);
         vm.stopBroadcast();
         vm.writeJson(vm.serializeString(RESULT, "done", _done), vm.envString("WAYBILL_RESULT"));
     }
@@ -164,6 +178,59 @@ contract Deploy is Script {
                 _connectAdapter(here.adapters[index], there.adapters[other], there, peer);
             }
         }
+    }
+
+    /// @dev What the owner has decided since stays.
+    function _appoint(string memory plan, IRouter router) private {
+        address guardian = plan.readAddress(".guardian");
+        if (guardian != address(0) && router.guardian() == address(0)) {
+            router.setGuardian(guardian);
+            _done.push("guardian");
+        }
+        address revoker = plan.readAddress(".revoker");
+        if (revoker != address(0) && router.revoker() == address(0)) {
+            router.setRevoker(revoker);
+            _done.push("revoker");
+        }
+    }
+
+    function _setVerification(string memory plan, ChainPlan[] memory chains, ChainPlan memory here, IRouter router)
+        private
+    {
+        uint256 place;
+        while (chains[place].id != here.id) ++place;
+        string memory list = string.concat(_item(".chains", place), ".steps");
+        uint256 steps = _count(plan, list);
+        for (uint256 index; index < steps; ++index) {
+            Step memory step = _readStep(plan, _item(list, index));
+            address adapter = router.adapterOf(step.gmp);
+            (address asked, bytes memory question) = _addressed(adapter, step.asked, step.question);
+            if (keccak256(asked.functionStaticCall(question)) == keccak256(step.answer)) continue;
+            (address called, bytes memory call) = _addressed(adapter, step.called, step.call);
+            called.functionCall(call);
+            _done.push(step.name);
+        }
+    }
+
+    function _readStep(string memory plan, string memory at) private pure returns (Step memory) {
+        return Step({
+            gmp: Gmp.wrap(uint8(plan.readUint(string.concat(at, ".gmp")))),
+            name: plan.readString(string.concat(at, ".name")),
+            asked: plan.readAddress(string.concat(at, ".asked")),
+            question: plan.readBytes(string.concat(at, ".question")),
+            answer: plan.readBytes(string.concat(at, ".answer")),
+            called: plan.readAddress(string.concat(at, ".called")),
+            call: plan.readBytes(string.concat(at, ".call"))
+        });
+    }
+
+    /// @dev Whom a step calls, and with what: a contract other than the adapter takes the adapter as its first argument.
+    function _addressed(address adapter, address to, bytes memory data) private pure returns (address, bytes memory) {
+        if (to == address(0)) return (adapter, data);
+        assembly ("memory-safe") {
+            mstore(add(data, 0x24), adapter) // behind the length and the selector
+        }
+        return (to, data);
     }
 
     function _connectAdapter(AdapterPlan memory local, AdapterPlan memory remote, ChainPlan memory there, bytes32 peer)

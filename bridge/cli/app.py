@@ -17,6 +17,7 @@ from bridge.cli.logs import configure_logging
 
 _COMMANDS: Final = (
     "devnet",
+    "network",
     "deploy",
     "send",
     "message",

@@ -23,11 +23,15 @@ def deploy(
         typer.Option(help="Network file: chains, RPC URLs, GMP contracts, owner. networks/NETWORK.json if not given."),
     ] = None,
     key: options.Key = None,
+    accept_single_verifier: Annotated[
+        bool, typer.Option(help="Deploy although a GMP may believe a single verifier on some chain.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Bring every chain of a network to what its file says, and write the deployments file.
 
-    What is there already stays: a second run changes nothing. The key is that of the network's owner.
+    What is there already stays: a second run changes nothing. The key is that of the network's owner. The file of a public
+    network must say who decides and who verifies; `waybill network create` writes one.
 
     Example: waybill deploy --network testnet --plan networks/testnet.json
     """
@@ -38,7 +42,10 @@ def deploy(
         raise UsageError(f"{path} describes network {described.network!r}, not {network!r}")
     if key is None:
         raise UsageError("no key to deploy with: it must be the owner's", next_step="set WAYBILL_KEY, or give --key")
-    done = asyncio.run(deploy_network(described, key, workspace.deployments_file, progress))
+    running = deploy_network(
+        described, key, workspace.deployments_file, progress, accept_single_verifier=accept_single_verifier
+    )
+    done = asyncio.run(running)
     value = {
         "deployments": str(done.path),
         "changed": done.changed,

@@ -23,7 +23,10 @@ from bridge.domain.errors import StoreError
 from bridge.domain.ports import TerminalError, TransientError
 from bridge.evm.chain import EvmChain
 from bridge.evm.signing import InvalidKeyError
+from bridge.gmps.registry import adapter_class
+from bridge.gmps.verification import DEFAULT
 from bridge.protocol.deployment import ChainDeployment, Deployment
+from bridge.protocol.gmps import Gmp
 from bridge.rpc.answers import WrongChainError
 from bridge.service.keys import open_sealer, paying_signers
 from bridge.settings import Settings, SettingsError, check_chains
@@ -66,6 +69,7 @@ def doctor(*, network: options.Network = DEVNET, config: options.Config = None, 
     findings.append(
         Finding("deployments", Verdict.OK, f"{len(deployment.chains)} chains in {workspace.deployments_file}")
     )
+    findings += _verification(deployment)
     if settings is not None:
         _, wrong = _settings(lambda: check_chains(settings, deployment))
         findings += [wrong] if wrong else []
@@ -89,6 +93,15 @@ def _settings(reading: Callable[[], Any]) -> tuple[Any, Finding | None]:
         return reading(), None
     except SettingsError as error:
         return None, Finding("settings", Verdict.FAILED, str(error), "waybill config show")
+
+
+def _verification(deployment: Deployment) -> Iterable[Finding]:
+    """Who vouches for messages, as the deployments file says; what a GMP may change by itself is a warning."""
+    for chain in deployment.chains:
+        for gmp, who in (chain.verification or {}).items():
+            left = who.startswith(DEFAULT) and adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFICATION is not None
+            advice = f"choose it under verification.{gmp} in networks/{deployment.network}.json" if left else ""
+            yield Finding(f"{gmp} on {chain.name}", Verdict.WARNING if left else Verdict.OK, who, advice)
 
 
 def _stores(workspace: Workspace) -> Iterable[Finding]:

@@ -9,6 +9,7 @@ from typer.exceptions import TyperException
 from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
 from bridge.dead_letters.decisions import DecisionError
+from bridge.deploy.addresses import UnknownChainError
 from bridge.deploy.deploy import DeployError
 from bridge.deploy.plan import PlanError
 from bridge.devnet import DevnetError, PortTakenError
@@ -35,6 +36,7 @@ _ENDS: Final[tuple[tuple[type[Exception], ExitCode, str], ...]] = (
     (InvalidKeyError, ExitCode.USAGE, _READ_HELP),
     (SettingsError, ExitCode.USAGE, "waybill config check"),
     (ListeningError, ExitCode.USAGE, _READ_HELP),
+    (UnknownChainError, ExitCode.USAGE, "waybill network list"),
     (PlanError, ExitCode.USAGE, "waybill deploy --help"),
     (PortTakenError, ExitCode.FAILED, "waybill devnet status"),
     (RpcError, ExitCode.FAILED, "waybill doctor"),

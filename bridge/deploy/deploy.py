@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from eth_utils.address import to_checksum_address
 
 from bridge.deploy.forge import CHECKOUT, ROUTER, ForgeError, ScriptResult, compile_script, run_script
 from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.deploy.security import described, require_security
 from bridge.evm.chain import EvmChain
 from bridge.gmps.registry import adapter_class
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, GmpSection
@@ -65,7 +67,14 @@ class Deployed:
         return self.file_changed or any(outcome.done for outcome in self.outcomes)
 
 
-async def deploy(plan: NetworkPlan, key: str, target: Path, progress: Progress = lambda _: None) -> Deployed:
+async def deploy(
+    plan: NetworkPlan,
+    key: str,
+    target: Path,
+    progress: Progress = lambda _: None,
+    *,
+    accept_single_verifier: bool = False,
+) -> Deployed:
     """Brings all chains of a network to the state that the plan describes, and writes the deployments file.
 
     What is there already stays as it is; a run that is repeated changes nothing.
@@ -75,17 +84,20 @@ async def deploy(plan: NetworkPlan, key: str, target: Path, progress: Progress =
         key: private key of the plan's owner, with funds on every chain.
         target: the deployments file.
         progress: is told what happens, one line at a time.
+        accept_single_verifier: whether a GMP may believe one verifier alone.
 
     Raises:
+        PlanError: the plan of a public network leaves open who decides or who verifies.
         DeployError: a chain is not as the plan says, the key is not the owner's, or Foundry failed.
         WrongChainError: an endpoint is of another chain.
         TransientError: a chain can't be reached.
     """
+    require_security(plan, accept_single_verifier=accept_single_verifier)
     _require_owner(plan, key)
     async with AsyncExitStack() as stack:
         chains = []
         for planned in plan.chains:
-            chain = await EvmChain.connect(planned.chain_id, planned.rpc_urls, retry_seconds=3)
+            chain = await EvmChain.connect(planned.chain_id, planned.endpoints, retry_seconds=3)
             chains.append(await stack.enter_async_context(chain))
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):
@@ -123,6 +135,8 @@ async def _check(planned: PlannedChain, chain: EvmChain, owner: str) -> None:
     contracts = {"the CREATE2 factory": _CREATE2_FACTORY}
     for gmp, section in planned.gmps.items():
         contracts |= {f"gmps.{gmp}.{name}": text for name, value in section.items() if _is_address(text := str(value))}
+    for gmp, chosen in planned.verification.items():
+        contracts |= {f"verification.{gmp} {address}": address for address in _ADDRESS.findall(json.dumps(chosen))}
     codes = await asyncio.gather(*(chain.code(address) for address in contracts.values()))
     missing = [
         f"{name} ({address})" for (name, address), code in zip(contracts.items(), codes, strict=True) if not code
@@ -131,6 +145,9 @@ async def _check(planned: PlannedChain, chain: EvmChain, owner: str) -> None:
         raise DeployError(f"chain {planned.name!r} has no contract at {', '.join(missing)}")
     if await chain.balance(owner) == 0:
         raise DeployError(f"{owner} has no funds on chain {planned.name!r}")
+
+
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}\b")
 
 
 def _is_address(text: str) -> bool:
@@ -156,7 +173,9 @@ async def _run_scripts(
     folder = CHECKOUT / "build" / "deploy" / f"{plan.network}-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
     document = plan.model_dump(mode="json", by_alias=True, exclude={"chains"})
-    document |= {"deployed": deployed, "chains": [_for_script(chain) for chain in plan.chains]}
+    document |= {"deployed": deployed, "chains": [_for_script(plan, chain) for chain in plan.chains]}
+    for role in ("guardian", "revoker"):
+        document[role] = document[role] or f"0x{bytes(20).hex()}"
     plan_file = folder / "plan.json"
     plan_file.write_text(json.dumps(document))
     progress("compiling the contracts")
@@ -179,13 +198,26 @@ async def _run_scripts(
     return [result for result in results if isinstance(result, ScriptResult)]
 
 
-def _for_script(planned: PlannedChain) -> dict[str, Any]:
+def _for_script(plan: NetworkPlan, planned: PlannedChain) -> dict[str, Any]:
     """A chain of the plan, with each GMP's adapter as bytes: the script knows no GMP."""
     return {
         "chainId": planned.chain_id,
         "name": planned.name,
         "adapters": [_adapter_for_script(gmp, planned.gmps[gmp.label]) for gmp in Gmp if gmp.label in planned.gmps],
+        "steps": [step for gmp in Gmp if gmp.label in planned.gmps for step in _steps_for_script(plan, planned, gmp)],
     }
+
+
+def _steps_for_script(plan: NetworkPlan, planned: PlannedChain, gmp: Gmp) -> Iterator[dict[str, Any]]:
+    """What the adapter's verification takes, as bytes too. What it takes for two chains alike stands there once."""
+    chosen = planned.chosen(gmp)
+    steps = [step for _, connection in plan.connections(planned, gmp) if chosen for step in chosen.steps(connection)]
+    for step in dict.fromkeys(steps):
+        values = asdict(step)
+        yield {
+            "gmp": int(gmp),
+            **{name: f"0x{value.hex()}" if isinstance(value, bytes) else value for name, value in values.items()},
+        }
 
 
 def _adapter_for_script(gmp: Gmp, section: GmpSection) -> dict[str, Any]:
@@ -230,9 +262,11 @@ async def _describe(
         start_block=await _start_block(planned, chain, result, previous),
         confirmations=planned.confirmations,
         finality=planned.finality,
+        agreement=planned.agreement,
         router=result.router,
         adapters=dict(result.adapters),
         gmps=planned.gmps,
+        verification=described(planned) or None,
         parameters=result.parameters,
         multicall=result.multicall,
         examples=dict(result.examples),

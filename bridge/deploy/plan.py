@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from bridge.gmps.registry import section_problems
+from bridge.gmps.registry import adapter_class, section_problems, verification_problems
+from bridge.gmps.verification import DEFAULT, Connection, Verification, VerificationSection
 from bridge.protocol.deployment import Address, FileSection, FinalityTag, GmpSection, refuse_repeated_chains
+from bridge.protocol.environment import expanded, unset_placeholders
+from bridge.protocol.gmps import Gmp
 
 
 class PlanError(ValueError):
@@ -25,11 +29,25 @@ class PlannedChain(FileSection):
     rpc_urls: tuple[str, ...] = Field(min_length=1)
     confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
     finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
+    agreement: int | None = Field(default=None, ge=1)  # endpoints that must say the same before a relayer believes it
     gmps: dict[str, GmpSection]  # by the GMP's name
+    verification: dict[str, VerificationSection] = Field(
+        default={}
+    )  # who vouches for each GMP's messages; left out: its default
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """The RPC URLs, with the environment's values in their placeholders."""
+        return tuple(expanded(list(self.rpc_urls)))
+
+    def chosen(self, gmp: Gmp) -> Verification | None:
+        """What is chosen of a GMP's verification here; None: its default."""
+        section, kind = self.verification.get(gmp.label, DEFAULT), adapter_class(gmp).CONTRACTS.VERIFICATION
+        return kind.read(section) if kind and section != DEFAULT else None
 
     @model_validator(mode="after")
     def _gmps_are_known(self) -> Self:
-        problems = list(section_problems(self.gmps))
+        problems = [*section_problems(self.gmps), *verification_problems(self.verification, self.gmps)]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -41,6 +59,8 @@ class NetworkPlan(FileSection):
     version: Literal[1]
     network: str = Field(pattern=r"^[a-z0-9-]+$")
     owner: Address
+    guardian: Address | None = None  # may begin pauses
+    revoker: Address | None = None  # may take trust away, and nothing else
     floor: int = Field(
         default=2, ge=1, le=16
     )  # least quorum, on every lane, for recipients without a policy of their own
@@ -71,6 +91,32 @@ class NetworkPlan(FileSection):
                 )
         return self
 
+    def connections(self, here: PlannedChain, gmp: Gmp) -> Iterator[tuple[PlannedChain, Connection]]:
+        """Every other chain that a GMP connects a chain with."""
+        for there in self.chains:
+            if there is not here and gmp.label in there.gmps:
+                yield (
+                    there,
+                    Connection(
+                        owner=self.owner,
+                        here=here.gmps[gmp.label],
+                        there=there.gmps[gmp.label],
+                        chosen_there=there.verification.get(gmp.label, DEFAULT),
+                    ),
+                )
+
+    @model_validator(mode="after")
+    def _both_ends_verify_alike(self) -> Self:
+        for here in self.chains:
+            for gmp in map(Gmp.parse, here.gmps):
+                chosen = here.chosen(gmp)
+                if chosen is None:
+                    continue
+                for there, connection in self.connections(here, gmp):
+                    if refusals := "; ".join(chosen.refusals(connection)):
+                        raise ValueError(f"chains {here.name!r} and {there.name!r}: {refusals}")
+        return self
+
     def to_json(self) -> str:
         """The file's text."""
         return json.dumps(self.model_dump(mode="json", by_alias=True, exclude_none=True), indent=2) + "\n"
@@ -85,11 +131,22 @@ class NetworkPlan(FileSection):
         try:
             document: Any = json.loads(path.read_text())
         except FileNotFoundError:
-            raise PlanError(f"there is no network file {path}; docs/formats.md says what stands in it") from None
+            raise PlanError(
+                f"there is no network file {path}; `waybill network create {path.stem} --chains A,B` writes one"
+            ) from None
         except json.JSONDecodeError as error:
             raise PlanError(f"{path} is not JSON (line {error.lineno}: {error.msg})") from error
+        if unset := list(unset_placeholders(document)):
+            raise PlanError(
+                f"{path} has placeholders without a value; set the variables, or write values in their place:\n  "
+                + "\n  ".join(unset)
+            )
         try:
-            return cls.model_validate(document)
+            plan = cls.model_validate(expanded(document))
         except ValidationError as error:
             problems = "\n".join(f"  {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
             raise PlanError(f"{path} can't be used as a network file:\n{problems}") from error
+        # URLs keep their placeholders: they often hold a key, and what is deployed is published.
+        urls = [tuple(chain["rpcUrls"]) for chain in document["chains"]]
+        chains = (chain.model_copy(update={"rpc_urls": raw}) for chain, raw in zip(plan.chains, urls, strict=True))
+        return plan.model_copy(update={"chains": tuple(chains)})

@@ -201,7 +201,7 @@ async def _start(
             # Written at once: a crash of this process leaves no chain that `down` does not know.
             _Record(block_time, tuple(processes)).write(folder)
         progress(f"deploying {len(Gmp)} GMPs to {len(processes)} chains")
-        plan = await _deploy_gmps(processes)
+        plan = await deploy_gmps(processes)
         deployed = await deploy(plan, DEPLOYER_KEY, folder.deployments_file, progress)
         await _appoint_relayer(deployed.deployment)
         for process in processes:
@@ -227,7 +227,8 @@ async def _appoint_relayer(deployment: Deployment) -> None:
         await asyncio.gather(*(dapp.appoint_retrier(chain_id, relayer) for chain_id in chains))
 
 
-async def _deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
+async def deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
+    """Puts all GMPs on chains that are there, and returns the plan of a network with them."""
     async with AsyncExitStack() as stack:
         chains = [
             await stack.enter_async_context(await EvmChain.connect(process.chain_id, [process.url]))
@@ -253,7 +254,10 @@ async def _deploy_gmps(processes: list[AnvilProcess]) -> NetworkPlan:
                 name=process.name,
                 rpc_urls=(process.url,),
                 confirmations=_CONFIRMATIONS,
-                gmps={gmp.label: one.model_dump(mode="json", by_alias=True) for gmp, one in gmps.items()},
+                gmps={
+                    gmp.label: one.model_dump(mode="json", by_alias=True, exclude_none=True)
+                    for gmp, one in gmps.items()
+                },
             )
             for process, gmps in zip(processes, contracts, strict=True)
         ),

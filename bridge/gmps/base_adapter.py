@@ -14,6 +14,7 @@ from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 
 from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
+from bridge.gmps.verification import Verification
 from bridge.protocol.addresses import AddressError, to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
@@ -37,6 +38,15 @@ class GmpContracts(FileSection, ABC):
 
     NUMBER_OF: ClassVar[tuple[str, str]]
     """Its function that gives the GMP's own number or name of a chain, and that number's ABI type."""
+
+    VERIFICATION: ClassVar[type[Verification] | None] = None
+    """What an application may choose of the GMP's verification; None: nothing."""
+
+    VERIFIED_BY: ClassVar[str]
+    """Who verifies by default."""
+
+    ONE_MAY_VERIFY: ClassVar[bool] = False
+    """Whether the default may believe a single verifier."""
 
     @classmethod
     def of(cls, chain: ChainDeployment) -> Self:

@@ -21,6 +21,7 @@ from bridge.domain.trust import TrustReader
 from bridge.evm.inspection import Inspector
 from bridge.gmps.attestation import AttestationSettings, AttestationSources, JsonDocuments
 from bridge.gmps.base_adapter import BaseAdapter
+from bridge.gmps.verification import DEFAULT, VerificationSection
 from bridge.protocol.deployment import Deployment, DeploymentError, GmpSection
 from bridge.protocol.gmps import Gmp
 
@@ -95,6 +96,22 @@ def section_problems(sections: Mapping[str, GmpSection]) -> Iterator[str]:
             adapter_class(Gmp.parse(name)).CONTRACTS.read(section)
         except ValidationError as error:
             yield from (f"gmps.{name}.{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+
+
+def verification_problems(chosen: Mapping[str, VerificationSection], gmps: Mapping[str, GmpSection]) -> Iterator[str]:
+    """What is wrong with what is chosen of the GMPs' verification on one chain, one line each."""
+    for name, section in chosen.items():
+        kind = adapter_class(Gmp.parse(name)).CONTRACTS.VERIFICATION
+        if name not in gmps:
+            yield f"verification.{name}: the chain has no gmps.{name}"
+        elif section != DEFAULT and kind is None:
+            yield f'verification.{name}: an application can choose nothing of it; write "{DEFAULT}"'
+        elif section != DEFAULT and kind is not None:
+            try:
+                kind.read(section)
+            except ValidationError as error:
+                for item in error.errors():
+                    yield f"verification.{name}.{'.'.join(map(str, item['loc']))}: {item['msg']}"
 
 
 def check_sections(deployment: Deployment, source: str) -> None:

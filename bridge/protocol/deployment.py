@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from bridge.protocol.environment import expanded, unset_placeholders
 from bridge.protocol.gmps import Gmp, UnknownGmpError
 
 
@@ -80,9 +81,11 @@ class ChainDeployment(FileSection):
     start_block: int = Field(ge=0)
     confirmations: int = Field(ge=0)  # blocks that must lie on top of an event before the bridge acts on it
     finality: FinalityTag | None = None  # what the chain itself must call the event's block besides
+    agreement: int | None = Field(default=None, ge=1)  # endpoints that must say the same, if settings name no number
     router: Address
     adapters: dict[str, Address]
     gmps: dict[str, GmpSection]  # by the GMP's name
+    verification: dict[str, str] | None = None  # who vouches for each GMP's messages, in words
     parameters: Address | None = None  # what governance sets: thresholds, operators
     multicall: Address | None = None  # through which relayers let deliveries share a transaction
     examples: dict[str, Address] = {}
@@ -152,7 +155,7 @@ class Deployment(FileSection):
         """Reads a deployments file; `source` names it in errors.
 
         Raises:
-            DeploymentError: not JSON, of an unknown version, or with missing, unknown or wrong values.
+            DeploymentError: a placeholder's variable is not set, or not JSON, of an unknown version, or with missing, unknown or wrong values.
         """
         try:
             document: Any = json.loads(text)
@@ -160,8 +163,10 @@ class Deployment(FileSection):
             raise DeploymentError(
                 f"{source} is not JSON (line {error.lineno}: {error.msg}); write it again with `waybill deploy`"
             ) from error
+        if unset := list(unset_placeholders(document)):
+            raise DeploymentError(f"{source} needs environment variables that are not set:\n  " + "\n  ".join(unset))
         try:
-            return cls.model_validate(document)
+            return cls.model_validate(expanded(document))
         except ValidationError as error:
             problems = "\n".join(f"  {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
             raise DeploymentError(

@@ -363,7 +363,7 @@ class Settings(BaseSettings):
         for deployed in deployment.chains:
             chain = self.chains.get(deployed.name, ChainSettings())
             found[deployed.chain_id] = EndpointPolicy(
-                agreement=chain.agreement,
+                agreement=chain.agreement or deployed.agreement or 1,
                 hedge_after=self.hedge_after,
                 requests_per_second=chain.requests_per_second,
                 batch=chain.batch,

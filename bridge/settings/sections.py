@@ -208,7 +208,11 @@ class ChainSettings(Section):
     ws_url: str | None = Field(
         default=None, pattern=r"^wss?://", description="announces new blocks; polling continues as well"
     )
-    agreement: int = Field(default=1, ge=1, description="endpoints that must say the same before anything counts")
+    agreement: int | None = Field(
+        default=None,
+        ge=1,
+        description="endpoints that must say the same before anything counts; by default the deployments file's number, else 1",
+    )
     requests_per_second: float | None = Field(default=None, gt=0, description="to each endpoint; none is no limit")
     batch: int = Field(default=50, ge=1, description="requests that travel to an endpoint together at most")
     concurrency: int | None = Field(

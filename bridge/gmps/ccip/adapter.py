@@ -54,6 +54,7 @@ class CcipContracts(GmpContracts):
     GMP = Gmp.CCIP
     ADAPTER = "CcipAdapter"
     NUMBER_OF = ("selectorOf", "uint64")
+    VERIFIED_BY = "the lane's committee of Chainlink's nodes"
 
     selector: int = Field(gt=0, lt=2**64)
     router: Address

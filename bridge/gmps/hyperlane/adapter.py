@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from eth_abi.abi import encode
 from eth_utils import keccak
+from eth_utils.abi import function_signature_to_4byte_selector
 
 from bridge.domain.ports import Call, CallRevertedError, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
+from bridge.gmps.verification import ADAPTER as ADAPTER_ITSELF
+from bridge.gmps.verification import Connection, Step, Verification
 from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -24,16 +28,41 @@ _INSERTED: Final = topic("InsertedIntoTree(bytes32,uint32)")
 _HEADER_LENGTH: Final = 77
 
 
+class HyperlaneIsm(Verification):
+    """The interchain security module that the Mailbox asks about what comes to the adapter."""
+
+    ism: Address
+
+    @property
+    def verifiers(self) -> None:
+        """See `Verification.verifiers`."""
+
+    def __str__(self) -> str:
+        """See `Verification.__str__`."""
+        return f"ISM {self.ism}"
+
+    def steps(self, connection: Connection) -> Sequence[Step]:  # noqa: ARG002  # one ISM for all chains
+        """See `Verification.steps`."""
+        value = encode(("address",), (self.ism,))
+        question = function_signature_to_4byte_selector("interchainSecurityModule()")
+        call = function_signature_to_4byte_selector("setInterchainSecurityModule(address)") + value
+        return (Step("Hyperlane's ISM", ADAPTER_ITSELF, question, value, ADAPTER_ITSELF, call),)
+
+
 class HyperlaneContracts(GmpContracts):
     """Hyperlane on one chain."""
 
     GMP = Gmp.HYPERLANE
     ADAPTER = "HyperlaneAdapter"
     NUMBER_OF = ("domainOf", "uint32")
+    VERIFICATION = HyperlaneIsm
+    VERIFIED_BY = "the Mailbox's default ISM, which Hyperlane may change"
 
     domain: int
     mailbox: Address
     merkle_tree_hook: Address
+    validator_announce: Address | None = None
+    """Where validators say where their signatures are."""
 
     @property
     def number(self) -> int:

@@ -213,11 +213,16 @@ def create_attester(sources: AttestationSources) -> HyperlaneCheckpoints:
         AttestationError: nothing says where those of a chain announce themselves.
     """
     with_hyperlane = [chain for chain in sources.deployment.chains if Gmp.HYPERLANE in chain.gmp_numbers]
-    missing = [chain.name for chain in with_hyperlane if chain.name not in sources.setting]
+    announced = {
+        chain.name: address
+        for chain in with_hyperlane
+        if (address := sources.setting.get(chain.name) or HyperlaneContracts.of(chain).validator_announce)
+    }
+    missing = [chain.name for chain in with_hyperlane if chain.name not in announced]
     if missing:
         raise AttestationError(
             f"Hyperlane's validators of {', '.join(missing)} can't be found: name the ValidatorAnnounce contracts in"
-            " [attestations.hyperlane], or leave hyperlane out of `gmps`"
+            " [attestations.hyperlane] or the deployments file, or leave hyperlane out of `gmps`"
         )
-    announcements = {chain.chain_id: sources.setting[chain.name] for chain in with_hyperlane}
+    announcements = {chain.chain_id: announced[chain.name] for chain in with_hyperlane}
     return HyperlaneCheckpoints(sources.deployment, sources.chains, announcements, sources.web)

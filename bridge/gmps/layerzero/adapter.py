@@ -10,6 +10,7 @@ from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, TransientError, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
+from bridge.gmps.layerzero.verification import LayerZeroUln
 from bridge.protocol.addresses import from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
@@ -35,6 +36,9 @@ class LayerZeroContracts(GmpContracts):
     GMP = Gmp.LAYERZERO
     ADAPTER = "LayerZeroAdapter"
     NUMBER_OF = ("eidOf", "uint32")
+    VERIFICATION = LayerZeroUln
+    VERIFIED_BY = "LayerZero's default libraries and DVNs, perhaps a single one, which LayerZero may change"
+    ONE_MAY_VERIFY = True
 
     eid: int = Field(gt=0, lt=2**32)
     endpoint: Address

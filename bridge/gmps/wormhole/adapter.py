@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pydantic import Field
+
 from bridge.domain.ports import Call, Dispatch, Log, Watch
 from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.protocol.addresses import to_bytes32
@@ -17,6 +19,7 @@ _PUBLISHED: Final = topic("LogMessagePublished(address,uint64,uint32,bytes,uint8
 
 
 _FINALIZED: Final = 1  # Wormhole's number for: the guardians wait until the block is final
+IMMEDIATE: Final = 200  # they do not wait at all
 
 
 class WormholeContracts(GmpContracts):
@@ -25,9 +28,12 @@ class WormholeContracts(GmpContracts):
     GMP = Gmp.WORMHOLE
     ADAPTER = "WormholeAdapter"
     NUMBER_OF = ("wormholeIdOf", "uint16")
+    VERIFIED_BY = "13 of Wormhole's 19 guardians, whom no application chooses"
 
     chain_id: int
     core: Address
+    consistency_level: int = Field(default=_FINALIZED, ge=0, le=255)
+    """When guardians sign: 1 once the block is final, 201 once it is safe, 200 at once; on BSC after so many blocks."""
 
     @property
     def number(self) -> int:
@@ -37,7 +43,7 @@ class WormholeContracts(GmpContracts):
     @property
     def arguments(self) -> tuple[tuple[str, Any], ...]:
         """See `GmpContracts.arguments`."""
-        return (("address", self.core), ("uint8", _FINALIZED))
+        return (("address", self.core), ("uint8", self.consistency_level))
 
 
 class WormholeAdapter(BaseAdapter):

@@ -1,0 +1,181 @@
+"""Public chains and the GMPs on them, from the GMPs' own registries, and the plan of a network of such chains.
+
+`make addresses` makes the table (scripts/network_addresses.py).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from pydantic import Field
+
+from bridge.gmps.registry import adapter_class
+from bridge.gmps.verification import DEFAULT
+from bridge.protocol.deployment import Address, FileSection, GmpSection
+from bridge.protocol.gmps import Gmp
+
+_ENDPOINTS: Final = 3  # of which two have to agree, so that one may be down
+_AGREEMENT: Final = 2
+_FLOOR: Final = 2
+_DVNS: Final = 2
+
+
+class UnknownChainError(ValueError):
+    """The table has no such chain, or the chains do not make a network."""
+
+
+class LayerZeroParts(FileSection):
+    """What LayerZero has on a chain besides its endpoint."""
+
+    send_library: Address | None
+    receive_library: Address | None
+    dvns: dict[str, Address]  # by their operators, the first choice first
+
+
+class PublicChain(FileSection):
+    """What the GMPs' registries have of a chain."""
+
+    chain_id: int
+    testnet: bool
+    confirmations: int
+    final_blocks: int | None
+    """Blocks after which Wormhole calls one final."""
+    gmps: dict[str, GmpSection] = Field(repr=False)
+    missing: tuple[str, ...]
+    layerzero: LayerZeroParts = Field(repr=False)
+
+
+class AddressTable(FileSection):
+    """All chains, by name, and the packages that say it."""
+
+    registries: dict[str, str]
+    chains: dict[str, PublicChain]
+
+    def chain(self, name: str) -> PublicChain:
+        """The chain of that name.
+
+        Raises:
+            UnknownChainError: there is none.
+        """
+        try:
+            return self.chains[name]
+        except KeyError:
+            raise UnknownChainError(
+                f"{name!r} is no chain of the table; it has {', '.join(self.chains)}; docs/formats.md says what a network"
+                " file of another chain needs"
+            ) from None
+
+    def gmps_between(self, one: str, other: str) -> dict[Gmp, str | None]:
+        """For each GMP None if it is on both chains, else which registry has it not."""
+        missing = {gmp: [name for name in (one, other) if gmp.label in self.chain(name).missing] for gmp in Gmp}
+        return {
+            gmp: f"{self.registries[gmp.label]} has no {', '.join(names)}" if names else None
+            for gmp, names in missing.items()
+        }
+
+
+@cache
+def address_table() -> AddressTable:
+    """The table in this package."""
+    return AddressTable.model_validate_json(resources.files("bridge.deploy").joinpath("addresses.json").read_text())
+
+
+def public_chain_ids() -> frozenset[int]:
+    """The chains that the table has."""
+    return frozenset(chain.chain_id for chain in address_table().chains.values())
+
+
+def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> dict[str, Any]:
+    """The network file of some public chains, with `${PLACEHOLDERS}` for what no registry knows.
+
+    Args:
+        network: its name.
+        names: the chains, by the table's names.
+        gmps: those to use, where a chain has them.
+
+    Raises:
+        UnknownChainError: a chain is unknown or named twice, there are fewer than two, testnets and mainnets are mixed, or two
+            chains share fewer GMPs than the floor asks for.
+    """
+    table = address_table()
+    chains = {name: table.chain(name) for name in names}
+    if len(chains) < 2 or len(chains) != len(names):
+        raise UnknownChainError(f"a network needs two different chains at least, not {', '.join(names)}")
+    if len({chain.testnet for chain in chains.values()}) == 2:
+        mainnets = ", ".join(name for name, chain in chains.items() if not chain.testnet)
+        raise UnknownChainError(
+            f"{mainnets} and testnets can't be one network: a testnet's GMPs do not reach a mainnet"
+        )
+    for one, other in itertools.combinations(chains, 2):
+        shared = [gmp for gmp, missing in table.gmps_between(one, other).items() if not missing and gmp in gmps]
+        if len(shared) < _FLOOR:
+            named = ", ".join(gmp.label for gmp in shared) or "no GMP"
+            raise UnknownChainError(
+                f"{one} and {other} share {named}, and {_FLOOR} GMPs have to agree: name other chains or more GMPs"
+            )
+    return {
+        "version": 1,
+        "network": network,
+        "owner": "${OWNER}",
+        "guardian": "${GUARDIAN}",
+        "revoker": "${REVOKER}",
+        "floor": _FLOOR,
+        "examples": False,
+        "chains": [_planned(name, chain, chains, gmps) for name, chain in chains.items()],
+    }
+
+
+def _planned(name: str, chain: PublicChain, chains: dict[str, PublicChain], gmps: AbstractSet[Gmp]) -> dict[str, Any]:
+    prefix = _variable(name)
+    sections: dict[str, Any] = {
+        gmp.label: dict(chain.gmps[gmp.label]) for gmp in Gmp if gmp in gmps and gmp.label in chain.gmps
+    }
+    for gmp, section in sections.items():
+        # What the file needs and no registry has.
+        fields = adapter_class(Gmp.parse(gmp)).CONTRACTS.model_fields.values()
+        needed = [str(field.alias) for field in fields if field.is_required()]
+        section |= {key: f"${{{prefix}_{gmp.upper()}_{_snake(key)}}}" for key in needed if key not in section}
+    return {
+        "chainId": chain.chain_id,
+        "name": name,
+        "rpcUrls": [f"${{{prefix}_RPC_{number}}}" for number in range(1, _ENDPOINTS + 1)],
+        "confirmations": chain.confirmations,
+        "finality": "finalized",
+        "agreement": _AGREEMENT,
+        "gmps": sections,
+        "verification": {gmp: _uln(name, chain, chains) if gmp == Gmp.LAYERZERO.label else DEFAULT for gmp in sections},
+    }
+
+
+def _uln(name: str, chain: PublicChain, chains: dict[str, PublicChain]) -> dict[str, Any]:
+    """LayerZero's DVNs: operators who are on every chain, since both ends must name the same ones."""
+    prefix = f"{_variable(name)}_LAYERZERO"
+    with_layerzero = [one for one in chains.values() if Gmp.LAYERZERO.label in one.gmps]
+    common = [dvn for dvn in chain.layerzero.dvns if all(dvn in one.layerzero.dvns for one in with_layerzero)][:_DVNS]
+    dvns = [chain.layerzero.dvns[operator] for operator in common]
+    dvns += [f"${{{prefix}_DVN_{number}}}" for number in range(len(common) + 1, _DVNS + 1)]
+    return {
+        "sendLibrary": chain.layerzero.send_library or f"${{{prefix}_SEND_LIBRARY}}",
+        "receiveLibrary": chain.layerzero.receive_library or f"${{{prefix}_RECEIVE_LIBRARY}}",
+        "requiredDvns": dvns,
+        "confirmations": f"${{{prefix}_CONFIRMATIONS}}" if chain.final_blocks is None else max(chain.final_blocks, 1),
+    }
+
+
+def _variable(name: str) -> str:
+    return name.upper().replace("-", "_")
+
+
+def _snake(key: str) -> str:
+    return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in key)
+
+
+def defaults(document: dict[str, Any]) -> Iterator[str]:
+    """What a network file leaves to the GMPs, one line each."""
+    used = {gmp for chain in document["chains"] for gmp, chosen in chain["verification"].items() if chosen == DEFAULT}
+    yield from (f"{gmp}: {adapter_class(Gmp.parse(gmp)).CONTRACTS.VERIFIED_BY}" for gmp in sorted(used))

@@ -1,0 +1,161 @@
+"""LayerZero's ULN (ultra light node): which DVNs (verifier networks) an adapter believes, and after how many blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Self
+
+from eth_abi.abi import encode
+from eth_utils.abi import function_signature_to_4byte_selector
+from pydantic import Field, model_validator
+
+from bridge.gmps.verification import ADAPTER, DEFAULT, Connection, Step, Verification
+from bridge.protocol.deployment import Address
+
+_CONFIG: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
+_ULN_CONFIG_TYPE: Final = 2  # of the endpoint's kinds of configuration
+_NONE: Final = 255  # what a count of 0 would mean is: LayerZero's default
+
+
+class LayerZeroUln(Verification):
+    """The libraries and the ULN of an adapter. Each DVN vouches on the chain that it is named for."""
+
+    send_library: Address
+    receive_library: Address
+    required_dvns: tuple[Address, ...] = Field(max_length=127)
+    optional_dvns: tuple[Address, ...] = Field(default=(), max_length=127)
+    optional_threshold: int = Field(default=0, ge=0)
+    confirmations: int = Field(gt=0, lt=2**64)
+    """Blocks on this chain after which DVNs vouch for what it sends."""
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Self:
+        dvns = self.required_dvns + self.optional_dvns
+        if len(set(dvns)) != len(dvns):
+            raise ValueError("a DVN is named twice")
+        if self.optional_threshold > len(self.optional_dvns) or bool(self.optional_dvns) != bool(
+            self.optional_threshold
+        ):
+            raise ValueError(
+                f"optionalThreshold is {self.optional_threshold}, of {len(self.optional_dvns)} optional DVNs"
+            )
+        if not dvns:
+            raise ValueError("no DVN is named")
+        return self
+
+    @property
+    def verifiers(self) -> int:
+        """See `Verification.verifiers`."""
+        return len(self.required_dvns) + self.optional_threshold
+
+    def __str__(self) -> str:
+        """See `Verification.__str__`."""
+        optional = f" and {self.optional_threshold} of {len(self.optional_dvns)} others" if self.optional_dvns else ""
+        return f"{len(self.required_dvns)} DVNs{optional}, after {self.confirmations} blocks"
+
+    def refusals(self, connection: Connection) -> Iterator[str]:
+        """See `Verification.refusals`. A packet waits for ever for a DVN that only one of its ends asks."""
+        there = connection.chosen_there
+        if there == DEFAULT:
+            yield "LayerZero's DVNs are named on one end and left to the default on the other"
+        else:
+            other = LayerZeroUln.read(there)
+            if (len(self.required_dvns), len(self.optional_dvns)) != (
+                len(other.required_dvns),
+                len(other.optional_dvns),
+            ):
+                yield "the two ends name different numbers of LayerZero's DVNs"
+
+    def steps(self, connection: Connection) -> Sequence[Step]:
+        """See `Verification.steps`."""
+        endpoint, eid = str(connection.here["endpoint"]), int(connection.there["eid"])
+        there = LayerZeroUln.read(connection.chosen_there) if connection.chosen_there != DEFAULT else self
+        to_send, to_receive = self._config(self.confirmations), self._config(there.confirmations)
+        send_call = _function("setSendLibrary(address,uint32,address)", eid, self.send_library)
+        return (
+            Step(
+                "LayerZero's delegate",
+                endpoint,
+                _function("delegates(address)"),
+                encode(("address",), (connection.owner,)),
+                ADAPTER,
+                function_signature_to_4byte_selector("setDelegate(address)")
+                + encode(("address",), (connection.owner,)),
+            ),
+            # A library that is the default is not pinned: the endpoint's answer does not say which it is.
+            Step(
+                f"send library for {eid}",
+                endpoint,
+                _function("isDefaultSendLibrary(address,uint32)", eid),
+                encode(("bool",), (False,)),
+                endpoint,
+                send_call,
+            ),
+            Step(
+                f"send library for {eid}",
+                endpoint,
+                _function("getSendLibrary(address,uint32)", eid),
+                encode(("address",), (self.send_library,)),
+                endpoint,
+                send_call,
+            ),
+            Step(
+                f"receive library for {eid}",
+                endpoint,
+                _function("getReceiveLibrary(address,uint32)", eid),
+                encode(("address", "bool"), (self.receive_library, False)),
+                endpoint,
+                _function("setReceiveLibrary(address,uint32,address,uint256)", eid, self.receive_library, 0),
+            ),
+            _config_step(f"DVNs of what goes to {eid}", endpoint, self.send_library, eid, to_send),
+            _config_step(f"DVNs of what comes from {eid}", endpoint, self.receive_library, eid, to_receive),
+        )
+
+    def _config(self, confirmations: int) -> tuple[Any, ...]:
+        """The ULN's configuration as its contract has it; DVNs ascend by address."""
+        required, optional = (
+            sorted(dvns, key=lambda dvn: int(dvn, 16)) for dvns in (self.required_dvns, self.optional_dvns)
+        )
+        return (
+            confirmations,
+            len(required) or _NONE,
+            len(optional) or _NONE,
+            self.optional_threshold,
+            required,
+            optional,
+        )
+
+
+def _config_step(name: str, endpoint: str, library: str, eid: int, config: tuple[Any, ...]) -> Step:
+    # The library's own record, since the endpoint's answer has the defaults in it.
+    return Step(
+        name,
+        library,
+        _function("getAppUlnConfig(address,uint32)", eid),
+        encode((_CONFIG,), (config,)),
+        endpoint,
+        _function(
+            "setConfig(address,address,(uint32,uint32,bytes)[])",
+            library,
+            [(eid, _ULN_CONFIG_TYPE, encode((_CONFIG,), (config,)))],
+        ),
+    )
+
+
+def _function(signature: str, *arguments: object) -> bytes:
+    """A call whose first argument is the adapter's address, which the script puts in."""
+    types = _types(signature)
+    values = (ADAPTER, *arguments)
+    return function_signature_to_4byte_selector(signature) + encode(types, values)
+
+
+def _types(signature: str) -> list[str]:
+    """The types of a function's arguments, with tuples as one."""
+    inner, types, depth = signature[signature.index("(") + 1 : -1], [""], 0
+    for letter in inner:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            types.append("")
+        else:
+            types[-1] += letter
+    return types

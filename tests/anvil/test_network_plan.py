@@ -1,0 +1,191 @@
+"""A network file that a command wrote deploys, with what it decides, to chains that play the public ones.
+
+The chains have the public chains' ids and the GMPs' own contracts, at addresses of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.deploy.addresses import address_table
+from bridge.deploy.plan import NetworkPlan
+from bridge.devnet import anvil, network
+from bridge.devnet.accounts import DEPLOYER_KEY, RELAYER_KEY, account, signer
+from bridge.devnet.anvil import AnvilProcess
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ROUTER, Contract, contract
+from bridge.protocol.deployment import ChainDeployment, Deployment
+from tests.anvil.rpc import free_ports, rpc
+from tests.unit.cli.command import Command
+
+pytestmark = pytest.mark.timeout(420)  # two chains, five GMPs on each, and the compiler
+
+NAMES = ("sepolia", "base-sepolia")
+OWNER, GUARDIAN, REVOKER = account(DEPLOYER_KEY).address, signer("guardian", 0).address, signer("revoker", 0).address
+
+_ROLES = contract("guardian() returns (address)", "revoker() returns (address)")
+_MAILBOX = contract("defaultIsm() returns (address)", "recipientIsm(address) returns (address)")
+_ENDPOINT = contract(
+    "defaultSendLibrary(uint32) returns (address)",
+    "defaultReceiveLibrary(uint32) returns (address)",
+    "getSendLibrary(address,uint32) returns (address)",
+    "isDefaultSendLibrary(address,uint32) returns (bool)",
+    "getReceiveLibrary(address,uint32) returns (address,bool)",
+    "delegates(address) returns (address)",
+)
+_CONFIG = "(uint64,uint8,uint8,uint8,address[],address[])"
+_ULN = contract(
+    f"getAppUlnConfig(address,uint32) returns ({_CONFIG})", f"getUlnConfig(address,uint32) returns ({_CONFIG})"
+)
+
+
+@dataclass(frozen=True)
+class Played:
+    """Chains that play public ones, and what is on them."""
+
+    processes: tuple[AnvilProcess, ...]
+    gmps: NetworkPlan
+
+    def read(self, chain: int, address: str, what: Contract, function: str, *arguments: object) -> Any:
+        """What a view function returns."""
+        call = {"to": address, "data": "0x" + what.encode(function, *arguments).hex()}
+        answer = rpc(self.processes[chain].url, "eth_call", call, "latest")
+        return what.decode(function, bytes.fromhex(answer[2:]))
+
+    def heads(self) -> list[int]:
+        """How many transactions the owner has sent on each chain."""
+        return [int(rpc(one.url, "eth_getTransactionCount", OWNER, "latest"), 16) for one in self.processes]
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Iterator[Played]:
+    processes = tuple(
+        anvil.start(name=name, chain_id=address_table().chain(name).chain_id, port=port, log=tmp_path / f"{name}.log")
+        for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)
+    )
+    try:
+        yield Played(processes, asyncio.run(network.deploy_gmps(list(processes))))
+    finally:
+        anvil.stop(list(processes))
+
+
+@pytest.fixture
+def waybill(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> Command:
+    monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setenv("WAYBILL_KEY", DEPLOYER_KEY)
+    monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
+    for name, value in {"OWNER": OWNER, "GUARDIAN": GUARDIAN, "REVOKER": REVOKER}.items():
+        monkeypatch.setenv(name, value)
+    for process in played.processes:
+        for number in (1, 2, 3):
+            variable = f"{process.name.upper().replace('-', '_')}_RPC_{number}"
+            monkeypatch.setenv(variable, process.url if number == 1 else f"{process.url}/{number}")
+    return Command(monkeypatch, capsys)
+
+
+def move_to(played: Played, file: Path) -> dict[str, Any]:
+    """Puts the local addresses into the file that `network create` wrote, and names verifiers; returns what it says then."""
+    document = json.loads(file.read_text())
+    for place, (planned, there) in enumerate(zip(document["chains"], reversed(played.gmps.chains), strict=True)):
+        local = played.gmps.chains[place].gmps
+        assert planned["gmps"].keys() == local.keys()
+        for gmp, section in planned["gmps"].items():
+            section |= {key: value for key, value in local[gmp].items() if key in section or gmp == "axelar"}
+        endpoint, eid = str(local["layerzero"]["endpoint"]), int(there.gmps["layerzero"]["eid"])
+        send = played.read(place, endpoint, _ENDPOINT, "defaultSendLibrary", eid)
+        receive = played.read(place, endpoint, _ENDPOINT, "defaultReceiveLibrary", eid)
+        (dvn,) = played.read(place, send, _ULN, "getUlnConfig", endpoint, eid)[4]
+        planned["verification"]["layerzero"] = {
+            "sendLibrary": send,
+            "receiveLibrary": receive,
+            # A second contract in place of another operator's DVN: nothing is sent here.
+            "requiredDvns": [dvn, endpoint],
+            "confirmations": 7 + place,
+        }
+        ism = played.read(place, str(local["hyperlane"]["mailbox"]), _MAILBOX, "defaultIsm")
+        planned["verification"]["hyperlane"] = {"ism": ism}
+        del planned["gmps"]["hyperlane"]["validatorAnnounce"]  # the devnet's validators announce nothing
+    file.write_text(json.dumps(document))
+    return dict(document)
+
+
+def check_uln(played: Played, place: int, chain: ChainDeployment, document: dict[str, Any]) -> None:
+    """The adapter believes the DVNs that the file names, over libraries that LayerZero can't exchange."""
+    named, there = document["chains"][place], document["chains"][1 - place]
+    chosen, eid = named["verification"]["layerzero"], there["gmps"]["layerzero"]["eid"]
+    endpoint, adapter = named["gmps"]["layerzero"]["endpoint"], chain.adapters["layerzero"]
+    assert played.read(place, endpoint, _ENDPOINT, "delegates", adapter) == OWNER.lower()
+    assert played.read(place, endpoint, _ENDPOINT, "getSendLibrary", adapter, eid) == chosen["sendLibrary"]
+    assert not played.read(place, endpoint, _ENDPOINT, "isDefaultSendLibrary", adapter, eid)
+    received = played.read(place, endpoint, _ENDPOINT, "getReceiveLibrary", adapter, eid)
+    assert received == (chosen["receiveLibrary"], False)
+    ends = {"sendLibrary": chosen, "receiveLibrary": there["verification"]["layerzero"]}
+    for library, counts in ends.items():
+        config = played.read(place, chosen[library], _ULN, "getAppUlnConfig", adapter, eid)
+        dvns = sorted(chosen["requiredDvns"], key=lambda dvn: int(dvn, 16))
+        assert config[:4] == (counts["confirmations"], 2, 255, 0)
+        assert [dvn.lower() for dvn in config[4]] == [dvn.lower() for dvn in dvns]
+
+
+def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
+    waybill: Command, played: Played, tmp_path: Path
+) -> None:
+    assert waybill("network", "create", "testnet", "--chains", ",".join(NAMES)).code == 0
+    document = move_to(played, tmp_path / "networks" / "testnet.json")
+    ended = waybill("deploy", "--network", "testnet", "--json")
+    assert ended.code == 0, ended.err
+    written = (tmp_path / "deployments" / "testnet.json").read_text()
+    assert "${SEPOLIA_RPC_1}" in written
+    assert "127.0.0.1" not in written, "URLs may hold a key, and this file is published"
+    deployment = Deployment.from_json(written, "file")
+    for place, chain in enumerate(deployment.chains):
+        assert played.read(place, chain.router, _ROLES, "guardian") == GUARDIAN.lower()
+        assert played.read(place, chain.router, _ROLES, "revoker") == REVOKER.lower()
+        other = deployment.chains[1 - place]
+        assert played.read(place, chain.router, ROUTER, "floorOf", other.chain_id) == 2
+        assert played.read(place, chain.router, ROUTER, "peerOf", other.chain_id) == to_bytes32(other.router)
+        mailbox, adapter = str(chain.gmps["hyperlane"]["mailbox"]), chain.adapters["hyperlane"]
+        chosen = document["chains"][place]["verification"]["hyperlane"]["ism"]
+        assert played.read(place, adapter, contract("interchainSecurityModule() returns (address)"),
+                           "interchainSecurityModule") == chosen  # fmt: skip
+        assert played.read(place, mailbox, _MAILBOX, "recipientIsm", adapter) == chosen
+        check_uln(played, place, chain, document)
+        assert (chain.agreement, chain.finality) == (2, "finalized")
+
+    heads = played.heads()
+    again = json.loads(waybill("deploy", "--network", "testnet", "--json").out)
+    assert not again["changed"], again
+    assert played.heads() == heads
+
+    findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
+    assert findings["layerzero on sepolia"]["found"] == "2 DVNs, after 7 blocks"
+    assert findings["axelar on sepolia"]["found"].startswith("default: Axelar's own validators")
+    assert findings["contracts on base-sepolia"]["verdict"] == "ok"
+
+
+def test_a_single_dvn_is_deployed_only_if_that_is_accepted(waybill: Command, played: Played, tmp_path: Path) -> None:
+    file = tmp_path / "networks" / "testnet.json"
+    waybill("network", "create", "testnet", "--chains", ",".join(NAMES))
+    document = move_to(played, file)
+    for planned in document["chains"]:
+        planned["verification"]["layerzero"]["requiredDvns"].pop()
+        planned["verification"]["hyperlane"] = "default"
+    file.write_text(json.dumps(document))
+    heads = played.heads()
+    refused = waybill("deploy", "--network", "testnet", "--json")
+    assert refused.code == 2
+    assert "sepolia.verification.layerzero: 1 DVNs, after 7 blocks; name two verifiers" in refused.error["message"]
+    assert played.heads() == heads
+    assert waybill("deploy", "--network", "testnet", "--accept-single-verifier", "--json").code == 0
+    findings = {row["check"]: row for row in json.loads(waybill("doctor", "--network", "testnet", "--json").out)}
+    assert findings["hyperlane on sepolia"]["verdict"] == "warning"
+    assert findings["hyperlane on sepolia"]["found"] == "default: the Mailbox's default ISM, which Hyperlane may change"
