@@ -1,0 +1,52 @@
+"""What the index finds contradicting is published when it begins and when it ends."""
+
+from __future__ import annotations
+
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from bridge.domain.streams import Stream
+from bridge.protocol.indexed import DivergenceRecord
+from bridge.store import SqlStore, open_dead_letters
+from bridge.streams.publisher import Publisher
+from bridge.streams.settings import Semantics
+from tests.builders import ALPHA, BETA, message
+from tests.kafka.broker import Broker
+from tests.kafka.life import new_history, publish_all
+
+
+class Index:
+    """What the relayer asks of the index's store."""
+
+    def __init__(self) -> None:
+        self.found: list[DivergenceRecord] = []
+
+    def divergences(self) -> list[DivergenceRecord]:
+        return self.found
+
+
+def divergence(kind: str, message_id: bytes | None, evidence: str) -> DivergenceRecord:
+    about = {"source_chain": ALPHA, "destination_chain": BETA, "severity": "critical", "next_action": "look"}
+    return DivergenceRecord(kind=kind, message_id=message_id, evidence=evidence, **about)  # type: ignore[arg-type]  # both types
+
+
+def test_a_divergence_is_published_once_though_its_evidence_changes_and_again_when_it_ends(
+    broker: Broker, tmp_path: Path
+) -> None:
+    history = new_history(tmp_path, broker.servers, Semantics.EXACTLY_ONCE)
+    settings, index = replace(history.settings, divergence_interval=0), Index()
+    twice, gap = message().id, "nonce 7 is missing"
+    with closing(SqlStore(history.url)) as store, closing(open_dead_letters(history.url)) as log:
+        made = Publisher(store.streams, settings, dead_letters=log, index=lambda: nullcontext(index), worker="worker")
+        for evidence in ("executed 2 times", "executed 3 times"):
+            index.found = [divergence("EXECUTED_TWICE", twice, evidence), divergence("NONCE_GAP", None, gap)]
+            publish_all(made, store.streams)
+        index.found = index.found[:1]
+        publish_all(made, store.streams)
+        made.close()
+    records = [one.document for one in broker.records(settings.topics[Stream.DIVERGENCES])]
+    of_message = [(one["event"], one["data"]["kind"]) for one in records if one["key"] == f"0x{twice.hex()}"]
+    of_lane = [(one["event"], one["data"]["evidence"]) for one in records if one["key"] == f"{ALPHA}>{BETA}"]
+    assert of_message == [("FOUND", "EXECUTED_TWICE")]
+    assert of_lane == [("FOUND", gap), ("ENDED", gap)]
