@@ -50,6 +50,7 @@ ENDPOINT: Final = contract(
     "getReceiveLibrary(address,uint32) returns (address,bool)",
     "setConfig(address,address,(uint32,uint32,bytes)[])",
 )
+DEFAULTS: Final = contract(f"setDefaultUlnConfigs((uint32,{ULN})[])")
 FACTORY: Final = contract("deploy(address[],uint8) returns (address)")
 ROUTING: Final = contract("initialize(address,uint32[],address[])")
 AGGREGATION: Final = contract("deploy(address[],uint8) returns (address)")
@@ -236,6 +237,18 @@ def default_library(end: End) -> None:
     end.receive_by(NOBODY)
 
 
+def default_dvns(end: End) -> None:
+    call = (end.layerzero_app, end.library, [(end.remote_eid, 2, encode([ULN], [(0, 0, 0, 0, [], [])]))])
+    end.by(end.timelock, end.gmp("layerzero", "endpoint"), ENDPOINT.encode("setConfig", *call))
+    end.by(
+        DEPLOYER,
+        end.library,
+        DEFAULTS.encode(
+            "setDefaultUlnConfigs", [(end.remote_eid, (1, 2, 0, 0, sorted(end.dvns, key=lambda one: int(one, 16)), []))]
+        ),
+    )
+
+
 def ism_of_one(end: End) -> None:
     end.plant(end.multisig([one.address for one in VALIDATORS], 1))
 
@@ -306,6 +319,7 @@ WEAKENED: Final[list[Weakened]] = [
     (one_dvn, {("SINGLE_VERIFIER", "layerzero")}, "C", 3),
     (finality_shortened, {("FINALITY_SHALLOW", "layerzero")}, "C", 4),
     (default_library, {("DEFAULTS", "layerzero"), ("CONTROLLED_BY_ONE", "layerzero")}, "D", 3),
+    (default_dvns, {("DEFAULTS", "layerzero"), ("CONTROLLED_BY_ONE", "layerzero")}, "D", 3),
     (ism_of_one, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
     (ism_of_a_third, {("LOW_THRESHOLD", "hyperlane")}, "C", 4),
     (aggregation_of_one, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
