@@ -66,6 +66,7 @@ class NetworkPlan(FileSection):
     )  # least quorum, on every lane, for recipients without a policy of their own
     examples: bool = True  # whether the example dApps are deployed too
     chains: tuple[PlannedChain, ...] = Field(min_length=2)
+    trust: dict[str, Any] | None = None  # what lanes are expected to trust; `waybill trust` writes and reads it
 
     @model_validator(mode="after")
     def _chains_are_unique(self) -> Self:

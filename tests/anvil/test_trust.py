@@ -44,7 +44,7 @@ ULN: Final = "(uint64,uint8,uint8,uint8,address[],address[])"
 ADMIN_SLOT: Final = "0xb53127684a568b3173ae13b9f8a6016e243e63b6e8ee1178d6a717850b5d6103"
 
 OWNABLE: Final = contract("transferOwnership(address)", "acceptOwnership()")
-ADAPTER: Final = contract("setDelegate(address)")
+ADAPTER: Final = contract("setDelegate(address)", "setInterchainSecurityModule(address)")
 ENDPOINT: Final = contract(
     "setReceiveLibrary(address,uint32,address,uint256)",
     "getReceiveLibrary(address,uint32) returns (address,bool)",
@@ -129,8 +129,8 @@ class End:
         return self.static("StaticMessageIdMultisigIsmFactory", validators, threshold)
 
     def plant(self, ism: str) -> None:
-        """Has Hyperlane's Mailbox verify by that ISM."""
-        self.by(self.timelock, self.gmp("hyperlane", "mailbox"), MAILBOX.encode("setDefaultIsm", ism))
+        """Has Hyperlane's Mailbox verify by that ISM what comes to the adapter."""
+        self.by(self.timelock, self.here.adapter(Gmp.HYPERLANE), ADAPTER.encode("setInterchainSecurityModule", ism))
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,8 @@ def harden(end: End) -> None:
     for function, *arguments in (("setGuardian", GUARDIAN), ("setRevoker", REVOKER), ("setFloor", other, 2)):
         end.by(DEPLOYER, end.here.router, ROUTER.encode(function, *arguments))
     end.by(DEPLOYER, end.layerzero_app, ADAPTER.encode("setDelegate", end.timelock))
+    ism = end.ask(MAILBOX, end.gmp("hyperlane", "mailbox"), "defaultIsm")
+    end.by(DEPLOYER, end.here.adapter(Gmp.HYPERLANE), ADAPTER.encode("setInterchainSecurityModule", ism))
     endpoint = end.gmp("layerzero", "endpoint")
     library, _ = end.ask(ENDPOINT, endpoint, "getReceiveLibrary", end.layerzero_app, end.remote_eid)
     end.library = to_checksum_address(library)
@@ -257,6 +259,13 @@ def ism_of_a_third(end: End) -> None:
     end.plant(end.multisig([signer("many", index).address for index in range(6)], 2))
 
 
+def default_ism(end: End) -> None:
+    mailbox, ism = end.gmp("hyperlane", "mailbox"), end.multisig([KEY], 1)
+    end.by(end.timelock, mailbox, MAILBOX.encode("setDefaultIsm", ism))  # changes nothing until the adapter follows it
+    end.hand_over(mailbox, KEY, from_owner=end.timelock, accepts=False)
+    end.plant(NOBODY)
+
+
 def aggregation_of_one(end: End) -> None:
     keys = [end.multisig([signer(name, index).address for index in range(2)], 2) for name in "ab"]
     open_to_all = end.multisig([KEY], 1)
@@ -322,6 +331,7 @@ WEAKENED: Final[list[Weakened]] = [
     (default_dvns, {("DEFAULTS", "layerzero"), ("CONTROLLED_BY_ONE", "layerzero")}, "D", 3),
     (ism_of_one, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
     (ism_of_a_third, {("LOW_THRESHOLD", "hyperlane")}, "C", 4),
+    (default_ism, {("DEFAULTS", "hyperlane"), ("SINGLE_VERIFIER", "hyperlane")}, "D", 3),
     (aggregation_of_one, {("SINGLE_VERIFIER", "hyperlane")}, "C", 3),
     (routing_by_a_key, {("CONTROLLED_BY_ONE", "hyperlane")}, "C", 3),
     (shared_operator, {("SHARED_OPERATOR", "")}, "D", 2),
@@ -333,7 +343,12 @@ WEAKENED: Final[list[Weakened]] = [
     (off_ramps_by_a_key, {("CONTROLLED_BY_ONE", "ccip")}, "C", 3),
     (gateway_by_a_key, {("CONTROLLED_BY_ONE", "axelar")}, "C", 3),
     (proxied_router, {("ONE_OPERATOR", "")}, "F", 1),
-    (foreign_adapter, {("ADAPTER_DIFFERS", "hyperlane"), ("REMOTE_DIFFERS", "hyperlane")}, "F", 4),
+    (
+        foreign_adapter,
+        {("ADAPTER_DIFFERS", "hyperlane"), ("REMOTE_DIFFERS", "hyperlane"), ("DEFAULTS", "hyperlane")},
+        "F",
+        4,
+    ),
 ]
 
 

@@ -24,8 +24,8 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.gmps import Gmp
 
-_MAILBOX: Final = contract("recipientIsm(address) returns (address)", "defaultIsm() returns (address)")
-_ADAPTER: Final = contract("domainOf(uint64) returns (uint32)")
+_MAILBOX: Final = contract("recipientIsm(address) returns (address)")
+_ADAPTER: Final = contract("domainOf(uint64) returns (uint32)", "interchainSecurityModule() returns (address)")
 _ISM: Final = contract(
     "moduleType() returns (uint8)",
     "validatorsAndThreshold(bytes) returns (address[],uint8)",
@@ -39,7 +39,7 @@ _MULTISIGS: Final = {3: "legacy multisig", 4: "merkle root multisig", 5: "messag
 _VERSION: Final = b"\x03"  # of messages
 _DEEPEST: Final = 6  # ISMs within ISMs
 
-_EVENTS: Final = tuple(map(topic, ("DefaultIsmSet(address)", "RequiredHookSet(address)")))
+_EVENTS: Final = tuple(map(topic, ("DefaultIsmSet(address)", "InterchainSecurityModuleSet(address)")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +61,21 @@ class HyperlaneTrust(BaseTrustReader):
         """See `TrustReader.read`."""
         chain, mailbox = self._on(ends.destination), await self._transport(ends)
         ism = to_checksum_address(await chain.read(_MAILBOX, mailbox, "recipientIsm", ends.adapter))
-        default = to_checksum_address(await chain.read(_MAILBOX, mailbox, "defaultIsm"))
+        chosen = to_checksum_address(await chain.read(_ADAPTER, ends.adapter, "interchainSecurityModule"))
         origin = await chain.read(_ADAPTER, ends.adapter, "domainOf", ends.source.chain_id)
         # Routing goes by the header; the adapters' domains of this message are those of all of this lane's.
         sender, recipient = to_bytes32(ends.source_adapter), to_bytes32(ends.adapter)
         message = _VERSION + bytes(4) + origin.to_bytes(4, "big") + sender + bytes(4) + recipient
         tree = await self._ism(chain, ism, message, 0)
         controls = [
-            *await chain.owner_of("Mailbox", mailbox, "sets the default ISM", forges=ism == default),
+            *await chain.owner_of("Mailbox", mailbox, "sets the default ISM", forges=chosen == NOBODY),
             *await chain.proxy_admin_of("Mailbox", mailbox),
             *tree.controls,
         ]
         config = {
             "mailbox": mailbox,
             "implementation": await chain.implementation(mailbox),
-            "ism": {**tree.value, "default": ism == default},
+            "ism": {**tree.value, "default": chosen == NOBODY},
         }
         return GmpTrust(
             gmp=Gmp.HYPERLANE,
@@ -83,9 +83,10 @@ class HyperlaneTrust(BaseTrustReader):
             verifiers=tree.verifiers,
             controls=tuple(controls),
             finality=Finality("as each validator has set its reorg period; no contract says it"),
+            defaults=("ISM",) if chosen == NOBODY else (),
             stops=tree.stops,
             notes=tree.notes,
-            watch={ends.destination.chain_id: watch((mailbox, *tree.addresses), _EVENTS)},
+            watch={ends.destination.chain_id: watch((mailbox, ends.adapter, *tree.addresses), _EVENTS)},
         )
 
     async def _ism(self, chain: Inspector, ism: str, message: bytes, depth: int) -> _Ism:
