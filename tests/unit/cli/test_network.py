@@ -10,9 +10,11 @@ import pytest
 
 from bridge.deploy.addresses import address_table
 from bridge.deploy.plan import NetworkPlan
+from bridge.deploy.security import require_security
 from bridge.protocol.gmps import Gmp
 from tests.unit.cli.command import Command
 
+ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "0x" + "ab" * 20
 ROLES = {"OWNER": ACCOUNT, "GUARDIAN": ACCOUNT, "REVOKER": ACCOUNT}
 URLS = {f"{chain}_RPC_{n}": f"https://{n}.example/key" for chain in ("SEPOLIA", "BASE_SEPOLIA") for n in (1, 2, 3)}
@@ -95,9 +97,9 @@ def test_every_placeholder_is_named_by_create_and_refused_by_deploy(waybill: Com
     assert "chains.sepolia.rpcUrls.0: ${SEPOLIA_RPC_1}" in created["unset"]
     # No registry has CCIP's ramps, and only one operator has a DVN on both.
     assert "chains.sepolia.gmps.ccip.onRamp: ${SEPOLIA_CCIP_ON_RAMP}" in created["unset"]
-    assert (
-        "chains.base-sepolia.verification.layerzero.requiredDvns.1: ${BASE_SEPOLIA_LAYERZERO_DVN_2}" in created["unset"]
-    )
+    for chain, variable in (("sepolia", "SEPOLIA"), ("base-sepolia", "BASE_SEPOLIA")):
+        second = f"chains.{chain}.verification.layerzero.requiredDvns.1: ${{{variable}_LAYERZERO_DVN_2}}"
+        assert second in created["unset"], "both ends name the same operators"
     refused = waybill("deploy", "--network", "testnet", "--json")
     assert refused.code == 2
     for line in created["unset"]:
@@ -206,3 +208,16 @@ def test_dvns_that_could_never_verify_are_refused(
     for chain, chosen in enumerate((here, there)):
         changed(tmp_path, ("chains", chain, "verification", "layerzero"), chosen)
     assert complaint in waybill("deploy", "--network", "testnet", "--json").error["message"]
+
+
+@pytest.mark.usefixtures("accounts")
+def test_the_commands_of_the_documentation_write_a_plan_that_leaves_nothing_open(
+    waybill: Command, tmp_path: Path
+) -> None:
+    page, _, _ = (ROOT / "docs" / "testnet.md").read_text().partition("2. Decide")
+    lines = [line.split() for line in page.splitlines() if line.strip().startswith("waybill ")]
+    assert [line[2] for line in lines] == ["list", "gmps", "create"]
+    for line in lines:
+        ended = waybill(*line[1:])
+        assert ended.code == 0, ended.err
+    require_security(NetworkPlan.read(tmp_path / "networks" / "testnet.json"), accept_single_verifier=False)

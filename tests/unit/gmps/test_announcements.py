@@ -1,0 +1,23 @@
+"""Where Hyperlane's validators announce themselves stands in the deployments file, unless a setting says otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.gmps.attestation import AttestationError, AttestationSettings
+from bridge.gmps.registry import create_attesters
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.gmps import Gmp
+from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, address
+
+
+def test_a_deployments_file_that_names_validators_needs_no_setting() -> None:
+    document = DEPLOYMENT.model_dump(mode="json", by_alias=True, exclude_none=True)
+    with pytest.raises(AttestationError, match="alpha, beta can't be found"):
+        create_attesters(DEPLOYMENT, {}, AttestationSettings(), {Gmp.HYPERLANE})
+    document["chains"][0]["gmps"]["hyperlane"]["validatorAnnounce"] = address("announcements")
+    one = Deployment.model_validate(document)
+    with pytest.raises(AttestationError, match="of beta can't be found"):
+        create_attesters(one, {}, AttestationSettings(), {Gmp.HYPERLANE})
+    settings = AttestationSettings(gmps={Gmp.HYPERLANE: {"beta": address("others")}})
+    assert Gmp.HYPERLANE in create_attesters(one, {}, settings, {Gmp.HYPERLANE})
