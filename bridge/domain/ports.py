@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from eth_abi.exceptions import DecodingError
-
 from bridge.protocol.contracts import Contract
 from bridge.protocol.deployment import FinalityTag
+from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
 
 
@@ -217,7 +216,7 @@ async def read_view(
     answer = await chain.call(call, block=block)
     try:
         return contract.decode(function, answer)
-    except DecodingError as error:
+    except UNDECODABLE as error:
         raise UnansweredError(
             f"{address} on chain {chain.chain_id} does not answer {function}() as it should: the contract is not there, or"
             " not on this node; is the deployments file of this network?"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from eth_abi.exceptions import DecodingError
 from eth_utils.address import to_checksum_address
 
 from bridge.domain.ports import Call, CallRevertedError
 from bridge.domain.trust import NOBODY, Account, AccountKind, ChainState, Control, NotReadableError
 from bridge.protocol.contracts import Contract, contract, topic
+from bridge.protocol.events import UNDECODABLE
 
 # EIP-1967: where a proxy keeps the code that it runs, and who may replace it.
 _IMPLEMENTATION_SLOT: Final = 0x360894A13BA1A3210667C828492DB98DCA3E2076CC3735A920A3CA505D382BBC
@@ -51,7 +51,7 @@ class Inspector:
             # Without types: a contract of another kind answers something else, and no endpoint is to blame for that.
             answer = await self.chain.call(Call(to=address, data=abi.encode(function, *arguments)))
             return abi.decode(function, answer)
-        except (CallRevertedError, DecodingError, OverflowError, UnicodeDecodeError) as error:
+        except (CallRevertedError, *UNDECODABLE) as error:
             raise NotReadableError(f"{address} on {self.name} does not answer {function}: {error}") from error
 
     async def maybe(self, abi: Contract, address: str, function: str, *arguments: Any) -> Any:

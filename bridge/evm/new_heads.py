@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+import orjson
 import structlog
 from aiohttp import ClientError, ClientSession, ClientWebSocketResponse, WSMsgType
 
@@ -67,7 +68,7 @@ async def _announcements(connection: ClientWebSocketResponse) -> AsyncIterator[N
     async for message in connection:
         if message.type is not WSMsgType.TEXT:
             continue
-        answer = message.json()
+        answer = orjson.loads(message.data)
         if not isinstance(answer, dict) or "error" in answer:
             raise _UnusableError(f"it does not subscribe: {answer!r}"[:200])
         if answer.get("method") == "eth_subscription":

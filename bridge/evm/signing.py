@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import httpx
+import orjson
 import rlp
 from coincurve import PrivateKey
 from eth_account import Account
@@ -213,7 +214,7 @@ class RemoteSigner:
             async with httpx.AsyncClient(timeout=_SECONDS, trust_env=False) as http:
                 answer = await http.post(self._url, json=body)
             answer.raise_for_status()
-            document = answer.json()
+            document = orjson.loads(answer.content)
         except (httpx.HTTPError, ValueError) as error:
             raise TransientError(f"the remote signer of {self._address} does not answer: {_said(error)}") from error
         if not isinstance(document, dict) or document.get("error") is not None:

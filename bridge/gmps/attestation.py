@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import httpx
+import orjson
 
 from bridge.domain.ports import Chain, UnansweredError
 from bridge.protocol.deployment import Deployment
@@ -62,7 +63,7 @@ class JsonDocuments:
                 if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.FORBIDDEN):
                     return None
                 answer.raise_for_status()
-                return httpx.Response(200, content=await _limited(answer)).json()
+                return orjson.loads(await _limited(answer))  # bounds how deep it goes, unlike the standard library's
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise UnansweredError(
                 f"{url} does not answer as it should: {str(error) or type(error).__name__}"

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Final, Self
 
 import structlog
 from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
 
 from bridge.domain.ports import Attester, Call, Chain, Dispatch, Log, TransportUsedError, Watch, read_view
 from bridge.gmps.verification import Verification
 from bridge.protocol.addresses import AddressError, to_bytes32
 from bridge.protocol.contracts import ROUTER, Contract
 from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, FileSection, GmpSection
+from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import EnvelopeError, decode_envelope
 
@@ -289,5 +289,5 @@ def read_event(log: Log, emitter: str, topic: bytes, types: Sequence[str], *, in
         return None
     try:
         return decode(types, log.data)
-    except (DecodingError, OverflowError, UnicodeDecodeError):
+    except UNDECODABLE:
         return None

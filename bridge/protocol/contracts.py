@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, Final
 
 from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError
 from eth_abi.grammar import TupleType, parse
 from eth_utils import keccak
 from eth_utils.abi import (
@@ -21,7 +20,7 @@ from eth_utils.abi import (
     function_signature_to_4byte_selector,
 )
 
-from bridge.protocol.events import Abi, load_abi
+from bridge.protocol.events import UNDECODABLE, Abi, load_abi
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Message
 from bridge.protocol.text import quoted, shortened
@@ -63,7 +62,7 @@ class Contract:
         """What a call returned: the value, or a tuple of values if there are several.
 
         Raises:
-            eth_abi.exceptions.DecodingError: the answer is not of this function.
+            UNDECODABLE: the answer is not of this function.
         """
         values = decode(self._functions[function][2], answer)
         return values[0] if len(values) == 1 else values
@@ -84,7 +83,7 @@ class Contract:
         name, names, types = known
         try:
             return name, dict(zip(names, decode(types, data[4:]), strict=True))
-        except (DecodingError, UnicodeDecodeError):
+        except UNDECODABLE:
             return None
 
 
@@ -227,8 +226,8 @@ def decode_revert(data: bytes, depth: int = 0) -> Revert | None:
     inner: list[Revert] = []
     try:
         values = dict(zip([field["name"] for field in inputs], decode(_types(inputs), data[4:]), strict=True))
-    except (DecodingError, UnicodeDecodeError) as error:
-        why = "cut off" if isinstance(error, DecodingError) else "not UTF-8"  # a stranger's text may be any bytes
+    except UNDECODABLE as error:
+        why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "cut off"  # a stranger's text may be any bytes
         values, text = {}, f"{name}, {why}: 0x{shortened(data.hex(), _MOST_SHOWN)}"
     else:
         fields = [f"{field['name']}={_readable(field, values[field['name']], inner, depth)}" for field in inputs]

@@ -13,6 +13,9 @@ from eth_abi.abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
 
+UNDECODABLE: Final = (DecodingError, OverflowError, UnicodeDecodeError)
+"""What `eth_abi` raises for bytes that are no values of the types asked for: a stranger may send any."""
+
 Abi = list[dict[str, Any]]
 
 
@@ -336,6 +339,6 @@ def decode_event(topics: Sequence[bytes], data: bytes) -> Event | None:
         kinds = [kind for _, kind in signature.unindexed]
         names = [name for name, _ in signature.unindexed]
         values.update(zip(names, decode(kinds, bytes(data)), strict=True))
-    except (DecodingError, OverflowError) as error:
+    except UNDECODABLE as error:
         raise EventDecodingError(f"{signature.name}: {error}") from error
     return _RECORDS[signature.name](**values)

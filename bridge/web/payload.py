@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from eth_abi.abi import decode, is_encodable_type
-from eth_abi.exceptions import DecodingError
 
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
+from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.message import Kind, Message
 
 _MOST_SHOWN: Final = 4_096
@@ -115,7 +115,7 @@ def decode_payload(message: Message, abis: Sequence[PayloadAbi]) -> Decoded:
         if abi.fits(message):
             try:
                 values = decode(abi.types, payload)
-            except (DecodingError, OverflowError):
+            except UNDECODABLE:
                 continue
             fields = [Field(*triple) for triple in zip(abi.names, abi.types, map(_shown, values), strict=True)]
             return Decoded(how="abi", fields=tuple(fields), text="", length=len(payload))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eth_abi.abi import decode
-from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
 from eth_utils.address import to_checksum_address
 
@@ -13,6 +12,7 @@ from bridge.domain.trust import Finality, GmpEnds, GmpTrust, NotReadableError, Q
 from bridge.evm.inspection import Inspector
 from bridge.gmps.trust import BaseTrustReader, watch
 from bridge.protocol.contracts import contract, topic
+from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
 
 _GATEWAY: Final = contract(
@@ -78,7 +78,7 @@ async def _signers(chain: Inspector, gateway: str, epoch: int) -> tuple[tuple[tu
         try:
             (encoded,) = decode(["bytes"], log.data)
             ((members, threshold, _),) = decode([_SIGNERS], encoded)
-        except (DecodingError, OverflowError):
+        except UNDECODABLE:
             continue
         if keccak(encoded) == expected:
             return tuple(sorted((weight, to_checksum_address(one)) for one, weight in members)), threshold

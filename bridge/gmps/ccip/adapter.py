@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from eth_abi.abi import decode, encode
-from eth_abi.exceptions import DecodingError
 from pydantic import Field
 
 from bridge.domain.ports import Call, Dispatch, Log, Watch
@@ -15,6 +14,7 @@ from bridge.gmps.base_adapter import BaseAdapter, GmpContracts, read_event
 from bridge.protocol.addresses import AddressError, from_bytes32, to_bytes32
 from bridge.protocol.contracts import contract, topic
 from bridge.protocol.deployment import Address, ChainDeployment
+from bridge.protocol.events import UNDECODABLE
 from bridge.protocol.gmps import Gmp
 
 _HEADER: Final = "(bytes32,uint64,uint64,uint64,uint64)"
@@ -226,7 +226,7 @@ def _gas_limit(arguments: bytes) -> int | None:
         return None
     try:
         gas_limit: int = decode(("uint256", "bool"), arguments[len(_EXTRA_ARGS_TAG) :])[0]
-    except DecodingError:
+    except UNDECODABLE:
         return None
     return gas_limit
 

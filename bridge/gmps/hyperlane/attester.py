@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from eth_account import Account
 from eth_account.messages import encode_defunct
-from eth_utils import keccak
+from eth_keys.exceptions import BadSignature
+from eth_utils import ValidationError, keccak
 from eth_utils.address import to_checksum_address
 from pydantic import Field
 
@@ -173,7 +174,7 @@ class HyperlaneCheckpoints(DeploymentReader):
             signer = Account.recover_message(
                 encode_defunct(_checkpoint_hash(dispatch, source, root)), signature=signature
             )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, BadSignature, ValidationError) as error:
             raise TransientError(f"{url} is no signed checkpoint: {error!r}") from error
         if signer != validator:
             raise TransientError(f"{url} is not signed by {validator} for this message")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ from bridge.protocol.deployment import Deployment
 
 _HEADER = 6  # version, guardian set, number of signatures
 _SIGNATURE = 66  # guardian's index, r, s, recovery id
+_REMEMBERED: Final = 10_000  # transport ids
 _BODY = 51  # timestamp, nonce, emitter chain, emitter, sequence, consistency level; then the payload
 
 SETTING: Final[tuple[Any, Any]] = (
@@ -28,18 +29,20 @@ class WormholeVaas:
     """Fetches VAAs. The core checks their signatures; that one belongs to the message is checked here."""
 
     def __init__(self, deployment: Deployment, hosts: Sequence[str], web: JsonDocuments) -> None:
-        """Asks the hosts in their order; the first that has the VAA is believed."""
+        """Asks the hosts in their order. One whose VAA did not do is asked last the next time: its signatures may be false."""
         self._deployment = deployment
         self._hosts = hosts
         self._web = web
+        self._believed: OrderedDict[str, int] = OrderedDict()  # transport id: the host whose VAA was given out
 
     async def attest(self, dispatch: Dispatch) -> bytes:
         """See `Attester.attest`."""
         chain = WormholeContracts.of(self._deployment.chain(dispatch.source_chain)).chain_id
         emitter, sequence = str(dispatch.evidence["emitter"]), int(dispatch.evidence["sequence"])
         problems, is_silent = [], True
-        for host in self._hosts:
-            url = f"{host.rstrip('/')}/v1/signed_vaa/{chain}/{emitter}/{sequence}"
+        first = self._believed.get(dispatch.transport_id, -1) + 1
+        for number in (*range(first, len(self._hosts)), *range(min(first, len(self._hosts)))):
+            url = f"{self._hosts[number].rstrip('/')}/v1/signed_vaa/{chain}/{emitter}/{sequence}"
             try:
                 found = await self._web.json(url)
             except UnansweredError as error:
@@ -49,6 +52,9 @@ class WormholeVaas:
                 continue
             vaa = _vaa(found)
             if vaa is not None and _is_of(vaa, chain, bytes.fromhex(emitter), sequence, dispatch.envelope):
+                self._believed[dispatch.transport_id] = number
+                if len(self._believed) > _REMEMBERED:
+                    self._believed.popitem(last=False)
                 return vaa
             problems.append(f"{url} is not the VAA of this message")
             is_silent = False
@@ -60,7 +66,7 @@ class WormholeVaas:
 def _vaa(document: Any) -> bytes | None:
     try:
         return base64.b64decode(document["vaaBytes"], validate=True)
-    except (KeyError, TypeError, binascii.Error):
+    except (KeyError, TypeError, ValueError):
         return None
 
 

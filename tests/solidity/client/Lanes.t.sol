@@ -36,7 +36,7 @@ contract LanesTest is CourierChains {
         assertEq(made.recipient, bytes32(uint256(uint160(lane.recipient))));
         assertEq(made.payload, payload);
         assertEq(made.gasLimit, lane.gasLimit);
-        assertEq(made.ttl, lane.ttl);
+        assertEq(made.ttl, chosen == Kind.REGULATORY_ACTION_CRITICAL ? 0 : lane.ttl);
         assertEq(uint8(made.kind), uint8(chosen));
         assertEq(made.quorum, lane.quorum);
         assertEq(made.replaces, 0);

@@ -150,6 +150,7 @@ contract GatewayTest is GatewayFixture {
         (profile.quorum, profile.gasLimit) = (1, gasLimit);
         (profile.ttl, profile.retriable) = (uint32(bound(ttl, 60, type(uint32).max)), true);
         profile.kind = Kind(bound(kind, 0, uint8(Kind.GOVERNANCE_EXECUTE)));
+        if (profile.kind == Kind.REGULATORY_ACTION_CRITICAL) profile.ttl = 0;
         bytes[] memory attributes = new bytes[](6);
         attributes[0] = abi.encodeCall(IAttributes.gmps, (6));
         attributes[1] = abi.encodeCall(IAttributes.quorum, (1));

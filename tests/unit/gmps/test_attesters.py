@@ -1,0 +1,136 @@
+"""What strangers' services answer: one that lies or breaks stops no delivery that others can prove, and no process."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from eth_utils import keccak
+
+from bridge.domain.ports import TransientError
+from bridge.gmps.attestation import JsonDocuments
+from bridge.gmps.hyperlane.adapter import HyperlaneContracts
+from bridge.gmps.hyperlane.attester import HyperlaneCheckpoints
+from bridge.gmps.wormhole.adapter import WormholeContracts
+from bridge.gmps.wormhole.attester import WormholeVaas
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.gmps import Gmp
+from tests.builders import dispatch, message
+from tests.unit.gmps.test_adapter_dispatches import DEPLOYMENT, SOURCE, address
+
+pytestmark = pytest.mark.finding("R1")
+
+KEYS = [Account.from_key(bytes([number]) * 32) for number in (1, 2, 3)]
+ROOT = keccak(text="a root")
+TO_HYPERLANE = dispatch(message(1), Gmp.HYPERLANE, evidence={"leaf": 5, "header": "00" * 77})
+TO_WORMHOLE = dispatch(message(1), Gmp.WORMHOLE, evidence={"emitter": "ab" * 32, "sequence": 7})
+
+
+class Documents(JsonDocuments):
+    """Services by the beginning of their URLs."""
+
+    def __init__(self, documents: dict[str, Any]) -> None:
+        self.documents = documents
+        self.asked: list[str] = []
+
+    async def json(self, url: str) -> Any:
+        self.asked.append(url)
+        return next(document for begin, document in self.documents.items() if url.startswith(begin))
+
+
+class TwoOfThree(HyperlaneCheckpoints):
+    """Validators of a destination that wants two of three signatures."""
+
+    async def _read(self, chain: object, address: str, contract: object, function: str, *arguments: Any) -> Any:
+        return {
+            "recipientIsm": address,
+            "moduleType": 5,
+            "validatorsAndThreshold": ([key.address for key in KEYS], 2),
+            "getAnnouncedStorageLocations": [[f"http://v{number}"] for number in range(3)],
+        }[function]
+
+
+def checkpoint(number: int) -> dict[str, Any]:
+    """What a validator that works publishes; see Hyperlane's CheckpointLib."""
+    contracts = HyperlaneContracts.of(SOURCE)
+    domain = keccak(contracts.domain.to_bytes(4, "big") + to_bytes32(contracts.merkle_tree_hook) + b"HYPERLANE")
+    leaf_hash = keccak(bytes(77) + TO_HYPERLANE.envelope)
+    signed = encode_defunct(keccak(domain + ROOT + (5).to_bytes(4, "big") + leaf_hash))
+    signature = KEYS[number].sign_message(signed).signature
+    return {"value": {"checkpoint": {"root": f"0x{ROOT.hex()}"}}, "serialized_signature": f"0x{signature.hex()}"}
+
+
+BROKEN = {
+    "no document": None,
+    "a list": [1],
+    "an unpaired root": {"value": {"checkpoint": {"root": "0x123"}}},
+    "no signature": {"value": {"checkpoint": {"root": f"0x{ROOT.hex()}"}}},
+    **{
+        f"signature {text[:6]}… of {len(text) // 2 - 1} bytes": {**checkpoint(2), "serialized_signature": text}
+        for text in ("0x", "0x" + "11" * 64, "0x" + "00" * 65, "0x" + "ff" * 64 + "1b", "0x" + "ff" * 65)
+    },
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+async def test_a_validator_that_publishes_rubbish_stops_no_delivery_that_the_others_prove(answer: Any) -> None:
+    web = Documents({"http://v0": answer, "http://v1": checkpoint(1), "http://v2": checkpoint(2)})
+    attester = TwoOfThree(DEPLOYMENT, {}, {chain.chain_id: address("announce") for chain in DEPLOYMENT.chains}, web)
+    metadata = await attester.attest(TO_HYPERLANE)
+    assert len(metadata) == 32 + 32 + 4 + 2 * 65
+    web.documents["http://v1"] = answer
+    with pytest.raises(TransientError, match="1 of 2 validators"):
+        await attester.attest(TO_HYPERLANE)
+
+
+def vaa(mark: bytes) -> dict[str, str]:
+    """A VAA of the message, whose only signature is made of that byte."""
+    chain = WormholeContracts.of(SOURCE).chain_id.to_bytes(2, "big")
+    body = bytes(8) + chain + bytes.fromhex("ab" * 32) + (7).to_bytes(8, "big") + b"\1" + TO_WORMHOLE.envelope
+    content = b"\1" + bytes(4) + b"\1" + mark * 66 + body
+    return {"vaaBytes": base64.b64encode(content).decode()}
+
+
+@pytest.mark.parametrize("answer", [{"vaaBytes": "é"}, {"vaaBytes": 7}, {}, [], None, {"vaaBytes": "AQ=="}])
+async def test_a_host_without_the_vaa_leaves_it_to_the_next_one(answer: Any) -> None:
+    web = Documents({"http://first": answer, "http://second": vaa(b"\2")})
+    attester = WormholeVaas(DEPLOYMENT, ("http://first", "http://second"), web)
+    assert await attester.attest(TO_WORMHOLE) == base64.b64decode(vaa(b"\2")["vaaBytes"])
+
+
+async def test_a_host_whose_vaa_did_not_do_is_asked_last_the_next_time() -> None:
+    web = Documents({"http://first": vaa(b"\1"), "http://second": vaa(b"\2"), "http://third": None})
+    attester = WormholeVaas(DEPLOYMENT, ("http://first", "http://second", "http://third"), web)
+    given = [(await attester.attest(TO_WORMHOLE))[6] for _ in range(4)]
+    assert given == [1, 2, 1, 2]
+
+
+NESTED = """
+import asyncio, http.server, threading
+import bridge.service.relayer_service  # and all that it imports: some of it raises Python's limit of recursion
+from bridge.domain.ports import UnansweredError
+from bridge.gmps.attestation import JsonDocuments
+
+class Brackets(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"[" * 1_000_000)
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Brackets)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+try:
+    asyncio.run(JsonDocuments(timeout=60).json(f"http://127.0.0.1:{server.server_port}/checkpoint.json"))
+except UnansweredError as error:
+    print("unanswered:", error)
+"""
+
+
+def test_an_answer_of_a_million_brackets_is_an_error_and_no_crash() -> None:
+    done = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout.partition(":")[0]) == (0, "unanswered"), done.stderr[-2000:]
