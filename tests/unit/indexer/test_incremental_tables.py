@@ -29,7 +29,7 @@ class Runs:
     def __call__(self, made: SeededHistory, random: Random) -> None:
         if random.random() < 0.3:
             made.lake.compact(2)
-        if random.random() < 0.1:
+        if random.random() < 0.1 and made.lake.chains():
             _repair(made.lake, random)
         if random.random() < 0.5:
             self.run(made)
