@@ -92,7 +92,8 @@ def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(
 
     shown = terminal.type(f"waybill message show {name} --json")
     value = json.loads(shown.stdout)
-    assert (value["status"], value["divergences"][0]["kind"]) == ("DIVERGED", "EXECUTED_WITHOUT_QUORUM")
+    assert value["status"] == "DIVERGED"
+    assert "EXECUTED_WITHOUT_QUORUM" in {one["kind"] for one in value["divergences"]}
     assert "no chain of the network has created it" in value["reason"]
     explained = terminal.type(f"waybill message explain {name}")
     assert (explained.returncode, "DIVERGED" in explained.stdout) == (PENDING, True)
@@ -102,5 +103,5 @@ def test_a_forged_execution_is_diverged_in_the_explorer_the_command_and_the_api(
     assert json.loads(terminal.type("waybill message list --status EXECUTED --json").stdout)["messages"] == []
 
     told = json.loads(seen(f"http://{api}/v1/messages/{name}", "DIVERGED"))
-    assert told["divergences"][0]["kind"] == "EXECUTED_WITHOUT_QUORUM"
+    assert told["divergences"] == value["divergences"]
     assert [one["status"] for one in json.loads(seen(f"http://{api}/v1/messages", name))["messages"]] == ["DIVERGED"]
