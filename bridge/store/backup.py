@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy import Column, Connection, func, insert, make_url, select
 
 from bridge.domain.errors import StoreError
-from bridge.store.database import Database
+from bridge.store.database import Database, parse_url, sqlite_file
 from bridge.store.lock import replacing
 from bridge.store.streams import drop_triggers, forget_triggers
 from bridge.store.tables import METADATA, schema_version, slots
@@ -44,9 +44,9 @@ def back_up(url: str, path: Path) -> Copied:
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     try:
-        parsed = make_url(url)
+        parsed = parse_url(url)
         if parsed.get_backend_name() == "sqlite":
-            _copy_file(Path(parsed.database or ""), part)
+            _copy_file(sqlite_file(parsed) or Path(), part)
         else:
             _copy_rows(url, part)
         copied = _checked(part)

@@ -64,7 +64,7 @@ class Database:
             StoreVersionError: a newer version of Waybill made the store.
             StoreError: the URL is not one, or there is no database behind it.
         """
-        parsed = _parsed(url)
+        parsed = parse_url(url)
         self._url = parsed.render_as_string(hide_password=True)
         self._engine = _engine(parsed)
         try:
@@ -171,7 +171,12 @@ def _prepare(connection: Connection, url: str, tables: Sequence[Table] | None) -
     METADATA.create_all(connection, tables=tables)
 
 
-def _parsed(url: str) -> URL:
+def parse_url(url: str) -> URL:
+    """The URL of a store.
+
+    Raises:
+        StoreError: it is none, or of a kind of database that can't keep a store.
+    """
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -181,10 +186,31 @@ def _parsed(url: str) -> URL:
     return parsed
 
 
+def sqlite_file(url: URL) -> Path | None:
+    """The file of a SQLite database, wherever links lead; None if it is in memory.
+
+    Raises:
+        StoreError: the file has other names, or the URL says more than a path.
+    """
+    shown = url.render_as_string(hide_password=True)
+    if not url.database or url.database == ":memory:":
+        return None
+    if url.database.startswith("file:") or "uri" in url.query:
+        raise StoreError(f"store {shown} is named by a SQLite URI: name its path, as in sqlite:////var/lib/bridge.db")
+    try:
+        path = Path(url.database).resolve()
+        names = path.stat().st_nlink if path.is_file() else 1
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+        raise StoreError(f"store {shown} can't be opened: {error}") from error
+    if names > 1:  # SQLite keeps a log for each name, so that two of them damage the file
+        raise StoreError(f"store {shown}: the file has {names} names (hard links); remove the others, or copy it")
+    return path
+
+
 def _engine(url: URL) -> Engine:
     try:
-        if url.get_backend_name() == "sqlite" and url.database:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        if url.get_backend_name() == "sqlite" and (path := sqlite_file(url)):
+            path.parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(url, **_OPTIONS.get(url.get_backend_name(), {}))
     except (ArgumentError, ModuleNotFoundError, OSError) as error:
         shown = url.render_as_string(hide_password=True)

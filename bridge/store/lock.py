@@ -1,22 +1,26 @@
 """Keeps a restore away from a store that relayers work on, and relayers away from a store that is being restored.
 
-SQLite: a lock on the file `<database>.lock`, which ends with the process that holds it. PostgreSQL: an advisory lock of a
-session that is open for nothing else, which a restarted server forgets and `WorkingLock.renew` takes again.
+SQLite: a lock on the file `<database>.lock`, which ends with the process that holds it. Links to the database are followed
+first. A restore asks SQLite besides whether anybody has the database open, since the file may have been deleted.
+PostgreSQL: an advisory lock of a session that is open for nothing else, which a restarted server forgets. `WorkingLock.renew`
+takes either again.
 """
 
 from __future__ import annotations
 
 import fcntl
+import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
-from sqlalchemy import URL, Connection, create_engine, make_url, text
+from sqlalchemy import URL, Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from bridge.domain.errors import StoreBusyError, StoreError
+from bridge.store.database import parse_url, sqlite_file
 
 _TAKE_SHARED: Final = text(
     "SELECT pg_try_advisory_lock_shared(hashtextextended(concat(current_schema(), '/relayers'), 0))"
@@ -72,7 +76,7 @@ def replacing(url: str) -> Iterator[None]:
 
 
 def _lock_of(url: str, holder: str) -> _FileLock | _SessionLock:
-    parsed = make_url(url)
+    parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
         return _FileLock(parsed, holder)
     return _SessionLock(parsed, holder)
@@ -82,28 +86,64 @@ class _FileLock:
     def __init__(self, url: URL, holder: str) -> None:
         self._shown = url.render_as_string()
         self._holder = holder
-        path = Path(f"{url.database}.lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+")
-        except OSError as error:
-            raise StoreError(f"store {self._shown}: {error}") from error
+        database = sqlite_file(url)
+        if database is None:
+            raise StoreError(f"store {self._shown} is in memory and ends with its process: name a file")
+        self._database = database
+        self._path = database.with_name(f"{database.name}.lock")
+        self._file = self._opened()
 
     def take(self, *, exclusive: bool) -> None:
-        try:
-            fcntl.flock(self._file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.seek(0)
-            raise _taken(self._shown, self._file.read().strip(), exclusive=exclusive) from None
+        while True:
+            try:
+                fcntl.flock(self._file, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._file.seek(0)
+                raise _taken(self._shown, self._file.read().strip(), exclusive=exclusive) from None
+            if self._is_in_place():
+                break
+            self._file.close()
+            self._file = self._opened()
+        if exclusive:
+            self._refuse_connections()
         self._file.truncate(0)
         self._file.write(self._holder)
         self._file.flush()
 
     def renew(self) -> None:
-        """A file's lock is never lost while the process lives."""
+        if not self._is_in_place():
+            self.take(exclusive=False)
 
     def close(self) -> None:
         self._file.close()
+
+    def _opened(self) -> IO[str]:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return self._path.open("a+")
+        except OSError as error:
+            raise StoreError(f"store {self._shown}: {error}") from error
+
+    def _is_in_place(self) -> bool:
+        """Whether others that lock would lock the same file: somebody may have deleted it."""
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
+        except FileNotFoundError:
+            return False
+
+    def _refuse_connections(self) -> None:
+        """SQLite's own lock knows who has the database open, also if the file of ours was deleted under a relayer."""
+        if not self._database.exists():
+            return
+        with closing(sqlite3.connect(self._database, timeout=1)) as connection:
+            try:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                    raise StoreError(
+                        f"another process has the store {self._shown} open: stop relayers, the API and the explorer first"
+                    ) from error
 
 
 class _SessionLock:

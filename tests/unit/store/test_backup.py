@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -94,17 +95,18 @@ def test_a_backup_is_of_one_moment_while_others_write(url: str, tmp_path: Path) 
 
 
 def test_a_store_that_is_not_empty_is_given_up_only_on_request(url: str, tmp_path: Path) -> None:
-    store = SqlStore(url)
-    fill(store)
-    back_up(url, tmp_path / "backup.db")
-    before = content(store)
-    store.outbox.replay(store.outbox.entries(message(1).id)[0].event_id, "later", NOW)
+    with closing(SqlStore(url)) as store:
+        fill(store)
+        back_up(url, tmp_path / "backup.db")
+        before = content(store)
+        store.outbox.replay(store.outbox.entries(message(1).id)[0].event_id, "later", NOW)
     with pytest.raises(StoreError, match="--replace"):
         restore(tmp_path / "backup.db", url)
-    assert content(store) != before
+    with closing(SqlStore(url)) as store:
+        assert content(store) != before
     restore(tmp_path / "backup.db", url, replace=True)
-    assert content(store) == before
-    store.close()
+    with closing(SqlStore(url)) as store:
+        assert content(store) == before
 
 
 @pytest.mark.finding("O3")
@@ -114,8 +116,77 @@ def test_a_store_that_a_relayer_works_on_is_not_replaced(url: str, tmp_path: Pat
     back_up(url, tmp_path / "backup.db")
     with working_on(url, "busy"), working_on(url, "busy"), pytest.raises(StoreError, match=r"busy works on .* stop it"):
         restore(tmp_path / "backup.db", url, replace=True)
-    restore(tmp_path / "backup.db", url, replace=True)
     store.close()
+    restore(tmp_path / "backup.db", url, replace=True)
+
+
+@pytest.fixture
+def backed_up(tmp_path: Path) -> Path:
+    """A store in SQLite that somebody else's tools can name in many ways; its backup is beside it."""
+    path = tmp_path / "bridge.db"
+    SqlStore(f"sqlite:///{path}").close()
+    back_up(f"sqlite:///{path}", tmp_path / "backup.db")
+    (tmp_path / "link.db").symlink_to(path)
+    (tmp_path / "folder").symlink_to(tmp_path)
+    return path
+
+
+@pytest.mark.finding("O3")
+@pytest.mark.parametrize("relayer", ["bridge.db", "link.db"])
+@pytest.mark.parametrize("name", ["bridge.db", "link.db", "folder/link.db", "folder/bridge.db", "bridge.db?timeout=3"])
+def test_a_store_is_kept_from_a_restore_by_whatever_path_either_takes(
+    backed_up: Path, monkeypatch: pytest.MonkeyPatch, relayer: str, name: str
+) -> None:
+    monkeypatch.chdir(backed_up.parent)
+    with working_on(f"sqlite:///{relayer}", "busy"), pytest.raises(StoreError, match="busy works on"):
+        restore(Path("backup.db"), f"sqlite:///{name}", replace=True)
+    restore(Path("backup.db"), f"sqlite:///{name}", replace=True)
+
+
+@pytest.mark.finding("O3")
+def test_a_store_with_two_hard_links_is_not_opened_at_all(backed_up: Path) -> None:
+    hard = backed_up.with_name("hard.db")
+    with working_on(f"sqlite:///{backed_up}", "busy"):
+        hard.hardlink_to(backed_up)
+        with pytest.raises(StoreError, match="has 2 names"):
+            restore(backed_up.with_name("backup.db"), f"sqlite:///{hard}", replace=True)
+    for act in (
+        lambda: SqlStore(f"sqlite:///{hard}"),
+        lambda: back_up(f"sqlite:///{hard}", hard.with_name("copy.db")),
+        lambda: working_on(f"sqlite:///{hard}", "busy").__enter__(),
+    ):
+        with pytest.raises(StoreError, match="remove the others"):
+            act()
+
+
+@pytest.mark.finding("O3")
+@pytest.mark.parametrize("url", ["sqlite:///file:{}?uri=true", "sqlite:///file:{}", "sqlite:///{}?uri=true"])
+def test_a_store_named_by_a_sqlite_uri_is_refused(backed_up: Path, url: str) -> None:
+    named = url.format(backed_up)
+    with pytest.raises(StoreError, match="name its path"):
+        restore(backed_up.with_name("backup.db"), named, replace=True)
+    with pytest.raises(StoreError, match="name its path"):
+        SqlStore(named)
+
+
+@pytest.mark.finding("O3")
+def test_a_relayer_whose_lock_file_was_deleted_keeps_its_store(backed_up: Path) -> None:
+    url, lock_file = f"sqlite:///{backed_up}", backed_up.with_name("bridge.db.lock")
+    with working_on(url, "busy") as lock, closing(SqlStore(url)):
+        lock_file.unlink()
+        with pytest.raises(StoreError, match="another process has the store"):
+            restore(backed_up.with_name("backup.db"), url, replace=True)
+        lock.renew()
+        with pytest.raises(StoreError, match="busy works on"), replacing(url):
+            pass
+        lock_file.unlink()
+    restore(backed_up.with_name("backup.db"), url, replace=True)
+
+
+@pytest.mark.finding("O3")
+def test_what_is_in_memory_can_not_be_locked() -> None:
+    with pytest.raises(StoreError, match="in memory"), working_on("sqlite://", "busy"):
+        pass
 
 
 @pytest.mark.finding("O3")
