@@ -10,7 +10,8 @@ from bridge.cli.output import CliError
 from bridge.cli.workspace import Workspace
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.settings import Settings
-from bridge.store import SqlStore, may_exist, open_dead_letters, open_store
+from bridge.store import SqlStore, is_store, open_dead_letters, open_store
+from bridge.store.dead_letters import dead_letter_log
 
 if TYPE_CHECKING:
     from indexer.store.browser import IndexBrowser
@@ -34,6 +35,7 @@ def index_if_any(workspace: Workspace) -> Iterator[IndexBrowser | None]:
     """The index of a network, or None if no index has run yet."""
     from indexer.model.errors import NoIndexError
     from indexer.store.browser import IndexBrowser
+    from indexer.store.engine import may_exist
 
     with ExitStack() as stack:
         index = None
@@ -50,7 +52,8 @@ def open_relayer_store(workspace: Workspace) -> Iterator[SqlStore | None]:
     Raises:
         CliError: the settings name a store that is not there.
     """
-    with closing(open_store(workspace.store)) if may_exist(workspace.store) else nullcontext() as store:
+    url = workspace.store
+    with closing(open_store(url)) if is_store(url) else nullcontext() as store:
         yield store
 
 
@@ -58,5 +61,5 @@ def open_relayer_store(workspace: Workspace) -> Iterator[SqlStore | None]:
 def open_letters(settings: Settings) -> Iterator[DeadLetterLog | None]:
     """The dead letters, or None if no relayer has run yet."""
     url = settings.dlq.url or settings.store
-    with closing(open_dead_letters(url)) if may_exist(url) else nullcontext() as log:
+    with closing(open_dead_letters(url)) if is_store(url, table=dead_letter_log) else nullcontext() as log:
         yield log

@@ -15,7 +15,7 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.evm.account import reconcile_nonces
 from bridge.service.connections import connected
 from bridge.service.relayer_service import SystemClock
-from bridge.store import Copied, back_up, may_exist, open_store
+from bridge.store import Copied, back_up, is_store, open_store
 from bridge.store import restore as restore_store
 
 app = typer.Typer(help="Make, copy and restore what the relayer remembers.", no_args_is_help=True)
@@ -34,8 +34,9 @@ def create(
     Example: waybill store create --store sqlite:////var/lib/waybill/bridge.db
     """
     url = Workspace.of(network, config, store=store).settings().store
-    shown = make_url(url).render_as_string(hide_password=True)
-    if make_url(url).get_backend_name() == "sqlite" and may_exist(url):
+    is_there, parsed = is_store(url), make_url(url)
+    shown = parsed.render_as_string(hide_password=True)
+    if is_there and parsed.get_backend_name() == "sqlite":
         raise CliError(f"there is a store {shown} already", next_step="waybill relayer run")
     open_store(url).close()
     text = f"{shown} is ready\nnext: waybill relayer run"
@@ -57,7 +58,7 @@ def backup(
 
     Example: waybill store backup before-upgrade.db
     """
-    copied = back_up(Workspace.of(network, config, store=store).settings().store, path)
+    copied = back_up(Workspace.of(network, config, store=store).store, path)
     value = {"path": str(path), "rows": copied.rows}
     result(value, as_json=as_json, render=lambda console: console.print(f"{path}: {_summary(copied)}"))
 

@@ -62,7 +62,7 @@ def serve(
         ListeningError: the port can't be had.
     """
     deployment = workspace.deployment()
-    kept = workspace.settings()
+    kept = workspace.settings().model_copy(update={"store": workspace.store})
     settings = ExplorerSettings(
         public_rpc=_public_rpc(deployment, public_rpc),
         block_explorers=_by_chain(deployment, "--block-explorer", block_explorers),

@@ -15,11 +15,12 @@ from sqlalchemy import make_url
 
 from bridge.cli.output import CliError, UsageError
 from bridge.devnet.accounts import DAPP_KEY, RELAYER_KEY
+from bridge.domain.errors import StoreBusyError
 from bridge.domain.streams import IndexSource
 from bridge.gmps.registry import check_sections
 from bridge.protocol.deployment import Deployment
 from bridge.settings import ANY, FILE_NAME, Settings, check_chains
-from bridge.store import may_exist
+from bridge.store import is_store
 from indexer.model.settings import IndexFolder
 from indexer.model.storage_location import StorageLocation
 
@@ -154,14 +155,22 @@ class Workspace:
         store would start to deliver what another one has delivered, and a list would say that there is nothing.
 
         Raises:
-            CliError: the settings name a store that is not there.
+            CliError: the settings name a store that is not there, or a database without tables.
+            StoreError: they name something else.
             SettingsError: the settings can't be used.
         """
         url = self.settings().store
-        if url != f"sqlite:///{self.bridge_store}" and not may_exist(url):
+        if url == f"sqlite:///{self.bridge_store}":
+            return url
+        try:
+            is_there = is_store(url)
+        except StoreBusyError:
+            is_there = True  # opening it says so, or waits
+        if not is_there:
+            shown = make_url(url).render_as_string(hide_password=True)
             raise CliError(
-                f"there is no store {make_url(url).database}: check the path",
-                next_step=f"for a new store: waybill store create --store {url}",
+                f"there is no store in {shown}: nothing is there, or an empty database; check the URL",
+                next_step=f"for a new store: waybill store create --store {shown}",
             )
         return url
 

@@ -2,14 +2,14 @@
 
 from bridge.store.backup import Copied, back_up, restore
 from bridge.store.lock import WorkingLock, working_on
-from bridge.store.sql_store import SqlStore, may_exist, open_dead_letters, open_store
+from bridge.store.sql_store import SqlStore, is_store, open_dead_letters, open_store
 
 __all__ = [
     "Copied",
     "SqlStore",
     "WorkingLock",
     "back_up",
-    "may_exist",
+    "is_store",
     "open_dead_letters",
     "open_store",
     "restore",

@@ -29,6 +29,7 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
 
 from bridge.domain.errors import StoreBusyError, StoreError, StoreVersionError
 from bridge.store.tables import METADATA, schema_version
@@ -38,6 +39,7 @@ VERSION: Final = 1
 
 _BUSY_SECONDS = 5
 _NOT_ALLOWED: Final = "42501"  # insufficient_privilege, in PostgreSQL
+_NAME_OTHER: Final = "name another file, or make a store with `waybill store create --store URL`"
 _EXAMPLES = "an URL looks like sqlite:///bridge.db or postgresql://user:password@host/database"
 
 _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -62,10 +64,12 @@ class Database:
 
         Raises:
             StoreVersionError: a newer version of Waybill made the store.
-            StoreError: the URL is not one, or there is no database behind it.
+            StoreError: the URL is not one, or there is no database behind it, or another program's.
         """
         parsed = parse_url(url)
         self._url = parsed.render_as_string(hide_password=True)
+        if parsed.get_backend_name() == "sqlite":
+            table_names(parsed)
         self._engine = _engine(parsed)
         try:
             with self.transaction(exclusive="schema") as connection:
@@ -90,7 +94,7 @@ class Database:
             StoreBusyError: the database was locked, full, or not there.
             StoreError: the database is no store, or can't be written.
         """
-        with self._errors(), self._engine.begin() as connection:
+        with _errors(self._url), self._engine.begin() as connection:
             if exclusive is not None:
                 self.exclude(connection, exclusive)
             yield connection
@@ -106,7 +110,7 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A transaction that only reads, sees one state of the store throughout, and waits for no writer."""
         options = _READING[self._engine.dialect.name]
-        with self._errors(), self._engine.connect().execution_options(**options) as connection:
+        with _errors(self._url), self._engine.connect().execution_options(**options) as connection:
             yield connection
 
     def read(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[RowMapping]:
@@ -132,30 +136,27 @@ class Database:
         """Closes every connection."""
         self._engine.dispose()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OperationalError as error:
-            reason = " ".join(str(error.orig).split())
-            if "unable to open" in reason:
-                raise StoreError(
-                    f"store {self._url}: {reason}; does its folder exist, and may it be written?"
-                ) from error
-            raise StoreBusyError(f"store {self._url}: {reason}") from error
-        except DBAPIError as error:
-            if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
-                raise StoreError(f"store {self._url} is not a SQLite database; name another file") from error
-            if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
-                raise StoreError(
-                    f"store {self._url} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and put a"
-                    " backup back with `waybill store restore FILE --replace`"
-                ) from error
-            if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
-                raise StoreError(
-                    f"store {self._url}: {error.orig}; grant it to the role, or use another one"
-                ) from error
-            raise
+
+@contextmanager
+def _errors(store: str) -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        reason = " ".join(str(error.orig).split())
+        if "unable to open" in reason:
+            raise StoreError(f"store {store}: {reason}; does its folder exist, and may it be written?") from error
+        raise StoreBusyError(f"store {store}: {reason}") from error
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            raise StoreError(f"store {store} is not a SQLite database; name another file") from error
+        if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+            raise StoreError(
+                f"store {store} is damaged ({error.orig}): stop the relayer, keep a copy of the file, and put a"
+                " backup back with `waybill store restore FILE --replace`"
+            ) from error
+        if getattr(error.orig, "sqlstate", None) == _NOT_ALLOWED:
+            raise StoreError(f"store {store}: {error.orig}; grant it to the role, or use another one") from error
+        raise
 
 
 def _prepare(connection: Connection, url: str, tables: Sequence[Table] | None) -> None:
@@ -205,6 +206,35 @@ def sqlite_file(url: URL) -> Path | None:
     if names > 1:  # SQLite keeps a log for each name, so that two of them damage the file
         raise StoreError(f"store {shown}: the file has {names} names (hard links); remove the others, or copy it")
     return path
+
+
+def table_names(url: URL) -> frozenset[str]:
+    """The tables of a database, which is not changed; none if it is new.
+
+    Raises:
+        StoreError: it is no database, or one in SQLite that belongs to another program.
+        StoreBusyError: it does not answer.
+    """
+    shown = url.render_as_string(hide_password=True)
+    if url.get_backend_name() == "sqlite":
+        path = sqlite_file(url)
+        if path is None or not path.exists():
+            return frozenset()
+        engine = create_engine(
+            "sqlite://", creator=lambda: sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True), poolclass=NullPool
+        )
+    else:
+        engine = _engine(url)
+    try:
+        with _errors(shown), engine.connect() as connection:
+            names = frozenset(inspect(connection).get_table_names())
+    finally:
+        engine.dispose()
+    is_ours = schema_version.name in names and len(names & METADATA.tables.keys()) > 1
+    if url.get_backend_name() == "sqlite" and names and not is_ours:
+        some = ", ".join(sorted(names)[:3])
+        raise StoreError(f"store {shown} is the database of another program (it has the tables {some}): {_NAME_OTHER}")
+    return names
 
 
 def _engine(url: URL) -> Engine:

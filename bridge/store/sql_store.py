@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from sqlalchemy import make_url
+from sqlalchemy import Table
 
 from bridge.domain.dead_letters import DeadLetterLog
+from bridge.domain.errors import StoreError
 from bridge.store.counters import SqlCounters
-from bridge.store.database import Database
+from bridge.store.database import Database, parse_url, sqlite_file, table_names
 from bridge.store.dead_letters import SqlDeadLetterLog, SqlHead
 from bridge.store.figures import SqlFigures
 from bridge.store.finality_records import SqlFinalityRecords
@@ -19,6 +18,7 @@ from bridge.store.outbox import SqlOutbox
 from bridge.store.retries import SqlRetries
 from bridge.store.spending import SqlSpending
 from bridge.store.streams import SqlStreams
+from bridge.store.tables import outbox, schema_version
 from bridge.store.transactions import SqlTransactionLedger
 
 
@@ -62,10 +62,21 @@ def open_store(url: str) -> SqlStore:
     return SqlStore(url)
 
 
-def may_exist(url: str) -> bool:
-    """Whether there can be a store: a SQLite file that is not there has none, and reading must not make one."""
-    parsed = make_url(url)
-    return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").exists()
+def is_store(url: str, *, table: Table = outbox) -> bool:
+    """Whether there is a store: reading must not make one, nor make tables in what is none.
+
+    Args:
+        url: of the database.
+        table: one that tells a relayer's store, or its dead letters, from an empty database.
+
+    Raises:
+        StoreError: the URL is none, or it leads into memory or to something else.
+        StoreBusyError: the database does not answer.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite" and sqlite_file(parsed) is None:
+        raise StoreError(f"store {url} is in memory, and would be empty at every start: name a file")
+    return {schema_version.name, table.name} <= table_names(parsed)
 
 
 def open_dead_letters(url: str) -> DeadLetterLog:

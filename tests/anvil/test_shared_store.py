@@ -36,6 +36,7 @@ async def test_a_second_relayer_takes_over_from_a_killed_one_and_both_outlive_a_
     devnet: Devnet, chains: dict[int, EvmChain], tmp_path: Path, postgresql: Server
 ) -> None:
     url, home = postgresql.new_url(), devnet.deployments_file.parent.parent
+    SqlStore(url).close()  # a relayer makes none that is named
     world, client = World(devnet.deployment, chains), Client(devnet.deployment, chains)
     sent: list[Sent] = []
 

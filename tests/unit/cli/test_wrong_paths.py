@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from bridge.store import open_store
+from bridge.domain.errors import StoreError
+from bridge.store import back_up, open_store, restore
+from indexer.store.store import Store as IndexStore
+from tests.postgresql import Server
 from tests.unit.cli.command import Command
 from tests.unit.cli.network import write_network
 
@@ -28,6 +33,8 @@ HEAVY = {
     "jinja2",
 }
 
+READERS = [("relayer", "run"), ("api",), ("dlq", "list"), ("lane", "list"), ("status",)]
+
 
 @pytest.fixture
 def waybill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
@@ -42,7 +49,7 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.finding("O4")
-@pytest.mark.parametrize("command", [("relayer", "run"), ("api",), ("dlq", "list"), ("lane", "list")])
+@pytest.mark.parametrize("command", READERS)
 def test_a_store_that_is_named_and_not_there_is_not_made(
     waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
@@ -61,6 +68,101 @@ def test_a_store_is_made_by_the_command_for_it_once(waybill: Command, deployed: 
     assert waybill("store", "create", "--store", url).code == 0
     ended = waybill("store", "create", "--store", url, "--json")
     assert (ended.code, "already" in ended.error["message"]) == (1, True)
+
+
+def not_a_store(path: Path, kind: str) -> None:
+    """Puts at the path what a wrong name may lead to."""
+    if kind == "empty file":
+        path.touch()
+    elif kind == "the index":
+        IndexStore(f"sqlite:///{path}").close()
+    else:
+        with closing(sqlite3.connect(path)) as file:
+            file.execute("CREATE TABLE schema_version (version INTEGER)")
+            file.execute("CREATE TABLE photos (name TEXT)")
+
+
+@pytest.mark.finding("O4")
+@pytest.mark.parametrize("command", [*READERS, ("store", "backup", "copy.db")])
+@pytest.mark.parametrize("kind", ["empty file", "the index", "other program"])
+def test_a_database_that_is_no_store_is_not_made_one(
+    waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], kind: str
+) -> None:
+    path = deployed / "named.db"
+    not_a_store(path, kind)
+    before = path.read_bytes()
+    monkeypatch.setenv("WAYBILL_STORE", f"sqlite:///{path}")
+    ended = waybill(*command, "--json")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert str(path) in ended.error["message"]
+    says = {"empty file": "an empty database", "the index": "another program", "other program": "photos"}
+    assert says[kind] in ended.error["message"]
+    assert "waybill store create" in ended.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.finding("O4")
+@pytest.mark.parametrize("kind", ["the index", "other program"])
+def test_neither_a_new_store_nor_a_restored_one_goes_into_another_programs_database(
+    waybill: Command, deployed: Path, kind: str
+) -> None:
+    path, store, copy = deployed / "named.db", f"sqlite:///{deployed}/bridge.db", deployed / "copy.db"
+    open_store(store).close()
+    back_up(store, copy)
+    not_a_store(path, kind)
+    before = path.read_bytes()
+    ended = waybill("store", "create", "--store", f"sqlite:///{path}", "--json")
+    assert (ended.code, "another program" in ended.error["message"]) == (1, True)
+    with pytest.raises(StoreError, match="another program"):
+        restore(copy, f"sqlite:///{path}", replace=True)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.finding("O4")
+@pytest.mark.parametrize("command", [*READERS, ("store", "create"), ("store", "backup", "copy.db")])
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("bridge.db", "an URL looks like"),
+        ("sqlite:///file:bridge.db?uri=true", "name its path"),
+    ],
+)
+@pytest.mark.usefixtures("deployed")
+def test_a_url_that_names_no_file_is_refused(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], url: str, says: str
+) -> None:
+    monkeypatch.setenv("WAYBILL_STORE", url)
+    ended = waybill(*command, "--json")
+    assert (ended.code, "Traceback" in ended.err) == (1, False)
+    assert says in ended.error["message"]
+
+
+@pytest.mark.finding("O4")
+def test_the_explorer_makes_no_store_in_an_empty_file(
+    waybill: Command, deployed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = deployed / "named.db"
+    path.touch()
+    monkeypatch.setenv("WAYBILL_STORE", f"sqlite:///{path}")
+    ended = waybill("web")
+    assert (ended.code, "waybill store create" in ended.err, path.read_bytes()) == (1, True, b"")
+
+
+@pytest.mark.finding("O4")
+@pytest.mark.usefixtures("deployed")
+def test_a_postgresql_schema_without_a_store_is_not_made_one(
+    waybill: Command, monkeypatch: pytest.MonkeyPatch, postgresql: Server
+) -> None:
+    monkeypatch.setenv("WAYBILL_STORE", postgresql.new_url())
+    for command in READERS:
+        ended = waybill(*command, "--json")
+        assert ended.code == 1
+        assert "an empty database" in ended.error["message"]
+        assert "waybill store create" in ended.error["next"]
+    assert waybill("store", "create").code == 0
+    assert waybill("lane", "list").code == 0
 
 
 @pytest.mark.finding("O5")
