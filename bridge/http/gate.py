@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +36,8 @@ class Limits:
     requests_per_minute: int = 600  # of one address
     at_once: int = 64  # requests under way, of everybody
     at_once_per_address: int = 16
+    bodies_at_once: int = 32  # requests that wait for their body, of everybody: not under way yet
+    bodies_at_once_per_address: int = 4
     unlimited: frozenset[str] = frozenset({"/healthz"})  # paths that cost nothing, and say whether the process lives
     streams: str = ""  # prefix of the paths whose answers do not end; empty if there is none
 
@@ -49,8 +51,8 @@ class Refusal:
     retry_after: int | None = None  # seconds
 
 
-class _BodyError(Exception):
-    """A body is too large, or comes too slowly."""
+class _RefusedError(Exception):
+    """A body is too large, or comes too slowly, or too much is under way."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.text)
@@ -91,6 +93,7 @@ class Gate:
         self._rate = RateLimitItemPerMinute(limits.requests_per_minute)
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self._under_way = Counter[str]()
+        self._bodies = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See the module."""
@@ -140,35 +143,40 @@ class Gate:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server leaves the body out
         client = "" if path in self._limits.unlimited else client_of(request)
-        if client and self._under_way.total() >= self._limits.at_once:
-            return Refusal(503, "too many requests are under way: try again in a moment", 1)
-        if client and self._under_way[client] >= self._limits.at_once_per_address:
-            return Refusal(429, "too many requests of yours are under way: wait for their answers", 1)
+        limits = self._limits
         changes = scope["method"] not in SAFE_METHODS
-        seconds = self._limits.change_seconds if changes else self._limits.answer_seconds
-        body = answer.body = _Body(receive, self._limits)
+        seconds = limits.change_seconds if changes else limits.answer_seconds
+        body = answer.body = _Body(receive, limits)
         try:
-            with self._counted(client):
+            if changes and client:
+                with _counted(self._bodies, client, limits.bodies_at_once, limits.bodies_at_once_per_address):
+                    await body.read()
+            with _counted(self._under_way, client, limits.at_once, limits.at_once_per_address):
                 async with asyncio.timeout(seconds):
                     await self._app(scope, body, answer)
-        except _BodyError as error:
+        except _RefusedError as error:
             return _unless_begun(answer, error.refusal, error)
         except TimeoutError as error:
             return _unless_begun(answer, Refusal(503, "that took too long: try again in a moment", 10), error)
         return None if answer.has_begun else body.refusal
 
-    @contextmanager
-    def _counted(self, client: str) -> Iterator[None]:
-        if not client:
-            yield
-            return
-        self._under_way[client] += 1
-        try:
-            yield
-        finally:
-            self._under_way[client] -= 1
-            if not self._under_way[client]:
-                del self._under_way[client]
+
+@contextmanager
+def _counted(requests: Counter[str], client: str, most: int, most_of_one: int) -> Iterator[None]:
+    if not client:
+        yield
+        return
+    if requests.total() >= most:
+        raise _RefusedError(Refusal(503, "too many requests are under way: try again in a moment", 1))
+    if requests[client] >= most_of_one:
+        raise _RefusedError(Refusal(429, "too many requests of yours are under way: wait for their answers", 1))
+    requests[client] += 1
+    try:
+        yield
+    finally:
+        requests[client] -= 1
+        if not requests[client]:
+            del requests[client]
 
 
 def _is_within(length: str, most: int) -> bool:
@@ -211,9 +219,21 @@ class _Body:
         self._ends = asyncio.get_running_loop().time() + limits.body_seconds
         self._bytes = 0
         self._complete = False
+        self._read = deque[Message]()
         self.refusal: Refusal | None = None
 
+    async def read(self) -> None:
+        """Waits until it has come, before anything else is done for the request."""
+        gone = False
+        while not (self._complete or gone):
+            message = await self._next()
+            self._read.append(message)
+            gone = message["type"] == "http.disconnect"
+
     async def __call__(self) -> Message:
+        return self._read.popleft() if self._read else await self._next()
+
+    async def _next(self) -> Message:
         if self._complete:
             return await self._receive()  # waits for the client to go
         try:
@@ -231,7 +251,7 @@ class _Body:
 
     def _fail(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        raise _BodyError(refusal)
+        raise _RefusedError(refusal)
 
 
 def client_of(request: Request) -> str:

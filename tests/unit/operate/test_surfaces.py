@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 
 from bridge.api import create_app as create_api
+from bridge.dead_letters.review import DeadLetterReview
 from bridge.http import server as http_server
 from bridge.http.gate import Limits
 from bridge.http.listening import listening_at
@@ -67,6 +68,10 @@ def surface(request: pytest.FixtureRequest, tmp_path: Path) -> Surface:
             world.store.close()
 
     return api if request.param == "api" else explorer
+
+
+def review() -> AbstractAsyncContextManager[DeadLetterReview]:
+    raise AssertionError("nothing is decided")
 
 
 async def connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -148,6 +153,57 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
         answer = await said(url, head.encode() + b"{")
         assert answer.split()[1] == b"408"
         assert b"not complete within 0.3 seconds" in answer
+
+
+@pytest.mark.finding("R5")
+async def test_bodies_that_do_not_come_keep_nobody_from_reading(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    listener = listening_at("127.0.0.1:0")
+    head = f"POST /dead-letters/decisions HTTP/1.1\r\n{HOST}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    async with serving(create_explorer(world.sources(), patient(), review), listener) as url, AsyncExitStack() as stack:
+        port = urlsplit(url).port
+
+        async def post(source: str) -> asyncio.StreamReader:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+            stack.callback(writer.close)
+            writer.write(head.encode())
+            return reader
+
+        of_one = [await post("127.0.0.2") for _ in range(16)]
+        first = [asyncio.create_task(reader.readline()) for reader in of_one]
+        async with asyncio.timeout(2 * SOON):
+            while sum(task.done() for task in first) < 12:  # the others wait for their bodies
+                await asyncio.sleep(0.02)
+        assert {task.result().split()[1] for task in first if task.done()} == {b"429"}
+        for number in range(3, 20):
+            for _ in range(4):
+                await post(f"127.0.0.{number}")
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=2 * SOON) as http:
+            assert [(await http.get(path)).status_code for path in ("/", "/messages", "/healthz")] == [200] * 3
+    await asyncio.gather(*first, return_exceptions=True)
+    world.relayer.close()
+    world.store.close()
+
+
+@pytest.mark.finding("R5")
+async def test_bodies_that_do_not_come_are_limited_over_all_addresses_too() -> None:
+    limits = Limits(bodies_at_once=1, body_seconds=60)
+    path = f"/v1/messages/{ID}/retry"
+    head = f"POST {path} HTTP/1.1\r\n{HOST}Authorization: Bearer {TOKEN}\r\nContent-Length: 400\r\n\r\n{{"
+    async with (
+        api(limits=limits) as url,
+        httpx.AsyncClient(base_url=url, trust_env=False, timeout=2 * SOON) as http,
+        asyncio.timeout(4 * SOON),
+    ):
+        _, slow = await asyncio.open_connection("127.0.0.1", urlsplit(url).port, local_addr=("127.0.0.2", 0))
+        slow.write(head.encode())
+        while (answer := await http.post(path, content=b"{", headers=authorized())).status_code != 503:
+            await asyncio.sleep(0.02)  # the slow one has not been seen yet
+        assert answer.headers["retry-after"] == "1"
+        assert (await http.get("/v1/lanes")).status_code == 200
+        slow.close()
+        while (await http.post(path, content=b"{", headers=authorized())).status_code == 503:
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.finding("E12")
