@@ -212,7 +212,8 @@ class Monitor:
             if index is None:
                 return None
             divergences = index.divergences()
-            return _IndexSums(index.counts_by_status(divergences), len(divergences))
+            counted = sum(one.severity != "low" for one in divergences)  # no stranger is to raise an alert
+            return _IndexSums(index.counts_by_status(divergences), counted)
 
     async def _head(self, deployed: ChainDeployment) -> Block:
         async with asyncio.timeout(_CHAIN_SECONDS):

@@ -130,13 +130,13 @@ class DivergenceRecord:
     source_chain: int | None
     destination_chain: int | None
     evidence: str
-    severity: str  # critical, high or medium
+    severity: str  # critical, high, medium or low
     next_action: str
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether it contradicts nothing yet: somebody waits, and the state says so already."""
-        return self.severity == "medium"
+    def is_contradiction(self) -> bool:
+        """Whether anything is wrong: not while somebody only waits, or where anybody may cause it (medium, low)."""
+        return self.severity in ("critical", "high")
 
     @property
     def contradicts_message(self) -> bool:
@@ -144,7 +144,7 @@ class DivergenceRecord:
 
         A SILENT message contradicts nothing yet. The parts of a fan-out differ from one another, and each may be right.
         """
-        return self.message_id is not None and not self.is_waited_for and self.kind != "FAN_OUT_DIFFERS"
+        return self.message_id is not None and self.is_contradiction and self.kind != "FAN_OUT_DIFFERS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

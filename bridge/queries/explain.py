@@ -117,7 +117,7 @@ class Kept:
     @property
     def is_contradicted(self) -> bool:
         """Whether evidence has to be looked at before anything is done."""
-        return any(not one.is_waited_for for one in self.divergences)
+        return any(one.is_contradiction for one in self.divergences)
 
 
 def read_kept(message_id: bytes, index: Index | None, store: Store | None, dead_letters: DeadLetterLog | None) -> Kept:
@@ -357,7 +357,7 @@ def explain_unsent(message_id: bytes, kept: Kept, executed_on: Sequence[str], un
     if unread is not None:
         never = "no chain that has been read created it"
         behind = f"{unread} has not been read far enough to show that it was ever sent"
-        unsent = never if status is Status.DIVERGED else behind
+        unsent = never if kept.divergences or status is Status.DIVERGED else behind
     said = f"{' and '.join(executed_on)} says that it was executed" if executed_on else "only its destination has it"
     found = f"facts about it contradict each other: {', '.join(kept.contradictions)}"
     standing = Standing(status=status, kind=Kind.PLAIN)

@@ -141,7 +141,7 @@ class Explorer:
             found = self.divergences.look(0)
         except Exception:  # noqa: BLE001  Faults says what is wrong
             return 0
-        return sum(not one.is_waited_for for one in found.value) if found else 0
+        return sum(one.is_contradiction for one in found.value) if found else 0
 
     def _contradicted(self) -> frozenset[bytes] | None:
         """The messages that facts contradict; None while that is being computed."""

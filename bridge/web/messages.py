@@ -17,7 +17,7 @@ from bridge.web.rendering import account, tone
 from bridge.web.sources import Sources
 from bridge.web.timeline import Step, Transaction, timeline, transactions
 
-_SEVERITIES: Final = ("critical", "high", "medium")
+_SEVERITIES: Final = ("critical", "high", "medium", "low")
 
 STAGES: Final[Mapping[Stage, tuple[str, str]]] = {
     Stage.REFUSED: ("did not accept it", "bad"),

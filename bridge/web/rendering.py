@@ -190,9 +190,9 @@ def words(status: str) -> str:
     return status.replace("_", " ").lower()
 
 
-def harmless(text: str) -> str:
-    """Text with its control characters made visible: they could turn the reading direction, or hide what stands before them."""
-    return visible(text, keep="\n")
+def harmless(text: str | None) -> str:
+    """Text, if there is any, with its control characters made visible: they could turn the reading direction, or hide what stands before them."""
+    return visible(text or "", keep="\n")
 
 
 def coded(text: str) -> Markup:

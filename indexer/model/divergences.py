@@ -13,6 +13,7 @@ class Severity(StrEnum):
     CRITICAL = "critical"  # somebody could take what is not theirs, or has
     HIGH = "high"  # a guarantee does not hold; look at it today
     MEDIUM = "medium"  # somebody waits for something that will not happen by itself
+    LOW = "low"  # anybody can cause it at honest routers: nothing is wrong, but it explains what is seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "EXECUTED_ELSEWHERE": Meaning(Severity.CRITICAL, _STOP),
     "ENDED_TWICE": Meaning(Severity.CRITICAL, _STOP),
     "END_WITHOUT_CREATION": Meaning(Severity.CRITICAL, _STOP),
+    "NEVER_SENT": Meaning(
+        Severity.LOW,
+        "nothing: anybody can have an invented message expire, or cancel one of their own; no router sent or executed it",
+    ),
     "EVENT_ELSEWHERE": Meaning(Severity.CRITICAL, _COMPARE),
     "ROUTED_TWICE": Meaning(Severity.CRITICAL, _COMPARE),
     "CREATION_DIFFERS": Meaning(Severity.CRITICAL, _COMPARE),

@@ -46,8 +46,15 @@ _FACTS: Final = """
 """
 _REPORT: Final = """
 'reported to the source: '
-|| case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else cast(m.outcome as $text) end
+|| case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED'
+   else coalesce(cast(m.outcome as $text), 'something else than before') end
 || ', on the destination: ' || case when m.executions > 0 then 'EXECUTED' else m.status end
+"""
+_NEVER_CREATED: Final = """
+'never created on its source, which was read to a later time'
+|| coalesce('; executed on chain ' || cast(m.executed_chain as $text) || ' in block ' || cast(m.executed_block as $text), '')
+|| coalesce('; expired in block ' || cast(m.expired_block as $text), '')
+|| coalesce('; cancelled in block ' || cast(m.cancelled_block as $text), '')
 """
 
 RULES_OF_ONE: Final = (
@@ -84,12 +91,16 @@ RULES_OF_ONE: Final = (
     ),
     Rule(
         "END_WITHOUT_CREATION",
-        """m.source_block is null
-        and s.block_time > coalesce(m.executed_time, m.expired_time, m.cancelled_time) + :max_lag""",
-        """'never created on its source, which was read to a later time'
-        || coalesce('; executed on chain ' || cast(m.executed_chain as $text) || ' in block ' || cast(m.executed_block as $text), '')
-        || coalesce('; expired in block ' || cast(m.expired_block as $text), '')
-        || coalesce('; cancelled in block ' || cast(m.cancelled_block as $text), '')""",
+        """m.source_block is null and (m.executions > 0 or m.cancelled_unasked)
+        and s.block_time > coalesce(m.executed_time, m.cancelled_time) + :max_lag""",
+        _NEVER_CREATED,
+    ),
+    # An honest destination marks any header as expired; an honest source lets any account cancel what names it as sender.
+    Rule(
+        "NEVER_SENT",
+        """m.source_block is null and m.executions = 0 and not m.cancelled_unasked
+        and s.block_time > coalesce(m.expired_time, m.cancelled_time) + :max_lag""",
+        _NEVER_CREATED,
     ),
     Rule(
         "RECEIPT_WITHOUT_CREATION",

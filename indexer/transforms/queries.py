@@ -39,7 +39,7 @@ CONFLICTS: Final = {
     32: ("RECEIPTS_MISCOUNTED", "the router counts more receipts than it has emitted"),
     128: (
         "REPORTED_TWICE",
-        "its outcome was reported more than once, and the router did not say that the reports differ",
+        "its reports differ, and the router did not say so; or it is retriable, and the router repeated its outcome",
     ),
     256: ("EXPIRED_TOO_EARLY", "expired before its time, or though it has no end"),
     512: ("CANCELLED_WITHOUT_REQUEST", "cancelled by another message than its sender asked to cancel it"),

@@ -2,7 +2,7 @@
 -- deadline, and recently; where a chain is not indexed, or too far behind to judge by, it is UNKNOWN. The clock stands still
 -- during pauses: for expiry during those of the lane or of any GMP, for the deadline during those of the lane. Receipts count
 -- by the rules of the destination's router as they are now (`counts.sql`), of ended messages as they were. A receipt or an end
--- without a creation on a source that was read past it is DIVERGED, and so is an outcome reported to the source that a
+-- without a creation on a source that was read past it is DIVERGED, but for an end that honest routers let anybody make. So is an outcome reported to the source that a
 -- destination which was read past the report does not show. Until it was read so far, the report counts.
 select
   m.*,
@@ -10,8 +10,8 @@ select
   coalesce($counted, m.receipts) as counted,
   coalesce($needed, m.quorum) as needed,
   case
-    when m.source_block is null and s.block_time
-      > coalesce(m.received_time, m.executed_time, m.expired_time, m.cancelled_time) + :max_lag then 'DIVERGED'
+    when m.source_block is null and (m.received <> 0 or m.executions > 0 or m.cancelled_unasked)
+      and s.block_time > coalesce(m.received_time, m.executed_time, m.cancelled_time) + :max_lag then 'DIVERGED'
     when m.status in ('EXECUTED', 'EXPIRED', 'CANCELLED', 'DIVERGED', 'UNKNOWN') then m.status
     when m.outcome is not null and d.block_time > m.outcome_time + :max_lag then 'DIVERGED'
     when m.outcome is not null then case m.outcome when 1 then 'EXECUTED' when 2 then 'EXPIRED' when 3 then 'CANCELLED' else 'DIVERGED' end

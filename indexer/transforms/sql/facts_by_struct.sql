@@ -48,6 +48,8 @@ chosen as (
     count(case stage when 'duplicate' then 1 end) as duplicates,
     max(case when stage in ('cancelling', 'cancelled') then cancellation_id end) as cancellation_id,
     count(case stage when 'late' then 1 end) as arrived_late,
+    min(case stage when 'outcome' then outcome end) as lowest_outcome,
+    max(case stage when 'outcome' then outcome end) as highest_outcome,
     count(case stage when 'outcome' then 1 end) as reports,
     count(case stage when 'contradicted' then 1 end) as contradictions
   from staged
@@ -116,6 +118,6 @@ facts as (
     requests, duplicates, cancellation_id, arrived_late,
     reported.outcome as outcome,
     reported.block_time as outcome_time,
-    reports, contradictions
+    lowest_outcome, highest_outcome, reports, contradictions
   from chosen
 )

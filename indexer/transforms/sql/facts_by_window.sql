@@ -105,6 +105,8 @@ facts as (
     count(case stage when 'late' then 1 end) as arrived_late,
     max(case pick when 'outcome' then outcome end) as outcome,
     max(case pick when 'outcome' then block_time end) as outcome_time,
+    min(case stage when 'outcome' then outcome end) as lowest_outcome,
+    max(case stage when 'outcome' then outcome end) as highest_outcome,
     count(case stage when 'outcome' then 1 end) as reports,
     count(case stage when 'contradicted' then 1 end) as contradictions
   from picked

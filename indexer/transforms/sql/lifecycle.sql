@@ -46,7 +46,8 @@ judged as (
     + case when created_sender <> sender or created_nonce <> nonce then 16 else 0 end
     + case when most_receipts > $received_count then 32 else 0 end
     + case when executions > 0 and $received_count < coalesce(asked_quorum, 1) then 64 else 0 end
-    + case when reports > 1 then 128 else 0 end
+    -- Of what was sent without a slot, or never, an honest source emits each report; anybody may send as many as they like.
+    + case when reports > 1 and (retriable = 1 or lowest_outcome <> highest_outcome) then 128 else 0 end
     + case when expirations > 0 and (ttl = 0 or expired_time <= sent_at + ttl) then 256 else 0 end
     + case when cancellations = 1 and requests = 1 and carried_out <> requested then 512 else 0 end
     as conflicts

@@ -57,7 +57,7 @@ from tests.unit.indexer.world import (
     unfunded,
 )
 
-SHOWN_BY_TIME = {"END_WITHOUT_CREATION", "CANCELLED_WITHOUT_REQUEST", "OUTCOME_DIFFERS"}
+SHOWN_BY_TIME = {"END_WITHOUT_CREATION", "NEVER_SENT", "CANCELLED_WITHOUT_REQUEST", "OUTCOME_DIFFERS"}
 
 POLICY = StallPolicy(stall_after=100, max_lag=30, silence_after=1_000)
 GAMMA = 31339
@@ -426,9 +426,9 @@ def cancelled_by_another_message(world: World) -> None:
     world.beta.mine(cancelled(SENT))
 
 
-def expiry_of_a_message_never_sent(world: World) -> None:
-    world.beta.mine(expired(MORTAL), time=START + 501)
-    world.alpha.mine(time=START + 501 + POLICY.max_lag + 1)
+def cancellation_of_a_message_never_sent_or_cancelled(world: World) -> None:
+    world.beta.mine(cancelled(SENT))
+    world.alpha.mine(time=LATER)
 
 
 def execution_of_a_message_never_sent(world: World) -> None:
@@ -439,6 +439,21 @@ def execution_of_a_message_never_sent(world: World) -> None:
 def two_reports_that_differ(world: World) -> None:
     world.alpha.mine(routed(MORTAL), reported(MORTAL, 2), reported(MORTAL, 1))
     world.beta.mine(expired(MORTAL), time=START + 501)
+
+
+def two_reports_that_differ_of_what_is_not_retriable(world: World) -> None:
+    world.alpha.mine(routed(MORTAL, retriable=False), reported(MORTAL, 2), reported(MORTAL, 1))
+    world.beta.mine(expired(MORTAL), time=START + 501)
+
+
+def two_reports_of_a_retriable_message(world: World) -> None:
+    world.alpha.mine(routed(SENT), reported(SENT, 1), reported(SENT, 1))
+    world.beta.mine(received(SENT, 1), executed(SENT))
+
+
+def contradicted_though_nothing_was_reported(world: World) -> None:
+    world.alpha.mine(routed(SENT), contradicted(SENT, 1, 2))
+    world.beta.mine(received(SENT, 1), executed(SENT))
 
 
 def receipts_counted_that_are_not_there(world: World) -> None:
@@ -488,9 +503,12 @@ NO_HONEST_ROUTER: dict[Callable[[World], None], set[str]] = {
     expired_before_its_time_with_a_pause: {"EXPIRED_TOO_EARLY"},
     cancelled_though_nobody_asked: {"CANCELLED_WITHOUT_REQUEST"},
     cancelled_by_another_message: {"CANCELLED_WITHOUT_REQUEST"},
-    expiry_of_a_message_never_sent: {"END_WITHOUT_CREATION"},
+    cancellation_of_a_message_never_sent_or_cancelled: {"END_WITHOUT_CREATION"},
     execution_of_a_message_never_sent: {"END_WITHOUT_CREATION", "EXECUTED_WITHOUT_QUORUM"},
     two_reports_that_differ: {"REPORTED_TWICE"},
+    two_reports_that_differ_of_what_is_not_retriable: {"REPORTED_TWICE"},
+    two_reports_of_a_retriable_message: {"REPORTED_TWICE"},
+    contradicted_though_nothing_was_reported: {"OUTCOME_DIFFERS"},
     receipts_counted_that_are_not_there: {"RECEIPTS_MISCOUNTED"},
     duplicate_without_a_first_delivery: {"DUPLICATE_WITHOUT_RECEIPT"},
     created_by_another_sender: {"CREATION_DIFFERS"},
@@ -516,7 +534,9 @@ def test_what_no_honest_router_emits_is_found_with_evidence_and_shown_as_diverge
     assert message_id is not None
     with IndexReader(world.url, POLICY, clock=lambda: START + 5_000) as reader:
         shown = reader.message(message_id)
-        assert {one.kind for one in reader.divergences_of(message_id)} == NO_HONEST_ROUTER[fault]
+        of_message = reader.divergences_of(message_id)
+        assert {one.kind for one in of_message} == NO_HONEST_ROUTER[fault]
+        assert all(one.evidence for one in of_message)
         assert shown is not None
         assert shown.status is Status.DIVERGED
     for chain in (world.alpha, world.beta):
@@ -524,6 +544,53 @@ def test_what_no_honest_router_emits_is_found_with_evidence_and_shown_as_diverge
         apply(world.store, chain, final=chain.head)
     rescued = request_retries(world.store.engine, POLICY, OVERDUE)
     assert rescued == (1 if fault in RESCUED_ALL_THE_SAME else 0)
+
+
+def reports_of_what_is_not_retriable(world: World) -> None:
+    """As in `test_Finding_C2_TheOutcomeOfAMessageThatIsNotRetriableIsAnEventOnly`."""
+    world.alpha.mine(routed(SENT, retriable=False))
+    world.beta.mine(received(SENT, 1), executed(SENT))
+    world.alpha.mine(reported(SENT, 1), reported(SENT, 1))
+
+
+def reports_of_the_expiry_of_an_invented_message(world: World) -> None:
+    """As in `testFuzz_Finding_C2_AnHonestReportOfAMessageThatWasNeverSentRefundsNothing`."""
+    world.beta.mine(expired(MORTAL), time=START + 501)
+    world.alpha.mine(reported(MORTAL, 2), reported(MORTAL, 2), time=START + 501 + POLICY.max_lag + 1)
+
+
+def reports_of_the_cancellation_of_an_invented_message(world: World) -> None:
+    """As in `test_Finding_C2_ACancellationOfAMessageThatWasNeverSentProvesNothing`."""
+    world.alpha.mine(cancellation_requested(SENT))
+    world.beta.mine(cancelled(SENT))
+    world.alpha.mine(reported(SENT, 3), reported(SENT, 3), time=LATER)
+
+
+OF_STRANGERS: dict[Callable[[World], None], tuple[set[str], Status]] = {
+    reports_of_what_is_not_retriable: (set(), Status.EXECUTED),
+    reports_of_the_expiry_of_an_invented_message: ({"NEVER_SENT"}, Status.UNKNOWN),
+    reports_of_the_cancellation_of_an_invented_message: ({"NEVER_SENT"}, Status.UNKNOWN),
+}
+"""What anybody can have honest routers emit: by history, what is found, and the message's status."""
+
+
+@pytest.mark.finding("I2")
+@pytest.mark.parametrize("history", OF_STRANGERS, ids=lambda history: history.__name__)
+def test_what_strangers_can_have_honest_routers_emit_raises_no_alarm(
+    world: World, history: Callable[[World], None]
+) -> None:
+    history(world)
+    world.beta.mine(time=OVERDUE + 500)
+    kinds, status = OF_STRANGERS[history]
+    assert {kind for kind, _ in world.found()} == kinds
+    with IndexReader(world.url, POLICY, clock=lambda: START + 500) as reader:
+        (shown,) = reader.messages()
+        assert shown.status is status
+        found = reader.divergences_of(shown.message_id)
+        assert not reader.counts_by_status().get(Status.DIVERGED)
+    assert {one.kind for one in found} == kinds
+    assert {one.severity for one in found} <= {"low"}
+    assert not any(one.is_contradiction or "pause" in one.next_action for one in found)
 
 
 @pytest.mark.finding("I2")
@@ -573,6 +640,7 @@ def test_an_execution_is_not_shown_as_one_before_its_creation_was_read(world: Wo
 
 def test_every_kind_that_a_test_seeds_has_a_meaning_and_every_meaning_a_test() -> None:
     seeded = set(OF_A_MESSAGE.values()) | {"NONCE_GAP", "FAN_OUT_DIFFERS", "LANE_DIFFERS"}
+    seeded |= set().union(*(kinds for kinds, _ in OF_STRANGERS.values()))
     seeded |= set().union(*NO_HONEST_ROUTER.values())
     elsewhere = {"STORE_DIFFERS_FROM_LAKE", "FINALITY_VIOLATED", "ID_DIFFERS"}  # test_index_restore, _repair, _ids
     assert seeded | elsewhere == MEANINGS.keys()

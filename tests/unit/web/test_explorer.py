@@ -25,6 +25,7 @@ from tests.unit.indexer.world import (
     START,
     Event,
     absorbed,
+    contradicted,
     executed,
     expired,
     failed,
@@ -205,6 +206,19 @@ def test_faults_name_what_contradicts_and_what_was_absorbed(world: World) -> Non
     evidence = text_of(explorer.get(page(sent)).text)
     assert "Evidence" in evidence
     assert "executions on the destination: 2" in evidence
+
+
+@pytest.mark.finding("I2")
+def test_a_router_that_contradicts_what_it_never_reported_is_a_fault_that_the_pages_show(world: World) -> None:
+    sent = sent_message(quorum=1)
+    world.alpha.mine(routed(sent), contradicted(sent, 1, 2))
+    world.beta.mine(received(sent, 1), executed(sent))
+    world.index()
+    explorer = world.explorer()
+    for path in ("/faults", page(sent)):
+        answer = explorer.get(path)
+        assert answer.status_code == 200
+        assert "reported to the source: something else than before" in text_of(answer.text)
 
 
 def test_a_fan_out_that_reached_only_some_chains_is_evidence_on_the_page_of_each_of_its_messages(world: World) -> None:
