@@ -115,6 +115,7 @@ for _name, _unexpected in {
     # What `transforms/divergences.py` looks for, in its words: all of it together is next to nothing.
     "executed_twice": _message.executions > 1,
     "payload_differs": _message.payload_differs,
+    "executed_early": (_message.executions > 0) & (_message.executed_time < _message.source_time),
     "executed_late": (_message.ttl > 0) & (_message.executed_time > _message.sent_at + _message.ttl),
     "never_created": _message.source_block.is_(None),
     "over_unused_gmp": text("(received & ~dispatched) <> 0"),

@@ -64,6 +64,11 @@ RULES_OF_ONE: Final = (
         for bit, (kind, evidence) in CONFLICTS.items()
     ],
     Rule(
+        "EXECUTED_BEFORE_CREATION",
+        """m.executions > 0 and m.executed_time < m.source_time and m.executed_time + :max_lag < m.source_time""",
+        "'executed at ' || cast(m.executed_time as $text) || ', first dispatched at ' || cast(m.source_time as $text)",
+    ),
+    Rule(
         "PAYLOAD_DIFFERS",
         "m.payload_differs",
         "'source, receipts and execution do not all name the same payload hash'",

@@ -43,6 +43,13 @@ CONFLICTS: Final = {
     ),
     256: ("EXPIRED_TOO_EARLY", "expired before its time, or though it has no end"),
     512: ("CANCELLED_WITHOUT_REQUEST", "cancelled by another message than its sender asked to cancel it"),
+    1024: (
+        "RETRIED_WRONGLY",
+        "retried though it is not retriable or was never dispatched, or with a number that does not follow the last one",
+    ),
+    2048: ("REFUSED_AFTER_EXECUTION", "its recipient was called again after its execution, and refused"),
+    4096: ("QUORUM_LOWERED", "with a receipt the router named a smaller quorum than its sender asked for"),
+    8192: ("LATE_WITHOUT_END", "a receipt came too late, although it had neither expired nor been cancelled"),
 }
 """What a message's own events can contradict, whatever was not read yet: by bit of `conflicts`, the kind and the evidence.
 

@@ -71,6 +71,7 @@ facts as (
     -- With its last receipt the router itself says how many counted, and how many it needed.
     max(case pick when 'received' then receipts end) as receipts,
     max(case pick when 'received' then quorum end) as applied_quorum,
+    min(case stage when 'received' then quorum end) as least_quorum,
     max(case when describes then replaces end) as replaces,
     max(case when describes then payload_hash end) as payload_hash,
     min(payload_hash) as lowest_payload_hash,
@@ -89,6 +90,8 @@ facts as (
     max(case pick when 'executed' then block_time end) as executed_time,
     max(case pick when 'executed' then transaction_hash end) as executed_transaction,
     count(case stage when 'failed' then 1 end) as failures,
+    max(case pick when 'failed' then block_number end) as failed_block,
+    max(case pick when 'failed' then log_index end) as failed_log_index,
     max(case pick when 'failed' then reason end) as failure_reason,
     max(case pick when 'failed' then block_time end) as failed_time,
     count(case stage when 'expired' then 1 end) as expirations,

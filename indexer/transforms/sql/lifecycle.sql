@@ -50,6 +50,17 @@ judged as (
     + case when reports > 1 and (retriable = 1 or lowest_outcome <> highest_outcome) then 128 else 0 end
     + case when expirations > 0 and (ttl = 0 or expired_time <= sent_at + ttl) then 256 else 0 end
     + case when cancellations = 1 and requests = 1 and carried_out <> requested then 512 else 0 end
+    -- The creation stands before a retry in the same chain, and an end before what comes late: neither can be unread.
+    + case
+        when created_chain is not null and (retries <> coalesce(attempts, 0) or (retries > 0 and (retriable = 0 or routes = 0))) then 1024
+        else 0
+      end
+    + case
+        when failed_block > executed_block or (failed_block = executed_block and failed_log_index > executed_log_index) then 2048
+        else 0
+      end
+    + case when least_quorum < asked_quorum then 4096 else 0 end
+    + case when arrived_late > 0 and expirations + cancellations = 0 then 8192 else 0 end
     as conflicts
   from facts
 )

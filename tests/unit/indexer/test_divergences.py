@@ -202,7 +202,6 @@ OF_A_MESSAGE: dict[Callable[[World], None], str] = {
     executed_over_a_voided_receipt: "EXECUTED_WITHOUT_QUORUM",
     executed_over_a_gmp_that_its_recipient_does_not_allow: "EXECUTED_WITHOUT_QUORUM",
     executed_with_less_than_its_recipient_demands: "EXECUTED_WITHOUT_QUORUM",
-    executed_with_less_than_its_sender_asked_for: "EXECUTED_WITHOUT_QUORUM",
     executed_after_expiry: "EXECUTED_AFTER_EXPIRY",
     receipt_without_creation: "RECEIPT_WITHOUT_CREATION",
     receipt_over_unused_gmp: "RECEIPT_OVER_UNUSED_GMP",
@@ -486,6 +485,48 @@ def retried_twice_with_one_number(world: World) -> None:
     world.alpha.mine(routed(SENT), retried(SENT, 1), retried(SENT, 1))
 
 
+def retried_though_it_is_not_retriable(world: World) -> None:
+    world.alpha.mine(routed(SENT, retriable=False), retried(SENT, 1))
+    world.beta.mine(received(SENT, 1), executed(SENT))
+
+
+def retried_before_its_first_dispatch(world: World) -> None:
+    world.alpha.mine(unfunded(SENT), retried(SENT, 1))
+
+
+def retried_with_a_number_that_does_not_follow(world: World) -> None:
+    world.alpha.mine(routed(SENT), retried(SENT, 5))
+    world.beta.mine(received(SENT, 1), executed(SENT))
+
+
+def refused_after_executed_in_its_block(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1), executed(SENT), failed(SENT))
+
+
+def refused_after_executed(world: World) -> None:
+    world.alpha.mine(routed(SENT))
+    world.beta.mine(received(SENT, 1), executed(SENT))
+    world.beta.mine(failed(SENT))
+
+
+def received_with_less_than_its_sender_asked_for(world: World) -> None:
+    sent = sent_message(quorum=2)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1, 1, quorum=1), received(sent, 2, 2))
+
+
+def late_though_it_has_not_ended(world: World) -> None:
+    sent = sent_message(quorum=2)
+    world.alpha.mine(routed(sent))
+    world.beta.mine(received(sent, 1), late_receipt(sent, 1))
+
+
+def executed_before_it_was_created(world: World) -> None:
+    world.beta.mine(received(SENT, 1), executed(SENT))
+    world.alpha.mine(routed(SENT), time=LATER)
+
+
 NO_HONEST_ROUTER: dict[Callable[[World], None], set[str]] = {
     reported_as_executed_and_nowhere_executed: {"OUTCOME_DIFFERS"},
     reported_as_expired_and_still_open: {"OUTCOME_DIFFERS"},
@@ -515,7 +556,16 @@ NO_HONEST_ROUTER: dict[Callable[[World], None], set[str]] = {
     created_with_another_nonce: {"CREATION_DIFFERS"},
     routed_twice: {"ROUTED_TWICE"},
     created_twice: {"ROUTED_TWICE"},
-    retried_twice_with_one_number: {"ROUTED_TWICE"},
+    retried_twice_with_one_number: {"ROUTED_TWICE", "RETRIED_WRONGLY"},
+    retried_though_it_is_not_retriable: {"RETRIED_WRONGLY"},
+    retried_before_its_first_dispatch: {"RETRIED_WRONGLY"},
+    retried_with_a_number_that_does_not_follow: {"RETRIED_WRONGLY"},
+    refused_after_executed_in_its_block: {"REFUSED_AFTER_EXECUTION"},
+    refused_after_executed: {"REFUSED_AFTER_EXECUTION"},
+    received_with_less_than_its_sender_asked_for: {"QUORUM_LOWERED"},
+    executed_with_less_than_its_sender_asked_for: {"QUORUM_LOWERED", "EXECUTED_WITHOUT_QUORUM"},
+    late_though_it_has_not_ended: {"LATE_WITHOUT_END"},
+    executed_before_it_was_created: {"EXECUTED_BEFORE_CREATION"},
 }
 OVERDUE = START + 2 * POLICY.stall_after
 RESCUED_ALL_THE_SAME = {duplicate_without_a_first_delivery}
