@@ -152,7 +152,7 @@ SUITES = (
     pytest_suite("simulation", "storms in a simulated world", 240),
     pytest_suite("anvil", "Python, against real anvil chains", 540),
     pytest_suite("spark", "Python, on a real Spark session", 480),
-    pytest_suite("kafka", "streams out, with a real Apache Kafka", 90, missing=kafka_missing),
+    pytest_suite("kafka", "streams out, with a real Apache Kafka", 150, missing=kafka_missing),
     Suite(
         name="web",
         title="the dApp kit and its page, with anvil and Chromium",
