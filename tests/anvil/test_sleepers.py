@@ -7,6 +7,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,10 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 
 @pytest.fixture(params=[SQLITE, POSTGRESQL])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == SQLITE:
-        url = f"sqlite:///{tmp_path}/bridge.db"
+    with running_postgresql() if request.param == POSTGRESQL else nullcontext() as server:
+        url = server.new_url() if server is not None else f"sqlite:///{tmp_path}/bridge.db"
         SqlStore(url).close()  # a relayer makes none that is named
         yield url
-        return
-    with running_postgresql() as server:
-        yield server.new_url()
 
 
 # What a relayer waits for as it falls asleep: whether the router has the delivery, or, just before it takes a nonce, the fees.
