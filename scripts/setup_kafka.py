@@ -79,9 +79,7 @@ def fetch(locked: dict[Jar, str]) -> None:
         found = resolve(list(locked), Path(folder), transitive=False)
         wrong = sorted(":".join(jar) for jar in locked if digest_of(found[jar]) != locked[jar])
         if wrong:
-            sys.exit(
-                f"{', '.join(wrong)}: the hash is not the one in {LOCK.name}. Somebody changed the jar, or the lock."
-            )
+            sys.exit(f"{', '.join(wrong)}: the hash is not the one in {LOCK.name}. The jar or the lock was changed.")
         shutil.rmtree(HOME, ignore_errors=True)
         JARS.mkdir(parents=True)
         for path in found.values():

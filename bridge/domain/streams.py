@@ -57,7 +57,7 @@ class StreamStatus:
     version: int  # of the last record that was sent
     sent: Mapping[str, int]  # records sent, by stream, and `REFUSED`
     holder: str  # which worker sends
-    halted: str  # why nothing is sent until somebody has looked; empty: it is
+    halted: str  # why publishing halted, until an operator resumes it; empty while it goes on
     error: str  # what kept the last try from sending; empty: nothing
 
 

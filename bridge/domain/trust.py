@@ -18,7 +18,7 @@ from bridge.protocol.gmps import Gmp
 NOBODY: Final = "0x" + "00" * 20
 
 LEAST_DELAY: Final = 24 * 3600
-"""Seconds that a timelock must hold a change back, so that somebody can act before it applies."""
+"""Seconds that a timelock must hold a change back, so that an operator can act before it applies."""
 
 _MOST_PER_SIZE: Final = 200
 """Groups of one size that are kept while sets are computed: beyond that the answer says that it is not complete."""
@@ -184,7 +184,7 @@ def _least(vectors: Sequence[Vector]) -> list[Vector]:
 
 
 class AccountKind(StrEnum):
-    """What stands at the address of somebody who decides."""
+    """What stands at the address of an account that decides."""
 
     NOBODY = "nobody"
     KEY = "key"
@@ -195,7 +195,7 @@ class AccountKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Somebody who may decide, as the chain shows it."""
+    """An account that may decide, as the chain shows it."""
 
     address: str
     kind: AccountKind
@@ -287,7 +287,7 @@ class GmpTrust:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """A GMP of which nobody knows whom it trusts."""
+    """A GMP whose trust could not be read."""
 
     gmp: int
     name: str

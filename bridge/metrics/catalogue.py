@@ -274,7 +274,7 @@ METRICS: Final = (
         "waybill_trust_drift",
         _GAUGE,
         _LANE,
-        "Does somebody change whom a lane trusts?",
+        "Has a lane's trust changed?",
         "Places in which the chains differ from the network's plan, for both directions of the lane; absent for lanes that the "
         "plan does not name. `waybill trust check` names each.",
     ),
@@ -384,6 +384,6 @@ METRICS: Final = (
         _GAUGE,
         (),
         "Has publishing halted?",
-        "1 while nothing is published until somebody has looked, else 0.",
+        "1 while publishing waits for `waybill streams resume`, else 0.",
     ),
 )

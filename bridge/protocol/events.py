@@ -62,7 +62,7 @@ class MessageRouted(Creation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnfunded(Creation):
-    """An ERC-7786 sender created a message; `gmps` are those that it is to be dispatched over, once somebody pays."""
+    """An ERC-7786 sender created a message; `gmps` are those that it is to be dispatched over, once the fees are paid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ class DivergenceRecord:
 
     @property
     def is_contradiction(self) -> bool:
-        """Whether anything is wrong: not while somebody only waits, or where anybody may cause it (medium, low)."""
+        """Whether anything is wrong. A message that waits is not (medium), nor is an event that anyone may cause (low)."""
         return self.severity in ("critical", "high")
 
     @property

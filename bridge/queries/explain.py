@@ -311,7 +311,7 @@ def explain(
 
 
 def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: float) -> Explanation:
-    """What relayer and index say of a message, where nobody asks its chains.
+    """What relayer and index say of a message, without asking its chains.
 
     Args:
         message: which one.
@@ -342,7 +342,7 @@ def explain_kept(message: Message, kept: Kept, usable: frozenset[Gmp], now: floa
 
 
 def explain_unsent(message_id: bytes, kept: Kept, executed_on: Sequence[str], unread: str | None = None) -> Explanation:
-    """What there is to say of a message whose creation nobody has seen.
+    """What there is to say of a message whose creation was not seen.
 
     Args:
         message_id: of the message.

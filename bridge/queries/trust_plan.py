@@ -19,7 +19,7 @@ class TrustPlanError(ValueError):
 
 
 class TrustPlan(BaseModel):
-    """Who runs which address, and by lane what was set on chain when somebody agreed to it."""
+    """Who runs which address, and by lane what was set on chain when the operator wrote the plan."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

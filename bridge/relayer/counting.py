@@ -1,4 +1,4 @@
-"""What a process counts and no row shows: it is written to the store now and then, which adds it to what was counted before."""
+"""Counts of a process that no row shows; every few seconds they are added to the store's."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class _FileLock:
             raise StoreError(f"store {self._shown}: {error}") from error
 
     def _is_in_place(self) -> bool:
-        """Whether others that lock would lock the same file: somebody may have deleted it."""
+        """Whether others that lock would lock the same file: it may have been deleted."""
         try:
             return os.path.samestat(self._path.stat(), os.fstat(self._file.fileno()))
         except FileNotFoundError:

@@ -113,7 +113,7 @@ class DerivedTable:
                     if name not in names
                 ]
             try:
-                # What somebody else has committed since that version conflicts: both say how far their events reach.
+                # What another process has committed since that version conflicts: both say how far their events reach.
                 table.create_write_transaction(actions, mode=mode, schema=self._schema, commit_properties=properties)
             except CommitFailedError as error:
                 raise IndexerError(f"another process writes {self.folder} too; try again when it has ended") from error

@@ -51,8 +51,8 @@ def latencies(deliveries: DataFrame, attested: DataFrame | None) -> DataFrame:
         attested: `schemas.ATTESTED`; None if no relayer was asked.
     """
     spark = deliveries.sparkSession
-    nobody = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
-    known = nobody if attested is None else attested
+    none = spark.createDataFrame(schemas.ATTESTED.empty_table(), spark_schema(schemas.ATTESTED))
+    known = none if attested is None else attested
     asked = "false" if attested is None else "true"
     text = query("latencies", deliveries="{deliveries}", attested="{attested}", asked=asked)
     return spark.sql(text, deliveries=deliveries, attested=known).to(spark_schema(schemas.LATENCIES))
