@@ -148,7 +148,7 @@ class World:
     def equals_chains(self) -> bool:
         return all(self.places(chain) == chain.log_places() for chain in (self.alpha, self.beta))
 
-    def until(self, holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    def until(self, holds: Callable[[], bool], what: str, seconds: float = 180) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.store_is_there() and holds():

@@ -129,17 +129,17 @@ def test_a_stream_outlives_a_time_in_which_its_bucket_refuses_it(
     with world.indexing(spark, folder=folder, lake_interval=0.5):
         world.tell_a_story()
         alpha.mine(100)
-        world.until(lambda: in_bucket() > 0, "final events are in the bucket", seconds=60)
+        world.until(lambda: in_bucket() > 0, "final events are in the bucket")
         before = in_bucket()
         with s3.refusing():
             world.tell_a_story()
             alpha.mine(100)
-            world.until(world.equals_chains, "the store goes on without the bucket", seconds=60)
+            world.until(world.equals_chains, "the store goes on without the bucket")
             time.sleep(2)
             alpha.mine(1)
             time.sleep(2)
         alpha.mine(1)
-        world.until(lambda: in_bucket() > before, "the bucket has caught up", seconds=60)
+        world.until(lambda: in_bucket() > before, "the bucket has caught up")
     final = int(alpha.head()["number"], 16) - 64
     assert len({row["message_id"] for row in messages_of_lake(spark, Lake(place)).collect()}) == 12
     assert list(History(create_engine(folder.store_url), Lake(place)).disagreements()) == []
@@ -152,11 +152,11 @@ def test_a_stream_outlives_a_restart_of_its_postgresql(
     world = World(alpha, beta, tmp_path / "index", store=server.new_url())
     with world.indexing(spark):
         world.tell_a_story()
-        world.until(world.equals_chains, "the index has caught up", seconds=180)
+        world.until(world.equals_chains, "the index has caught up")
         server.stop()
         world.tell_a_story()
         server.start()
-        world.until(world.equals_chains, "the index has caught up after the restart", seconds=180)
+        world.until(world.equals_chains, "the index has caught up after the restart")
     never_restarted = World(alpha, beta, tmp_path / "never restarted")
     never_restarted.index_once(spark)
     assert world.contents() == never_restarted.contents()

@@ -228,7 +228,7 @@ def test_while_the_stream_runs_final_events_go_to_the_lake_and_what_ended_from_t
             lambda: all((lake.last_block(chain.chain_id) or 0) > 20 for chain in (world.alpha, world.beta)),
             "final blocks are in the lake",
         )
-        world.until(lambda: reader.pruned() == ENDED, "the store has pruned what ended", seconds=60)
+        world.until(lambda: reader.pruned() == ENDED, "the store has pruned what ended")
         assert make_report(reader, gone=pruned(reader, lake.place)).messages == len(sent)
         events = lake.events(world.alpha.chain_id, 0, 1_000)
     assert set(events["message_id"].drop_null().to_pylist()) == {one.id for one in sent}
