@@ -36,6 +36,9 @@ CONTRACTS = (
     *sorted(path.stem for path in (SOURCES / "adapters").glob("*Adapter.sol") if path.stem != "BaseAdapter"),
     "Inbox",
     "BoundedMulticall",
+    "AtomicCoordinator",
+    "AtomicParticipant",
+    "AtomicAssets",
 )
 
 

@@ -10,8 +10,11 @@ import { layerZeroAdapterAbi } from "./LayerZeroAdapter.ts";
 import { wormholeAdapterAbi } from "./WormholeAdapter.ts";
 import { inboxAbi } from "./Inbox.ts";
 import { boundedMulticallAbi } from "./BoundedMulticall.ts";
+import { atomicCoordinatorAbi } from "./AtomicCoordinator.ts";
+import { atomicParticipantAbi } from "./AtomicParticipant.ts";
+import { atomicAssetsAbi } from "./AtomicAssets.ts";
 
-export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi };
+export { routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi };
 
 /** All of them, for decoding whatever comes. */
-export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi] as const;
+export const ABIS = [routerAbi, profilesAbi, adapterAbi, axelarAdapterAbi, ccipAdapterAbi, hyperlaneAdapterAbi, layerZeroAdapterAbi, wormholeAdapterAbi, inboxAbi, boundedMulticallAbi, atomicCoordinatorAbi, atomicParticipantAbi, atomicAssetsAbi] as const;
