@@ -44,6 +44,9 @@ _CODE_OF: Final = {status: code for code, status in _STATUS_OF.items()} | {
 _HEADERS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _MOST_PROBLEMS: Final = 10
 
+_LETTERS: Final = "/v1/dead-letters/"
+"""What is in a letter is for operators: payloads, and what nodes and services have said."""
+
 DEFAULT_LIMITS: Final = Limits(requests_per_minute=1_200, change_seconds=300)  # a retry waits until a block includes it
 
 _bearer = HTTPBearer(auto_error=False, description="WAYBILL_API_TOKEN")
@@ -54,14 +57,14 @@ def create_app(backend: Backend, *, token: SecretStr | None, version: str, limit
 
     Args:
         backend: who answers.
-        token: what a caller must present to change something; None forbids every change.
+        token: what a caller must present to change something or to read a dead letter; None forbids both.
         version: of Waybill.
         limits: what it takes of one caller and of all.
     """
     app = FastAPI(
         title="Waybill relayer",
         version=version,
-        description="State of a relayer and what to do about it. Reading is open; what changes something takes a bearer token.",
+        description="State of a relayer and what to do about it. Reading is open, but for what is in a dead letter; that, and what changes something, takes a bearer token.",
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
         redirect_slashes=False,  # a redirect would lead to where the Host header says
@@ -151,6 +154,7 @@ def _readings(backend: Backend) -> APIRouter:
 
 
 def _letters(backend: Backend) -> APIRouter:
+    """That there are letters is open; `Gate` asks those who read one for the token."""
     routes = APIRouter(tags=["reading"])
 
     @routes.get("/dead-letters", summary="Dead letters, the newest first", response_model=list[models.DeadLetter])
@@ -161,6 +165,7 @@ def _letters(backend: Backend) -> APIRouter:
         "/dead-letters/{event_id:path}",
         summary="A dead letter, what to know before deciding about it, and all that happened to it",
         response_model=models.DeadLetter,
+        dependencies=[Security(_bearer)],
     )
     async def letter(event_id: str) -> Json:
         return await backend.letter(event_id)
@@ -205,16 +210,17 @@ def _changes(backend: Backend) -> APIRouter:
 
 
 def _permission(token: SecretStr | None) -> Callable[[Request], Refusal | None]:
-    """Whether a caller may change something, by the head of the request."""
+    """Whether a caller may change something, or read a dead letter, by the head of the request."""
 
     def admit(request: Request) -> Refusal | None:
-        if request.method in SAFE_METHODS:
+        reads = request.method in SAFE_METHODS
+        if reads and not request.scope["path"].startswith(_LETTERS):
             return None
         if token is None:
+            what = "no dead letter can be read" if reads else "nothing can be changed"
             return Refusal(
                 403,
-                "nothing can be changed over this API: it has no token; start it with WAYBILL_API_TOKEN set to at least 16"
-                " characters",
+                f"{what} over this API: it has no token; start it with WAYBILL_API_TOKEN set to at least 16 characters",
             )
         scheme, _, presented = request.headers.get("authorization", "").partition(" ")
         is_right = hmac.compare_digest(presented.strip().encode(), token.get_secret_value().encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -67,6 +68,8 @@ def serve(
         public_rpc=_public_rpc(deployment, public_rpc),
         block_explorers=_by_chain(deployment, "--block-explorer", block_explorers),
         read_only=read_only,
+        open_letters=is_open(http, kept, trusted_proxy) and not read_only,
+        token=kept.api_token,
         requests_per_minute=requests_per_minute,
         max_lag=kept.index.max_lag,
     )
@@ -94,6 +97,17 @@ def serve(
             await asyncio.Event().wait()
 
     asyncio.run(run_until_signalled(run))
+
+
+def is_open(http: str, settings: Settings, trusted_proxy: str | None) -> bool:
+    """Whether only this machine reaches it, and nobody is to sign in: it is then as open as the files that it reads."""
+    if settings.api_token is not None or trusted_proxy is not None:
+        return False
+    host = http.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _public_rpc(deployment: Deployment, given: Sequence[str]) -> Mapping[int, str]:

@@ -15,6 +15,7 @@ import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.sse import EventSourceResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
@@ -33,7 +34,7 @@ from bridge.queries.dead_letters import happened, listed
 from bridge.web import figures
 from bridge.web.dead_letters import read_letter
 from bridge.web.decisions import OpenReview, add_decisions
-from bridge.web.guards import admit, headers
+from bridge.web.guards import admit, headers, is_operator
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import STAGES, ShownMessage, message_data, read_message
 from bridge.web.rendering import environment
@@ -71,6 +72,12 @@ class ExplorerSettings:
 
     read_only: bool = False
     """Offer nothing that changes state, not even through the visitor's own wallet."""
+
+    open_letters: bool = False
+    """Whether everybody who reaches the explorer may read dead letters. Others see that there is one."""
+
+    token: SecretStr | None = None
+    """What operators sign in with to read dead letters; None: nobody can."""
 
     requests_per_minute: int = 600  # of one client
     streams_per_client: int = 12  # live updates open at once
@@ -346,11 +353,17 @@ class Explorer:
             states=LetterStatus,
         )
 
-    def letter(self, event_id: str) -> Response:
-        """One dead letter: what happened, and what can be decided."""
-        shown = read_letter(self.sources, event_id)
+    def letter(self, request: Request, event_id: str) -> Response:
+        """One dead letter: what happened, and what can be decided. To those who are no operators, that there is one."""
+        shown, token = read_letter(self.sources, event_id), self.settings.token
         if shown is None:
             return self.problem(404, f"there is no dead letter {event_id[:200]!r}")
+        if not (self.settings.open_letters or (token is not None and is_operator(request, token))):
+            asked = token is not None and "sign-in" in request.query_params
+            page = self.page("closed_letter.html", 401 if asked else 200, letter=shown.letter, can_sign_in=bool(token))
+            if asked:
+                page.headers["www-authenticate"] = 'Basic realm="Waybill operators", charset="UTF-8"'
+            return page
         return self.page(
             "dead_letter.html", shown=shown, happened=happened, command=self.sources.command, can_decide=self.can_decide
         )
@@ -476,8 +489,8 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         return explorer.dead_letters(status)
 
     @app.get("/dead-letters/{event_id:path}")
-    def letter(event_id: str) -> Response:
-        return explorer.letter(event_id)
+    def letter(request: Request, event_id: str) -> Response:
+        return explorer.letter(request, event_id)
 
     for path, page in {
         "/lanes": explorer.lanes,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import Request
+from pydantic import SecretStr
 
 from bridge.http.gate import SAFE_METHODS, Refusal
 
@@ -19,6 +22,16 @@ def admit(request: Request) -> Refusal | None:
     if request.method in SAFE_METHODS or is_same_origin(request):
         return None
     return Refusal(403, "requests that change something must come from this site's own pages")
+
+
+def is_operator(request: Request, token: SecretStr) -> bool:
+    """Whether a browser has signed in: HTTP's own dialogue, with the API's token as the password."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    try:
+        _, _, password = b64decode(given, validate=True).partition(b":")
+    except ValueError:
+        return False
+    return scheme.lower() == "basic" and hmac.compare_digest(password, token.get_secret_value().encode())
 
 
 def headers(rpc_urls: Iterable[str]) -> Callable[[Request, int], Mapping[str, str]]:

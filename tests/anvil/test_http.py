@@ -135,10 +135,10 @@ async def _is_seen(http: httpx.AsyncClient, delivered: str, silent: str, dead: s
     assert (waiting["messageId"], waiting["gmp"]) == (silent, "hyperlane")
     (letter,) = (await http.get("/v1/dead-letters?status=PENDING_REVIEW")).json()
     assert letter["id"] == f"{dead}/axelar/0"
-    opened = (await http.get(f"/v1/dead-letters/{letter['id']}")).json()
+    opened = (await http.get(f"/v1/dead-letters/{letter['id']}", headers=AUTHORIZED)).json()
     assert len(opened["document"]["failureHistory"]) == 2
     assert opened["analysis"]["permanentOrTransient"].startswith("likely permanent")
-    assert (await http.get(f"/v1/dead-letters/{silent}/hyperlane/0")).status_code == 404
+    assert (await http.get(f"/v1/dead-letters/{silent}/hyperlane/0", headers=AUTHORIZED)).status_code == 404
 
 
 async def _is_steered(http: httpx.AsyncClient, silent: str) -> None:

@@ -146,7 +146,22 @@ async def test_reading_takes_no_token_and_passes_its_filters_on() -> None:
         assert (await http.get(f"/v1/deliveries/{ID}/axelar/0")).json()["eventId"] == f"{ID}/axelar/0"
         dead_letters = await http.get("/v1/dead-letters?status=PENDING_REVIEW&limit=5")
         assert dead_letters.json() == [LETTER]
-        assert (await http.get(f"/v1/dead-letters/{ID}/axelar/0")).json() == {**LETTER, "history": []}
+
+
+@pytest.mark.requirement("OIP-127")
+async def test_what_is_in_a_dead_letter_is_read_with_the_token_alone() -> None:
+    path = f"/v1/dead-letters/{ID}/axelar/0"
+    async with client(Recorder()) as http:
+        assert (await http.get(path, headers=authorized())).json() == {**LETTER, "history": []}
+        for headers in ({}, authorized("another token altogether"), {"Authorization": TOKEN}):
+            refused = await http.get(path, headers=headers)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+        assert (await http.head(path)).status_code == 401
+    async with client(Recorder(), token=None) as http:
+        assert (await http.get(path, headers=authorized())).status_code == 403
+        assert (await http.get("/v1/dead-letters?status=PENDING_REVIEW&limit=5")).json() == [LETTER], (
+            "that there is one is no secret"
+        )
 
 
 CHANGES: list[tuple[str, dict[str, Any], Any]] = [

@@ -62,13 +62,17 @@ class Faces:
             workspace = Workspace.of("devnet")
             async with opened_backend(workspace) as backend:
                 client = Client(api_of(backend, workspace.settings()))
-                return (await client._request("GET", f"/v1{path}")).json()
+                return (await client._request("GET", f"/v1{path}", headers=OPERATOR)).json()
 
         return asyncio.run(ask())
 
     def page(self, path: str) -> str:
         """What a page of the explorer is."""
         return self.explorer.get(path).text
+
+
+TOKEN = "an operator's long token"
+OPERATOR = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def node_of(chain: SimulatedChain) -> Behaviour:
@@ -112,6 +116,7 @@ def node_of(chain: SimulatedChain) -> Behaviour:
 @pytest.fixture
 def faces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Faces]:
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
+    monkeypatch.setenv("WAYBILL_API_TOKEN", TOKEN)
     home = tmp_path / ".waybill" / "devnet"
     home.mkdir(parents=True)
     world = World(home, now=time.time())  # the clock that a command has

@@ -35,7 +35,7 @@ _CONTRACT = "0x00000000000000000000000000000000000000A1"
 
 def patient(**given: Any) -> ExplorerSettings:
     """Settings of an explorer that waits for every figure, so that no page depends on how fast the machine is."""
-    return ExplorerSettings(**{"patience": 60.0} | given)
+    return ExplorerSettings(**{"patience": 60.0, "open_letters": True} | given)
 
 
 def deployment(network: str = "devnet") -> Deployment:

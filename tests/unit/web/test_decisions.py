@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from eth_account.messages import encode_typed_data
 from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
+from pydantic import SecretStr
 
 from bridge.cli.web_server import DeadLetterReviews
 from bridge.dead_letters.integrity import verify
@@ -32,12 +34,13 @@ from tests.unit.evm.rpc_server import RpcServer
 from tests.unit.web.explorer import Client, deployment, patient
 
 PLACE = "/dead-letters/decisions"
+TOKEN = "an operator's long token"
 
 
 class Browser:
     """An explorer of one dead letter, in real SQLite files, and whoever visits it."""
 
-    def __init__(self, home: Path, *, read_only: bool = False) -> None:
+    def __init__(self, home: Path, **settings: Any) -> None:
         self.store = open_store(f"sqlite:///{home / 'bridge.db'}")
         self.log = open_dead_letters(f"sqlite:///{home / 'dead_letters.db'}")
         self.dead_letter_queue = Office(None, DeadLetterService(store=self.store, dead_letters=self.log))
@@ -53,7 +56,7 @@ class Browser:
             dead_letters=lambda: self.log,
             clock=self.clock.now,
         )
-        self.client = Client(create_app(sources, patient(read_only=read_only), self._review))
+        self.client = Client(create_app(sources, patient(**settings), self._review))
 
     @asynccontextmanager
     async def _review(self) -> AsyncIterator[DeadLetterReview]:
@@ -185,6 +188,36 @@ def test_other_sites_long_requests_and_a_read_only_explorer_get_nowhere(browser:
     assert "data-letter" not in page
     reading.store.close()
     reading.log.close()
+
+
+@pytest.mark.requirement("OIP-127")
+def test_a_public_explorer_shows_that_there_is_a_letter_and_operators_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / "public").mkdir()
+    public = Browser(tmp_path / "public", open_letters=False, token=SecretStr(TOKEN))
+    path = f"/dead-letters/{public.event_id}"
+
+    def signed_in(password: str) -> dict[str, str]:
+        return {"authorization": f"Basic {b64encode(f'ann:{password}'.encode()).decode()}"}
+
+    seen = public.client.get(path)
+    assert (seen.status_code, "pending review" in seen.text, "sign-in" in seen.text) == (200, True, True)
+    asked = public.client.get(f"{path}?sign-in")
+    assert (asked.status_code, asked.headers["www-authenticate"][:5]) == (401, "Basic")
+    for page in (
+        seen,
+        asked,
+        public.client.get(path, headers=signed_in("guessed")),
+        public.client.get("/dead-letters"),
+    ):
+        for content in ("alert(1)", "Before you decide", "Failures", "waybill dlq"):
+            assert content not in page.text
+    assert "Before you decide" in public.client.get(path, headers=signed_in(TOKEN)).text
+    (tmp_path / "closed").mkdir()
+    closed = Browser(tmp_path / "closed", open_letters=False)
+    assert "sign-in" not in closed.client.get(f"/dead-letters/{closed.event_id}", headers=signed_in("")).text
+    for one in (public, closed):
+        one.store.close()
+        one.log.close()
 
 
 def test_letters_are_listed_by_state_and_those_unknown_are_told(browser: Browser) -> None:
