@@ -8,6 +8,7 @@ import {Address} from "@openzeppelin/contracts/utils/Address.sol";
 import {Router} from "../contracts/Router.sol";
 import {IRouter} from "../contracts/interfaces/IRouter.sol";
 import {Parameters} from "../contracts/governance/Parameters.sol";
+import {Heartbeats} from "../contracts/examples/Heartbeats.sol";
 import {Inbox} from "../contracts/examples/Inbox.sol";
 import {BoundedMulticall} from "../contracts/relaying/BoundedMulticall.sol";
 import {IAdapter} from "../contracts/interfaces/IAdapter.sol";
@@ -93,6 +94,8 @@ contract Deploy is Script {
         if (plan.readBool(".examples")) {
             bytes memory code = abi.encodePacked(type(Inbox).creationCode, abi.encode(router, _owner));
             vm.serializeAddress(RESULT, "inbox", _create("inbox", code));
+            code = abi.encodePacked(type(Heartbeats).creationCode, abi.encode(router));
+            vm.serializeAddress(RESULT, "heartbeats", _create("heartbeats", code));
         }
         for (uint256 index; index < chains.length; ++index) {
             if (chains[index].id != here.id) _connect(here, chains[index], router);

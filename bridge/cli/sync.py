@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import typer
@@ -17,6 +18,10 @@ from bridge.cli.workspace import DEVNET, Workspace
 from bridge.domain.jobs import UNRESOLVED, SyncJob
 from bridge.domain.merkle import verifies
 from bridge.domain.store import Store
+from bridge.queries.heartbeats import arrived_everywhere
+from bridge.relayer.heartbeats import ArrivedHeartbeat
+from bridge.service.connections import connected
+from bridge.service.keys import paying_accounts
 
 app = typer.Typer(help="Follow state changes from primary finality to their application.", no_args_is_help=True)
 
@@ -61,6 +66,57 @@ def status(*, network: options.Network = DEVNET, as_json: options.Json = False) 
         as_json=as_json,
         render=lambda console: console.print(drawn, *([shown] if pending else [])),
     )
+
+
+@app.command()
+def heartbeats(
+    *,
+    sender: Annotated[
+        str | None,
+        typer.Option("--from", help="The relayer's account, if it is not this one's.", metavar="ADDRESS"),
+    ] = None,
+    network: options.Network = DEVNET,
+    config: options.Config = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show lag and loss of each lane as its destination knows it: from the heartbeats that arrived there.
+
+    Needs neither the relayer nor its store, and asks no source chain.
+
+    Example: waybill sync heartbeats
+    """
+    workspace = Workspace.of(network, config)
+    settings, deployment = workspace.settings(), workspace.deployment()
+    contracts = settings.heartbeats.contracts(deployment)
+    if not contracts:
+        raise CliError(
+            "no chain is known to have a Heartbeats contract", next_step="name them in [heartbeats.recipients]"
+        )
+    if sender is not None:
+        believed = {sender}
+    else:
+        believed = set(settings.heartbeats.senders) or paying_accounts(settings, deployment)
+
+    async def work() -> list[ArrivedHeartbeat]:
+        async with connected(deployment, settings) as chains:
+            return await arrived_everywhere(chains, contracts, believed)
+
+    now = time.time()
+    value = [one.value(now) for one in asyncio.run(work())]
+    columns = ["lane", "age", "final", "applied", "lag", "sent", "not executed", "checksum"]
+    rows = [
+        [
+            row["lane"],
+            f"{row['ageSeconds']:.0f} s",
+            *(str(row[name]) for name in ("primaryFinal", "applied")),
+            f"{row['lagSeconds']:.0f} s",
+            *(str(row[name]) for name in ("sent", "missing")),
+            "matches" if row["matches"] else "differs",
+        ]
+        for row in value
+    ]
+    drawn = table(None, columns, rows)
+    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no heartbeat has arrived"))
 
 
 @app.command()

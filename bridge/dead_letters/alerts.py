@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from bridge.dead_letters.channels import Channel, Notice, Severity
+from bridge.dead_letters.channels import INTEGRITY, Channel, Notice, Severity
 from bridge.dead_letters.integrity import Verified
 from bridge.dead_letters.parameters import Thresholds
 from bridge.domain.dead_letters import DeadLetterLog, LogRecord, RecordKind
@@ -56,24 +56,35 @@ class Alerts:
             raise TransientError(f"alerts not sent, will be repeated: {'; '.join(problems)}")
         return has_more
 
-    async def announce_tampering(self, verified: Verified) -> None:
-        """Tells every channel that the log was changed by somebody else; this is never silent, nor put off."""
+    async def announce_tampering(self, verified: Verified) -> bool:
+        """Tells every channel that the log was changed by somebody else; this is never silent, nor put off.
+
+        Returns:
+            Whether every channel took it, if there was something to tell.
+        """
         for violation in verified.violations:
             _log.critical("dead letters were tampered with", violation=str(violation))
         if not verified.violations:
-            return
+            return True
         first = verified.violations[0]
         notice = Notice(
-            key=f"dlq-integrity/{verified.head.hex()}/{first.sequence}",
+            key=f"{INTEGRITY}/{verified.head.hex()}/{first.sequence}",
             severity=Severity.CRITICAL,
             summary=f"dead letters were tampered with: {first} ({len(verified.violations)} violations)",
-            details={"violations": [str(violation) for violation in verified.violations], "records": verified.records},
+            details={
+                "violations": [str(violation) for violation in verified.violations],
+                "records": verified.records,
+                "record": f"0x{verified.head.hex()}",
+            },
         )
+        told = True
         for channel in self._channels:
             try:
                 await channel.tell(notice)
             except TransientError as error:
+                told = False
                 _log.critical("tampering alert not sent", channel=channel.name, error=str(error))
+        return told
 
     async def _tell(self, channel: Channel) -> bool:
         records = self._letters.records(after=self._letters.cursor(channel.name), limit=_BATCH)
@@ -126,6 +137,7 @@ def _entered(record: LogRecord, document: Any, in_an_hour: int, severity: Severi
             "lastErrorCode": last["errorCode"],
             "lastErrorMessage": last["errorMessage"],
             "deadLettersInAnHour": in_an_hour,
+            "record": f"0x{record.hash.hex()}",
         },
     )
 

@@ -15,6 +15,9 @@ import orjson
 
 from bridge.domain.ports import TransientError
 
+INTEGRITY: Final = "dlq-integrity"
+"""What the keys of notices about a changed log begin with."""
+
 _LONGEST_SUMMARY: Final = 1024  # characters; PagerDuty's limit
 
 

@@ -20,6 +20,7 @@ from bridge.dead_letters.decisions import (
     require_rationale,
     signed,
 )
+from bridge.dead_letters.governance import Governance, proposal
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.signing import KeySealer
 from bridge.domain.dead_letters import DeadLetter, DeadLetterLog, Decision, LogRecord, RecordKind, Sealer
@@ -37,7 +38,7 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 _HOUR: Final = 3600  # seconds
 _NEIGHBOURS: Final = 1_000  # letters looked at, to tell whether one is alone
 _NOTICE_GAS: Final = 100_000  # gas
-_PROPOSAL_TTL: Final = 600  # seconds
+_NOTICE_TTL: Final = 600  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +50,6 @@ class Opened:
     document: Mapping[str, Any]  # of its latest entering
     history: Sequence[LogRecord]
     analysis: Analysis
-
-
-@dataclass(frozen=True, slots=True)
-class Governance:
-    """Who gets escalations: a recipient of messages."""
-
-    chain: str | int
-    address: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,21 +343,15 @@ class DeadLetterReview:
         if self._governance is None:
             raise DecisionError("no governance to escalate to: name governance's chain and address in [dlq.governance]")
         message = _message_of(_document(first))
-        there = self._deployment.chain(self._governance.chain)
-        source = next((chain for chain in self._deployment.chains if chain.chain_id != there.chain_id), there)
-        payload = encode(
-            ["bytes32", "bytes32", "string", "string"], [message.id, first.hash, first.event_id, rationale]
+        source, request = proposal(
+            self._deployment,
+            self._governance,
+            about=message.id,
+            record=first.hash,
+            event_id=first.event_id,
+            text=rationale,
         )
-        request = RouteRequest(
-            destination=there.chain_id,
-            recipient=self._governance.address,
-            payload=payload,
-            gmps=tuple(sorted(self._deployment.gmps_between(source.chain_id, there.chain_id))),
-            quorum=1,
-            ttl=_PROPOSAL_TTL,
-            kind=Kind.GOVERNANCE_PROPOSAL,
-        )
-        return Notice(source_chain=source.chain_id, request=request)
+        return Notice(source_chain=source, request=request)
 
     async def _notice(self, first: LogRecord, rationale: str) -> Notice | None:
         """The message that tells the sender, back over the lane; None if it is no contract that could take one."""
@@ -386,7 +373,7 @@ class DeadLetterReview:
             gmps=tuple(sorted(self._deployment.gmps_between(home.chain_id, away.chain_id))),
             quorum=1,
             gas_limit=_NOTICE_GAS,
-            ttl=_PROPOSAL_TTL,
+            ttl=_NOTICE_TTL,
             kind=Kind.ACK,
         )
         return Notice(source_chain=away.chain_id, request=request)

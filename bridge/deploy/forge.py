@@ -57,7 +57,7 @@ class ScriptResult:
             adapters={gmp.label: document[gmp.label] for gmp in Gmp if gmp.label in document},
             parameters=document["parameters"],
             multicall=document["multicall"],
-            examples={name: document[name] for name in ("inbox",) if name in document},
+            examples={name: document[name] for name in ("inbox", "heartbeats") if name in document},
             done=tuple(document["done"]),
         )
 

@@ -11,10 +11,11 @@ from eth_account.signers.local import LocalAccount
 
 from bridge.dead_letters.alerts import Alerts
 from bridge.dead_letters.channels import Channel, Email, Mailbox, PagerDuty, Slack, Webhook
+from bridge.dead_letters.governance import Governance, GovernanceChannel
 from bridge.dead_letters.integrity import Verified, Violation, verify, verify_growth
 from bridge.dead_letters.parameters import OnChainParameters
 from bridge.dead_letters.queue import DeadLetterQueue
-from bridge.dead_letters.review import DeadLetterReview, Governance
+from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.dead_letters import BrokenLogError, DeadLetterLog, LogHead, RecordKind
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxEntry, OutboxState
@@ -24,6 +25,7 @@ from bridge.domain.store import Store
 from bridge.domain.supervision import retry_until_success, run_forever
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import decode_envelope
+from bridge.relayer.own_messages import OwnMessages
 from bridge.service.connections import connected
 from bridge.service.keys import open_sealer
 from bridge.settings import Settings
@@ -39,9 +41,16 @@ class DeadLetterService:
     """Everything about dead letters in one relayer."""
 
     def __init__(
-        self, deployment: Deployment, chains: Mapping[int, Chain], store: Store, settings: Settings, clock: Clock
+        self,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        *,
+        messages: OwnMessages,
     ) -> None:
-        """Opens nothing yet: dead letters may be in a database that is away.
+        """Opens nothing yet: dead letters may be in a database that is away. Governance is told by `messages`.
 
         Raises:
             SettingsError: there is no key to seal them with.
@@ -57,8 +66,13 @@ class DeadLetterService:
         )
         self._verified = LogHead()  # the last record that was verified
         self._seen: tuple[bytes, tuple[Violation, ...]] | None = None  # what was alerted on
+        self._untold: Verified | None = None  # what a channel did not take yet
         self._parameters = on_chain_parameters(deployment, chains, settings)
-        self.alerts = Alerts(self.dead_letters, channels(settings.dlq.alerts), self._parameters, clock)
+        told = channels(settings.dlq.alerts)
+        governance = _governance(deployment, settings)
+        if governance is not None:
+            told.append(GovernanceChannel(deployment, governance, messages))
+        self.alerts = Alerts(self.dead_letters, told, self._parameters, clock)
 
     async def run(self) -> None:
         """Verifies the log, then looks after it until it is cancelled."""
@@ -74,16 +88,22 @@ class DeadLetterService:
 
     async def verify_growth(self) -> bool:
         """Verifies what the log has gained since it was last verified, and alerts on what does not fit; once for each change."""
+        if self._untold is not None:
+            await self._announce(self._untold)
         trusted = frozenset[str]()
         if self.dead_letters.records(after=self._verified.sequence, limit=1):  # else nobody's seal is looked at
             trusted = await trusted_accounts(self.dead_letters, self._parameters, self._settings)
         verified = verify_growth(self.dead_letters, self._verified, trusted=trusted)
         if (seen := (verified.head, verified.violations)) != self._seen:
             self._seen = seen
-            await self.alerts.announce_tampering(verified)
+            await self._announce(verified)
         if not verified.violations:
             self._verified = LogHead(verified.records, verified.head)
         return False
+
+    async def _announce(self, verified: Verified) -> None:
+        """Tells all channels; with the next look again if one of them did not take it."""
+        self._untold = None if await self.alerts.announce_tampering(verified) else verified
 
     async def _verify(self) -> None:
         try:
@@ -93,7 +113,7 @@ class DeadLetterService:
             raise
         except Exception as error:
             raise TransientError(f"dead letters can't be read: {error}") from error
-        await self.alerts.announce_tampering(verified)
+        await self._announce(verified)
         self._verified = LogHead(verified.records, verified.head)
         _log.info("dead letters verified", records=verified.records, violations=len(verified.violations))
 
@@ -193,7 +213,7 @@ def _governance(deployment: Deployment, settings: Settings) -> Governance | None
     """Who gets escalations; on a network with the example dApps and nobody named, the last chain's inbox."""
     named = settings.dlq.governance
     if named is not None:
-        return Governance(named.chain, named.address)
+        return Governance(named.chain, named.address, named.wei_per_day)
     last = deployment.chains[-1]
     return Governance(last.chain_id, last.examples["inbox"]) if "inbox" in last.examples else None
 

@@ -32,6 +32,15 @@ def paying_signers(settings: Settings, deployment: Deployment) -> dict[int, list
     }
 
 
+def paying_accounts(settings: Settings, deployment: Deployment) -> set[str]:
+    """The addresses of those who pay, on any chain.
+
+    Raises:
+        SettingsError, InvalidKeyError: see `paying_signers`.
+    """
+    return {signer.address for signers in paying_signers(settings, deployment).values() for signer in signers}
+
+
 def open_sealer(settings: Settings) -> KeySealer:
     """The signer of dead letters: a key of its own, else the relayer's, else that of the first signer whose key is here.
 

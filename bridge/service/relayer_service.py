@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from bridge.client import Client
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.figures import Counted, CounterKey
 from bridge.domain.finality import ObservedFinality
@@ -35,6 +36,8 @@ from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.relayer.execution import Execution
+from bridge.relayer.heartbeats import TravellingHeartbeats
+from bridge.relayer.own_messages import OwnMessages
 from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.recovery import BudgetExhaustion, Recovery, Retried
 from bridge.relayer.relayer import Relayer
@@ -110,7 +113,20 @@ class RelayerService:
         )
         named = {deployed.chain_id: deployed.name for deployed in deployment.chains}
         served = {chain_id: payer for chain_id, payer in payers.items() if settings.accepts_chain(named[chain_id])}
-        self.dead_letter_service = DeadLetterService(deployment, chains, store, settings, clock)
+        self.own_messages = OwnMessages(
+            deployment=deployment,
+            client=Client(deployment, chains),
+            senders={
+                chain_id: self._senders[chain_id, next(iter(_by_address(signers)))]
+                for chain_id, signers in paying.items()
+            },
+            ledger=store.transactions,
+            spending=store.spending,
+            clock=clock,
+        )
+        self.dead_letter_service = DeadLetterService(
+            deployment, chains, store, settings, clock, messages=self.own_messages
+        )
         gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
         self.relayer = Relayer(
             worker=worker,
@@ -134,6 +150,7 @@ class RelayerService:
         self.recovery = self._open_recovery(relaying, gate, clock)
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
+        self.heartbeats = self._open_heartbeats(relaying, clock)
         self._run_streams = self._open_streams(worker, index)
         self.trust_watch = self._open_trust_watch(clock)
 
@@ -200,6 +217,21 @@ class RelayerService:
             signer=self.dead_letter_service.sealer,
             clock=clock,
             settings=self._settings.propagation(),
+        )
+
+    def _open_heartbeats(self, relaying: RelaySettings, clock: Clock) -> TravellingHeartbeats | None:
+        """Sends heartbeats over the lanes; None if the settings want none."""
+        settings = self._settings.heartbeats.settings(self.deployment)
+        if settings is None:
+            return None
+        return TravellingHeartbeats(
+            deployment=self.deployment,
+            chains=self.chains,
+            store=self.store,
+            messages=self.own_messages,
+            gmps=relaying.claimable,
+            clock=clock,
+            settings=settings,
         )
 
     def _open_trust_watch(self, clock: Clock) -> TrustWatch | None:
@@ -269,6 +301,9 @@ class RelayerService:
             group.create_task(self.propagation.run())
             group.create_task(self._run_streams())
             group.create_task(self._keep_lock())
+            if self.heartbeats is not None:
+                every = self._settings.heartbeats.interval
+                group.create_task(run_forever("send heartbeats", self.heartbeats.step, every=every))
             if self.trust_watch is not None:
                 every = self._settings.trust.poll_interval
                 group.create_task(run_forever("compare trust with its plan", self.trust_watch.step, every=every))

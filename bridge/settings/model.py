@@ -52,6 +52,7 @@ from bridge.settings.sections import (
     DeadLetterTable,
     Gmps,
     GuaranteeTable,
+    HeartbeatTable,
     IndexTable,
     KafkaTable,
     Keys,
@@ -164,6 +165,9 @@ class Settings(BaseSettings):
     )
     phase_timeouts: PhaseTable = Field(default=PhaseTable(), description="until a phase of a delivery is given up")
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
+    heartbeats: HeartbeatTable = Field(
+        default=HeartbeatTable(), description="messages that show lag and loss on destinations, see below"
+    )
     trust: TrustTable = Field(default=TrustTable(), description="how whom lanes trust is compared with the plan")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
     dlq: DeadLetterTable = Field(
@@ -206,7 +210,9 @@ class Settings(BaseSettings):
         default=1_200, ge=10, description="requests that one address may make of the HTTP API"
     )
     api_token: SecretStr | None = Field(
-        default=None, min_length=16, description="what a caller must present to change something; none forbids it"
+        default=None,
+        min_length=16,
+        description="what a caller must present to change something over HTTP, or to read a dead letter; none forbids it",
     )
 
     _origins: list[Origin] = PrivateAttr(default=[])
@@ -546,6 +552,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "phase_limits": {end for one in settings.phase_limits for end in (one.source, one.destination) if end},
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
         **settings.attestations.chains(),
+        "heartbeats": set(settings.heartbeats.recipients),
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},
         "dlq": {
             contract.chain

@@ -23,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import NoDecode
 
+from bridge.dead_letters.governance import DEFAULT_WEI_PER_DAY
 from bridge.dead_letters.queue import DeadLetterSettings
 from bridge.domain.guarantee import HIGH_FREQUENCY_TRADING_TTL, RECOMMENDED_TTL, REGULATED_ASSET_TTL, RetryChoice
 from bridge.domain.invariants import Reliability
@@ -36,6 +37,7 @@ from bridge.protocol.addresses import to_bytes32
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.settings import PhaseLimit
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
@@ -339,6 +341,16 @@ class OnChain(Section):
     address: Address
 
 
+class GovernanceTable(OnChain):
+    """Who decides what operators may not."""
+
+    wei_per_day: Wei = Field(
+        default=DEFAULT_WEI_PER_DAY,
+        ge=0,
+        description="what the relayer's own messages to it may cost on their source per day (UTC)",
+    )
+
+
 class DeadLetterTable(Section):
     """Everything about dead letters that can be set. Times are in seconds."""
 
@@ -359,8 +371,9 @@ class DeadLetterTable(Section):
         default=None,
         description="chain and address of the contract with thresholds and operators; none: the deployments file's",
     )
-    governance: OnChain | None = Field(
-        default=None, description="chain and address of who gets escalations, as a recipient of messages"
+    governance: GovernanceTable | None = Field(
+        default=None,
+        description="chain and address of who gets escalations, as a recipient of messages; wei_per_day, see below",
     )
     alerts: AlertSettings = Field(default=AlertSettings(), description="who is notified")
 
@@ -496,6 +509,47 @@ class PropagationTable(Section):
             lock_ttl=lock_ttl,
             keep=self.keep_days * 86_400,
         )
+
+
+class HeartbeatTable(Section):
+    """Heartbeats that travel: messages that show lag and loss on a lane's destination. Times are in seconds."""
+
+    enabled: bool = Field(default=False, description="whether they are sent")
+    interval: float = Field(default=HeartbeatSettings().interval, gt=0, description="between two of a lane")
+    wei_per_day: Wei = Field(
+        default=HeartbeatSettings().wei_per_day,
+        ge=0,
+        description="what those from one chain may cost there per day (UTC), gas and fees together",
+    )
+    quorum: int = Field(
+        default=HeartbeatSettings().quorum, ge=1, le=16, description="GMPs that each travels over; the lane's floor"
+    )
+    recipients: dict[str, Address] = Field(
+        default={}, description="`Heartbeats` contracts, by name of the chain; none: the deployments file's"
+    )
+
+    senders: Addresses = Field(
+        default=frozenset(), description="relayers whose heartbeats are shown; none: the accounts that pay here"
+    )
+
+    def settings(self, deployment: Deployment) -> HeartbeatSettings | None:
+        """What sending them needs of these; None if none are sent."""
+        if not self.enabled:
+            return None
+        return HeartbeatSettings(
+            interval=self.interval,
+            wei_per_day=self.wei_per_day,
+            quorum=self.quorum,
+            recipients=self.contracts(deployment),
+        )
+
+    def contracts(self, deployment: Deployment) -> dict[int, str]:
+        """The contracts that keep them, by chain id."""
+        found = {
+            deployed.chain_id: self.recipients.get(deployed.name) or deployed.examples.get(EXAMPLE)
+            for deployed in deployment.chains
+        }
+        return {chain_id: address for chain_id, address in found.items() if address is not None}
 
 
 class ReliabilityTable(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 from eth_abi.abi import decode
 
-from bridge.client import Client
+from bridge.client import Client, RouteRequest
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account
 from bridge.evm.chain import EvmChain
 from bridge.gmps.axelar.adapter import AxelarContracts
+from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.events import MessageRouted, decode_event, topic_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message, decode_envelope
@@ -23,7 +25,7 @@ from tests.anvil.command import Waybill, new_home
 from tests.anvil.relayers import PATIENCE, process, until
 from tests.anvil.rpc import rpc
 from tests.anvil.test_relayer import Traffic, blocks
-from tests.anvil.traffic import DAPP
+from tests.anvil.traffic import DAPP, RELAYER
 from tests.unit.dead_letters.servers import webhook_server
 
 pytestmark = pytest.mark.timeout(240)  # a wait that ends by itself stops what the test started; this does not
@@ -65,7 +67,7 @@ async def routed(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
 
 
 @pytest.mark.requirement(
-    "OIP-81", "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-127", "OIP-128",
+    "OIP-83", "OIP-90", "OIP-107", "OIP-109", "OIP-115", "OIP-116", "OIP-117", "OIP-118", "OIP-127", "OIP-128",
     "OIP-161", "OBX-53", "OBX-55", "OBX-56", "SF-113",
 )  # fmt: skip
 async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
@@ -113,6 +115,55 @@ async def test_a_dead_letter_is_told_shown_and_decided_by_an_operator_alone(
     assert decisions[third]["newMessageId"] == f"0x{replacement.id.hex()}"
     statuses = {one["id"]: one["status"] for one in json.loads(await command("list", "--json"))}
     assert [statuses[event_id] for event_id in ids] == ["ABANDONED", "PENDING_REVIEW", "RETRY_QUEUED", "RECOVERED"]
+
+
+@pytest.mark.requirement("OIP-81", "OIP-130")
+async def test_governance_is_asked_for_a_new_vote_and_told_of_a_changed_log(
+    devnet: Devnet, chains: dict[int, EvmChain], waybill: Waybill
+) -> None:
+    client, home = Client(devnet.deployment, chains, DAPP), waybill.home
+    request = RouteRequest(
+        destination="beta",
+        recipient=devnet.deployment.chain("beta").examples["inbox"],
+        payload=b"what was voted for",
+        gmps=(Gmp.AXELAR,),
+        kind=Kind.GOVERNANCE_EXECUTE,
+    )
+    tries = {"WAYBILL_POLICIES": '{"governance_execute": {"max_retries": 1, "base": 0.1, "cap": 0.2}}'}
+    looks = {"WAYBILL_DLQ": '{"poll_interval": 0.2}'}
+
+    async def told(count: int) -> list[Message]:
+        async with asyncio.timeout(PATIENCE):
+            while len(found := await _to_governance(devnet, chains)) < count:  # chains tell nobody
+                await asyncio.sleep(0.2)
+        return found
+
+    async with blocks(devnet):
+        with process(home, home / "relayer.log", **tries, **looks) as relayer:
+            with broken_axelar(devnet):
+                failed = (await client.route("alpha", request)).message
+                (vote,) = await told(1)
+            about, _, event_id, why = decode(["bytes32", "bytes32", "string", "string"], vote.payload)
+            assert (about, event_id) == (failed.id, f"0x{failed.id.hex()}/axelar/0")
+            assert "a new vote is needed" in why
+            relayer.kill()
+        with process(home, home / "relayer.log", **tries, **looks) as relayer:
+            with sqlite3.connect(home / ".waybill" / "devnet" / "bridge.db", timeout=30) as store:
+                store.execute("update dead_letter_log set signer = ?", (DAPP.address,))
+            _, alarm = await told(2)
+            nothing, _, _, what = decode(["bytes32", "bytes32", "string", "string"], alarm.payload)
+            assert nothing == bytes(32)
+            assert "the log of dead letters was changed" in what
+            for message in (vote, alarm):
+                assert (await client.wait(message, timeout=PATIENCE)).executed, relayer.log
+            assert len(await _to_governance(devnet, chains)) == 2, "each is told once, whatever is killed"
+
+
+async def _to_governance(devnet: Devnet, chains: dict[int, EvmChain]) -> list[Message]:
+    """What the relayer itself has told governance."""
+    found = [one for one in await routed(devnet, chains) if one.kind is Kind.GOVERNANCE_PROPOSAL]
+    assert {from_bytes32(one.sender) for one in found} <= {RELAYER.address}
+    return found
 
 
 async def _nobody_else_decides(command: object, ids: list[str], message_id: str) -> None:

@@ -22,6 +22,7 @@ from bridge.domain.retry_policy import DEFAULT_POLICIES
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
+from bridge.relayer.own_messages import OwnMessages
 from bridge.service.dead_letter_service import DeadLetterService as RunningService
 from bridge.service.dead_letter_service import verify_letters
 from bridge.settings import Settings
@@ -168,7 +169,14 @@ async def test_a_running_relayer_notices_a_change_of_the_log_and_tells_of_it_onc
     settings = Settings.load(relayer_key="0x" + "44" * 32, dlq={"url": log_url})
     chains = dict.fromkeys((ALPHA, BETA), cast(Chain, ParameterChain({})))
     document = {"version": 1, "network": "test", "chains": [deployed(ALPHA, "alpha"), deployed(BETA, "beta")]}
-    service = RunningService(Deployment.model_validate(document), chains, MemoryStore(), settings, StillClock())
+    service = RunningService(
+        Deployment.model_validate(document),
+        chains,
+        MemoryStore(),
+        settings,
+        StillClock(),
+        messages=cast(OwnMessages, None),
+    )
     service.alerts._channels = [Told()]
     with closing(service.dead_letters):
         for name in ("a", "b"):

@@ -12,8 +12,9 @@ from eth_account import Account
 
 from bridge.client.routing import cancellation_of, transact
 from bridge.dead_letters.decisions import DecisionError
+from bridge.dead_letters.governance import Governance
 from bridge.dead_letters.parameters import OnChainParameters
-from bridge.dead_letters.review import DeadLetterReview, Governance
+from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.dead_letters import LetterStatus, LogRecord
 from bridge.domain.failures import Failure, FailureKind
 from bridge.domain.jobs import RetryJob, RetryState

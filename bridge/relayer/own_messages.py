@@ -1,0 +1,93 @@
+"""Messages that the relayer sends of its own accord: heartbeats, and what governance is told. All are paid within a ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from eth_utils import keccak
+
+from bridge.client import Client, RefusedError, RouteRequest
+from bridge.domain.lanes import Lane
+from bridge.domain.ports import CallRevertedError, Clock, TransientError
+from bridge.domain.spending import GWEI, NOTHING, Bound, Refusal, SpendHeldError, Spending, SpentFor, TotalKeys, ether
+from bridge.domain.transactions import TransactionLedger
+from bridge.evm.sender import Sender
+from bridge.protocol.deployment import Deployment
+
+_DAY: Final = 86_400  # seconds
+
+
+class OwnMessages:
+    """Sends them with the account of each chain that comes first, through the ledger of its nonces."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        client: Client,
+        senders: Mapping[int, Sender],
+        ledger: TransactionLedger,
+        spending: Spending,
+        clock: Clock,
+    ) -> None:
+        """Shared by all that sends of its own accord.
+
+        Args:
+            deployment: the network.
+            client: makes the calls; it needs no account.
+            senders: the account that sends, by chain.
+            ledger: what was sent.
+            spending: what was spent.
+            clock: time.
+        """
+        self._deployment = deployment
+        self._client = client
+        self._senders = senders
+        self._ledger = ledger
+        self._spending = spending
+        self._clock = clock
+
+    async def send(self, key: str, source: int, request: RouteRequest, *, purse: str, wei_per_day: int) -> None:
+        """Sends a message once, however often this is called with its key.
+
+        Args:
+            key: what it is for: unique, and the same after a crash.
+            source: the chain that it leaves from.
+            request: the message.
+            purse: what its costs count for, with those of the same name.
+            wei_per_day: what the purse may pay on that chain per day (UTC), gas and fees together.
+
+        Raises:
+            SpendHeldError: the purse is empty until tomorrow.
+            TransientError: a chain does not answer, or refuses; or no block included the transaction in time.
+        """
+        transaction_key = f"own/{key}"
+        for slot in self._ledger.slots_for(transaction_key):
+            if slot.included is not None and slot.included.succeeded and not slot.ended_as_noop:
+                return  # before a crash, perhaps
+        sender = self._senders[source]
+        who = self._paid_for(transaction_key, purse, source, request)
+        self._require_room(who, source, wei_per_day)
+        try:
+            call = await self._client.route_call(source, request, sender.address)
+            receipt = await sender.send(transaction_key, call, spent_for=who)
+        except (RefusedError, CallRevertedError) as error:
+            raise TransientError(f"{key} was not sent: {error}") from error
+        if not receipt.succeeded:
+            raise TransientError(f"{key} was not sent: transaction 0x{receipt.transaction_hash.hex()} reverted")
+
+    def _paid_for(self, transaction_key: str, purse: str, source: int, request: RouteRequest) -> SpentFor:
+        """No message has an id before it is sent, so the ledger's name of the transaction stands for it."""
+        destination = self._deployment.chain(request.destination).chain_id
+        return SpentFor(keccak(text=transaction_key), keccak(text=f"own {purse}"), Lane(source, destination))
+
+    def _require_room(self, who: SpentFor, source: int, wei_per_day: int) -> None:
+        now = self._clock.now()
+        key = TotalKeys.of(source, who, now).sender
+        assert key is not None
+        spent = self._spending.totals([key]).get(key, NOTHING).gwei * GWEI
+        if spent >= wei_per_day:
+            midnight = (int(now) // _DAY + 1) * float(_DAY)
+            why = f"messages of this kind cost {ether(spent)} today on chain {source}, and wei_per_day is {ether(wei_per_day)}"
+            raise SpendHeldError(Refusal(Bound.SENDER, f"{why}; they go on after midnight UTC", midnight))
