@@ -139,6 +139,35 @@ contract PausesTest is RouterFixture {
         assertLe(block.timestamp, START + WEEK + 1 hours + 10 minutes);
     }
 
+    /// @dev Each router counts its own pauses. One guardian of both, which takes turns, leaves no moment in which both ends are
+    ///      open (docs/decisions/0038). What is sent still arrives: as soon as the other end opens, within the length of a pause.
+    function test_Finding_C5_AGuardianOfBothEndsDelaysAMessageByOnePauseAndStopsNone() public {
+        onDestination();
+        for (uint256 week; week < 10; ++week) {
+            vm.warp(START + week * WEEK);
+            vm.prank(guardian);
+            if (week % 2 == 0) source.pauseLane(THERE, inFuture(WEEK));
+            else destination.pauseLane(HERE, inFuture(WEEK));
+            Message memory message = arriving(uint8(week + 1));
+            (message.sentAt, message.ttl) = (uint64(block.timestamp), 1 hours);
+            bytes memory delivery = abi.encodeCall(RecordingAdapter.deliver, (destination, HERE, envelopeOf(message)));
+            for (uint256 day; day < 7; ++day) {
+                vm.warp(START + week * WEEK + day * 1 days);
+                bool canSend = source.lanePausedUntil(THERE) <= block.timestamp;
+                bool canReceive = destination.lanePausedUntil(HERE) <= block.timestamp;
+                assertTrue(canSend != canReceive, "one end is open, and the other is not");
+                if (!canSend) continue;
+                (bool early,) = address(inbound[HYPERLANE]).call(delivery);
+                assertFalse(early);
+            }
+            if (week % 2 == 0) continue;
+            vm.warp(START + (week + 1) * WEEK);
+            (bool success,) = address(inbound[HYPERLANE]).call(delivery);
+            assertTrue(success, "what was sent in the week before arrives");
+            assertFalse(destination.isExpired(HERE, message.sentAt, message.ttl));
+        }
+    }
+
     function testFuzz_Finding_C5_Revert_When_AGmpWithoutAdapterIsPaused(uint8 number, bool byOwner) public {
         if (number != 0) number = uint8(bound(number, 4, 255));
         vm.expectRevert(abi.encodeWithSelector(IGmpRegistry.GmpHasNoAdapter.selector, number));
