@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -80,21 +81,31 @@ Http = Annotated[
 MessageId = Annotated[str, typer.Argument(help="The message's id: 0x and 64 hex digits.", metavar="ID")]
 
 
-def gmps(text: str) -> tuple[Gmp, ...]:
+def gmps(text: str, usable: Collection[Gmp] = tuple(Gmp), where: str = "") -> tuple[Gmp, ...]:
     """The GMPs in a comma-separated list, in its order.
 
+    Args:
+        text: the list.
+        usable: which of them may be named.
+        where: what has no others, such as ``alpha → beta``.
+
     Raises:
-        UsageError: an unknown name, the same one twice, or none at all.
+        UsageError: an unknown name, one that may not be named, the same one twice, or none at all.
     """
+    known = ", ".join(gmp.label for gmp in sorted(usable))
+    next_step = f"name some of those of {where}: {known}" if where else f"name some of {known}"
     try:
         named = tuple(Gmp.parse(name) for name in text.split(",") if name.strip())
     except UnknownGmpError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(str(error), next_step=next_step) from error
+    for gmp in named:
+        if gmp not in usable:
+            raise UsageError(f"{where} has no {gmp.label}", next_step=next_step)
     twice = sorted({gmp.label for gmp in named if named.count(gmp) > 1})
     if twice:
         raise UsageError(f"{', '.join(twice)} is named twice in {text!r}; each GMP carries a message once per attempt")
     if not named:
-        raise UsageError("no GMP named", next_step=f"name some of {', '.join(gmp.label for gmp in Gmp)}")
+        raise UsageError("no GMP named", next_step=next_step)
     return named
 
 

@@ -53,7 +53,8 @@ def send(
     workspace = Workspace.of(network)
     deployment = workspace.deployment()
     origin, target = _lane(deployment, source, destination)
-    named = _named(gmps, quorum)
+    usable = deployment.gmps_between(origin.chain_id, target.chain_id)
+    named = _checked(options.gmps(gmps, usable, f"{origin.name} → {target.name}"), quorum)
     receiver = recipient or _inbox(target)
     to_bytes32(receiver)  # refuses what is no address
     request = RouteRequest(
@@ -107,8 +108,7 @@ def _lane(deployment: Deployment, source: str, destination: str) -> tuple[ChainD
     return origin, target
 
 
-def _named(gmps: str, quorum: int | None) -> tuple[Gmp, ...]:
-    named = options.gmps(gmps)
+def _checked(named: tuple[Gmp, ...], quorum: int | None) -> tuple[Gmp, ...]:
     if quorum is not None and not 1 <= quorum <= len(named):
         raise UsageError(f"--quorum {quorum} can't be reached with {len(named)} GMPs; give 1 to {len(named)}")
     return named

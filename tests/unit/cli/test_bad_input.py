@@ -94,13 +94,14 @@ def test_a_corrupt_deployments_file_is_refused_with_what_is_wrong(
     ("arguments", "says"),
     [
         (["--gmps", "pigeon"], "unknown GMP 'pigeon'; the GMPs are hyperlane"),
+        (["--gmps", "axelar"], "alpha → beta has no axelar"),
         (["--gmps", "wormhole,wormhole"], "wormhole is named twice"),
         (["--gmps", ","], "no GMP named"),
         (["--to", "gamma"], "has no chain 'gamma'; its chains are alpha (31337), beta (31338)"),
         (["--to", "alpha"], "--from and --to are both alpha"),
         (["--gmps", "wormhole", "--quorum", "2"], "--quorum 2 can't be reached with 1 GMPs"),
-        (["--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
-        (["--payload", "0xzz"], "starts with 0x but is not hex"),
+        (["--gmps", "wormhole", "--kind", "poem"], "unknown kind 'poem'; the kinds are plain"),
+        (["--gmps", "wormhole", "--payload", "0xzz"], "starts with 0x but is not hex"),
         (["--gmps", "wormhole", "--key", "0x12"], "is not a private key"),
         (["--gmps", "wormhole", "--recipient", "0x12"], "'0x12' is not an EVM address"),
         (["--colour", "red"], "No such option: --colour"),
@@ -112,6 +113,15 @@ def test_wrong_arguments_are_usage_errors_that_name_the_value(
     ended = waybill("send", "--payload", "x", *arguments)
     assert (ended.code, ended.out) == (USAGE, "")
     assert says in ended.err.replace("\n", " ")
+
+
+@pytest.mark.finding("O8")
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize("named", ["pigeon", "axelar", ","])
+def test_a_gmp_that_the_lane_does_not_have_is_answered_with_those_that_it_has(waybill: Command, named: str) -> None:
+    ended = waybill("send", "--payload", "x", "--gmps", named, "--json")
+    assert ended.code == USAGE
+    assert json.loads(ended.err)["error"]["next"] == "name some of those of alpha → beta: wormhole"
 
 
 @pytest.mark.usefixtures("deployed")
