@@ -26,6 +26,7 @@ from indexer.store.store import Store, adapters_of
 
 log = structlog.get_logger(__name__)
 
+_SAY_EVERY = 5.0  # seconds between two lines about progress
 _MOST_FAILURES_AT_ONCE = 5  # of Spark in a row, for a run that ends at the heads
 
 
@@ -101,6 +102,8 @@ class Index:
 
     def _catch_up(self) -> None:
         """The long way first, in parallel and through the lake; what is left is short enough for the stream."""
+        if recomputed := self._store.follow_rules(_Progress()):
+            log.info("all verdicts are by the rules of this Waybill", messages=recomputed)
         self._follow_adapters()
         self._store.halt({chain.chain_id: None for chain in self._chains})
         promote(self._store, self._lake, start_blocks(self._chains))
@@ -129,6 +132,20 @@ class Index:
     def _finish(self) -> None:
         promote(self._store, self._lake, start_blocks(self._chains))
         request_retries(self._store.engine, self._settings.stall, self._clock())
+
+
+class _Progress:
+    """Says now and then how far the recomputation of verdicts is."""
+
+    def __init__(self) -> None:
+        self._said_at = float("-inf")
+
+    def __call__(self, done: int, of: int) -> None:
+        """So many messages are done, of so many."""
+        now = time.monotonic()
+        if now - self._said_at >= _SAY_EVERY:
+            log.info("another Waybill wrote the store: recomputing its verdicts", messages=done, of=of)
+            self._said_at = now
 
 
 def start_blocks(chains: list[ChainConfig]) -> dict[int, int]:

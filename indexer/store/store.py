@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from inspect import getsource
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,11 +21,15 @@ from indexer.store import tables
 from indexer.store.blocks import MAX_ROWS, BlockRange, in_pieces
 from indexer.store.engine import writing_engine
 from indexer.store.finality import note_final
+from indexer.transforms import pauses as pause_log
 from indexer.transforms.pauses import PAUSE_EVENTS, pauses
 from indexer.transforms.queries import query
 
 FINALITY_VIOLATED: Final = "FINALITY_VIOLATED"
 """The mark of messages whose final events a chain took back."""
+
+_RULES: Final = "rules_version"
+"""The fact that says which rules made messages, receipts and pauses."""
 
 _IDS_IN_A_STATEMENT: Final = 500
 
@@ -186,18 +192,48 @@ class Store:
             connection.execute(delete(tables.facts).where(tables.facts.c.name == ids_checked(chain)))
             connection.execute(insert(tables.facts).values(name=ids_checked(chain), value=block))
 
-    def recompute(self) -> None:
-        """Makes all messages, receipts and pauses again from the events that the store holds."""
+    def recompute(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
+        """Makes all messages, receipts and pauses again from the events that the store holds.
+
+        Args:
+            progress: told how many messages are done, and of how many.
+
+        Returns:
+            How many messages there were.
+        """
         with self.engine.connect() as connection:
             of_events = select(tables.events.c.message_id).where(tables.events.c.message_id.is_not(None))
             ids = set(connection.scalars(of_events.union(select(tables.messages.c.message_id))))
             chains = list(connection.scalars(select(tables.chains.c.chain_id)))
+        done = 0
         for part in _parts(ids):
             with self.engine.begin() as connection:
                 _recompute(connection, part)
+            done += len(part)
+            progress(done, len(ids))
         for chain in chains:
             with self.engine.begin() as connection:
                 _recompute_pauses(connection, chain)
+        with self.engine.begin() as connection:
+            _note_rules(connection)
+        return len(ids)
+
+    def follow_rules(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
+        """Recomputes everything if other rules than today's made it: an older or a newer Waybill has written the store.
+
+        What is cut off begins again at the next call. Events, marks and retry requests stay as they are.
+
+        Args:
+            progress: see `recompute`.
+
+        Returns:
+            How many messages were recomputed.
+        """
+        with self.engine.connect() as connection:
+            made_by = connection.scalar(select(tables.facts.c.value).where(tables.facts.c.name == _RULES))
+        if made_by == rules_version():
+            return 0
+        return self.recompute(progress)
 
     def mark(self, chain: int, kind: str, marks: Sequence[tuple[bytes, int, str]], now: float) -> None:
         """Marks messages as DIVERGED until the chain is repaired. The same again changes nothing.
@@ -256,6 +292,12 @@ class Store:
                 connection.execute(
                     update(tables.chains).where(tables.chains.c.chain_id == chain).values(lake_block=block)
                 )
+
+
+def rules_version() -> int:
+    """Stands for the texts that make messages, receipts and pauses of events: with other texts it differs."""
+    texts = f"{_INSERT_MESSAGES}{_INSERT_RECEIPTS}{getsource(pause_log)}"
+    return int.from_bytes(sha256(texts.encode()).digest()[:7], "big")
 
 
 def ids_checked(chain: int) -> str:
@@ -398,6 +440,12 @@ def _recompute_pauses(connection: Connection, chain: int) -> None:
     connection.execute(delete(tables.pauses).where(tables.pauses.c.chain_id == chain))
     if found:
         connection.execute(insert(tables.pauses), found)
+
+
+def _note_rules(connection: Connection) -> None:
+    """Everything in the store was made by today's rules."""
+    connection.execute(delete(tables.facts).where(tables.facts.c.name == _RULES))
+    connection.execute(insert(tables.facts).values(name=_RULES, value=rules_version()))
 
 
 def _parts(ids: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select, update
+from structlog.testing import capture_logs
 
 from indexer.jobs.repair import find_violation
 from indexer.jobs.repair import repair as jobs_repair
@@ -516,3 +517,25 @@ def test_after_many_more_of_them_the_index_is_what_the_chains_logs_say(tmp_path:
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.EVENTS)
+
+
+@pytest.mark.finding("I2")
+def test_a_start_makes_the_verdicts_of_another_waybill_again_and_says_how_far_it_is(runner: Runner) -> None:
+    runner.run()
+    store = runner.opened()
+    with store.engine.begin() as connection:
+        connection.execute(update(tables.messages).values(status="ROUTED", conflicts=1024))
+        connection.execute(update(tables.facts).where(tables.facts.c.name == "rules_version").values(value=1))
+    store.close()
+    with capture_logs() as logs:
+        runner.run()
+        runner.run()
+    told = [line for line in logs if "verdicts" in line["event"]]
+    assert [(line.get("messages"), line.get("of")) for line in told] == [(6, 6), (6, None)], "once, with its progress"
+    expect_the_chains_and_nothing_else(runner)
+    store = runner.opened()
+    with store.engine.connect() as connection:
+        assert connection.execute(select(tables.messages.c.status, tables.messages.c.conflicts)).all() == [
+            ("EXECUTED", 0)
+        ] * len(SENT[:6])
+    store.close()

@@ -9,19 +9,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import delete, select, update
 
 from indexer.model.errors import RangeGapError
+from indexer.model.settings import StallPolicy
 from indexer.store import store as store_module
 from indexer.store import tables
 from indexer.store.blocks import in_pieces
+from indexer.store.retries import request_retries
 from indexer.store.store import Store
-from tests.unit.indexer.logs import ALPHA
+from tests.unit.indexer.logs import ADAPTERS, ALPHA, BETA
 from tests.unit.indexer.stories import change, fork_of, happening
 from tests.unit.indexer.world import (
+    START,
     Event,
     SimulatedChain,
     absorbed,
+    adapter_added,
+    adapter_revoked,
     apply,
     cancellation_requested,
     cancelled,
@@ -141,7 +146,11 @@ def test_the_same_batch_twice_changes_nothing(store: Store) -> None:
         ([routed(MESSAGES[0])], [received(MESSAGES[0], 1), executed(MESSAGES[0])], "EXECUTED"),
         ([routed(MESSAGES[0])], [received(MESSAGES[0], 1), failed(MESSAGES[0])], "EXECUTION_FAILED"),
         ([routed(MESSAGES[0])], [received(MESSAGES[0], 1), deferred(MESSAGES[0])], "EXECUTION_DEFERRED"),
-        ([routed(MESSAGES[0])], [deferred(MESSAGES[0]), failed(MESSAGES[0])], "EXECUTION_FAILED"),
+        (
+            [routed(MESSAGES[0])],
+            [received(MESSAGES[0], 1), deferred(MESSAGES[0]), received(MESSAGES[0], 2, 2), failed(MESSAGES[0])],
+            "EXECUTION_FAILED",
+        ),
         (
             [routed(MESSAGES[0])],
             [received(MESSAGES[0], 1), failed(MESSAGES[0]), executed(MESSAGES[0]), absorbed(MESSAGES[0], 1)],
@@ -181,7 +190,8 @@ def test_a_message_and_its_receipts_carry_what_its_events_say(store: Store) -> N
     alpha.mine(retried(sent, 1, gmps=0b100), time=2_000_000)
     beta.mine(received(sent, 1))
     beta.mine(received(sent, 3, receipts=2), failed(sent, b"first"))
-    beta.mine(failed(sent, b"second"))
+    again = (adapter_revoked(3, ADAPTERS[BETA]), adapter_added(3, ADAPTERS[BETA]), received(sent, 3, receipts=2))
+    beta.mine(*again, failed(sent, b"second"))
     beta.mine(executed(sent), absorbed(sent, 3), absorbed(sent, 3))
     for chain in (alpha, beta):
         apply(store, chain)
@@ -326,3 +336,42 @@ def test_pieces_of_a_range_join_to_the_whole_and_are_small_unless_one_block_is_l
         assert all(part.first <= number <= part.position.block for number in numbers)
         assert len(events) <= most or len(numbers) == 1
         assert part.position.hash_at(part.position.block) == chain.blocks[part.position.block].hash[:16]
+
+
+@pytest.mark.finding("I2")
+def test_verdicts_by_other_rules_are_made_again_once_and_nothing_else_changes(store: Store) -> None:
+    alpha, beta = new_world()
+    sent = [sent_message(nonce, quorum=1) for nonce in range(1, 4)]
+    alpha.mine(*[routed(one) for one in sent], cancellation_requested(sent[0]), retried(sent[0], 1))
+    beta.mine(received(sent[1], 1), executed(sent[1]))
+    assert store.follow_rules() == 0
+    for chain in (alpha, beta):
+        apply(store, chain)
+    assert store.follow_rules() == 0
+    store.mark(ALPHA, "FINALITY_VIOLATED", [(sent[2].id, 1, "gone")], 1.0)
+    request_retries(store.engine, StallPolicy(stall_after=1), START + 100)
+    before = contents(store, *tables.metadata.sorted_tables)
+    with store.engine.begin() as connection:  # as an older Waybill has left it
+        connection.execute(update(tables.messages).values(status="ROUTED", conflicts=0))
+        connection.execute(delete(tables.facts).where(tables.facts.c.name == "rules_version"))
+    told: list[tuple[int, int]] = []
+    assert store.follow_rules(lambda done, of: told.append((done, of))) == 3
+    assert told == [(3, 3)]
+    assert contents(store, *tables.metadata.sorted_tables) == before
+    assert store.follow_rules() == 0
+
+
+@pytest.mark.finding("I2")
+def test_a_recomputation_that_is_cut_off_begins_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    alpha, _ = new_world()
+    alpha.mine(*[routed(sent_message(nonce)) for nonce in range(1, 4)])
+    apply(store, alpha)
+    monkeypatch.setattr(store_module, "_IDS_IN_A_STATEMENT", 1)
+
+    def stop(done: int, _of: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.follow_rules(stop)
+    assert store.follow_rules() == 3
