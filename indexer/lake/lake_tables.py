@@ -202,6 +202,8 @@ def divergences(connection: duckdb.DuckDBPyConnection, noted: Noted) -> str:
         messages="messages",
         fan_outs=divergence_rules.sent_together("messages"),
         receipts="receipts",
+        duplicates=f"({query('duplicates', events='events')})",
+        reports="(select * from messages where kind = 12)",
         chains="chains",
         limits="stall_limits",
         periods=query("periods", rules="rules"),

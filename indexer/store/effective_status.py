@@ -51,11 +51,18 @@ def effective_status(messages: str = "messages") -> str:
 EFFECTIVE_STATUS: Final = effective_status()
 
 
+_DUPLICATES: Final = query("duplicates", events="events")
+
+_REPORTS: Final = "(select * from messages where kind = 12)"
+
+
 def _of_messages(messages: str, receipts: str, fan_outs: str) -> str:
     return divergences(
         messages=messages,
         fan_outs=fan_outs,
         receipts=receipts,
+        duplicates=f"({_DUPLICATES})",
+        reports=_REPORTS,
         chains="chains",
         limits="stall_limits",
         periods=_PERIODS,

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from bridge.protocol import retry_requests as format_
+from bridge.protocol.message import Kind
 from indexer.model import schemas
 
 SCHEMA_VERSION: Final = 7
@@ -126,6 +127,9 @@ for _name, _unexpected in {
     "reported": _message.outcome.is_not(None),
 }.items():
     Index(f"messages_{_name}", _message.message_id, sqlite_where=_unexpected, postgresql_where=_unexpected)
+
+_is_report = messages.c.kind == int(Kind.REPORT)
+Index("messages_reports", messages.c.replaces, sqlite_where=_is_report, postgresql_where=_is_report)
 
 _quarantined = events.c.error.is_not(None)
 Index("events_quarantined", events.c.chain_id, sqlite_where=_quarantined, postgresql_where=_quarantined)

@@ -50,6 +50,7 @@ _REPORT: Final = """
    else coalesce(cast(m.outcome as $text), 'something else than before') end
 || ', on the destination: ' || case when m.executions > 0 then 'EXECUTED' else m.status end
 """
+_ENDED: Final = "coalesce(m.executed_time, m.expired_time, m.cancelled_time)"
 _NEVER_CREATED: Final = """
 'never created on its source, which was read to a later time'
 || coalesce('; executed on chain ' || cast(m.executed_chain as $text) || ' in block ' || cast(m.executed_block as $text), '')
@@ -145,12 +146,20 @@ RULES_OF_ONE: Final = (
         and m.cancelled_block is null and d.block_time > m.outcome_time + :max_lag""",
         f"""{_REPORT} || ', which was read to ' || cast(d.block_time - m.outcome_time as $text) || ' s after the report'""",
     ),
+    Rule(
+        "OUTCOME_DIFFERS",
+        f"""m.outcome is not null and not m.contradicted and m.outcome_time < {_ENDED} and m.outcome_time + :max_lag < {_ENDED}""",
+        f"""{_REPORT} || ', which it became ' || cast({_ENDED} - m.outcome_time as $text) || ' s after the report'""",
+    ),
 )
 
 _OF_MORE: Final = (
     "executed_without_quorum",
     "duplicate_without_receipt",
     "receipt_from_unregistered_adapter",
+    "received_twice",
+    "taken_while_paused",
+    "reported_before_end",
     "nonce_gap",
     "fan_out_differs",
 )
@@ -164,7 +173,8 @@ def divergences(**values: str) -> str:
 
     Args:
         values: what stands for `messages`, `receipts`, `chains`, `limits`, `periods`, `registrations`; for `fan_outs`, the
-            messages among which fan-outs are looked for; for `lane_paused`, `executed_paused` and `expired_paused`, seconds of
+            messages among which fan-outs are looked for; for `duplicates`, rows of `schemas.DUPLICATES`; for `reports`, messages
+            that report the end of another; for `lane_paused`, `executed_paused` and `expired_paused`, seconds of
             the message `m`; for `pruned`, messages of the lane `m` that are not there any more; and `text`, the engine's word
             for a string.
     """

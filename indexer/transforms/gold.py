@@ -144,6 +144,8 @@ def divergences(
         messages="{messages}",
         fan_outs="{messages}",
         receipts="{receipts}",
+        duplicates="{duplicates}",
+        reports="(select * from {messages} where kind = 12)",
         periods="{periods}",
         registrations="{registrations}",
         pruned="0",
@@ -152,6 +154,7 @@ def divergences(
     frames: dict[str, Any] = {
         "messages": messages,
         "receipts": receipts,
+        "duplicates": duplicates(events),
         "periods": _small(spark.sql(query("periods", rules="{rules}"), rules=rules)),
         "registrations": _small(spark.sql(query("registrations", rules="{rules}"), rules=rules)),
     }

@@ -24,6 +24,9 @@ COLUMNS: Final[dict[str, str]] = {
     "received_count": "("
     + " + ".join(f"case when (received & {1 << (gmp - 1)}) <> 0 then 1 else 0 end" for gmp in _GMPS)
     + ")",
+    "routed_count": "("
+    + " + ".join(f"case when (routed_gmps & {1 << (gmp - 1)}) <> 0 then 1 else 0 end" for gmp in _GMPS)
+    + ")",
     # A lane that has not carried the last attempt in time gets twice as long for the next, up to eight times.
     "patience": "case when m.attempts >= 3 then 8 when m.attempts = 2 then 4 when m.attempts = 1 then 2 else 1 end",
     "gmps": " union all ".join(f"select {gmp} as number, {1 << (gmp - 1)} as bit" for gmp in _GMPS),
@@ -49,7 +52,16 @@ CONFLICTS: Final = {
     ),
     2048: ("REFUSED_AFTER_EXECUTION", "its recipient was called again after its execution, and refused"),
     4096: ("QUORUM_LOWERED", "with a receipt the router named a smaller quorum than its sender asked for"),
-    8192: ("LATE_WITHOUT_END", "a receipt came too late, although it had neither expired nor been cancelled"),
+    8192: (
+        "LATE_WITHOUT_END",
+        "a receipt came too late for an end, expiry or cancellation, that it had not come to before",
+    ),
+    16384: ("RETRIED_WRONGLY", "handed to GMPs although its sender had asked to cancel it"),
+    32768: (
+        "TOO_FEW_DISPATCHED",
+        "handed to no GMP; or to fewer than its quorum, though it is not retriable or was funded afterwards",
+    ),
+    65536: ("REFUSED_WITHOUT_QUORUM", "its recipient was called, and refused, before a receipt had reached the quorum"),
 }
 """What a message's own events can contradict, whatever was not read yet: by bit of `conflicts`, the kind and the evidence.
 
@@ -60,6 +72,7 @@ WITH_BIT_OR: Final = {
     "dispatched_bits": "coalesce(bit_or(case when stage in ('routed', 'retried') then gmps end), 0)",
     "received_bits": "coalesce(bit_or(case when stage = 'received' then 1 << (gmp - 1) end), 0)",
     "received_count": "bit_count(received)",
+    "routed_count": "bit_count(routed_gmps)",
 }
 """The same for DuckDB: two aggregates instead of 32, which the store, being asked for few messages, can afford."""
 
@@ -72,7 +85,8 @@ FOR_SPARK: Final = {
 
 RULES: Final = (
     "message_id is null and error is null and event in "
-    "('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked', 'GmpPauseSet', 'PolicySet', 'FloorSet')"
+    "('AdapterAdded', 'AdapterReplaced', 'AdapterRevoked', 'GmpPauseSet', 'LanePauseSet', 'PolicySet', "
+    "'FloorSet')"
 )
 """Events in which routers tell of GMPs, recipients and lanes."""
 

@@ -18,7 +18,8 @@ with staged as (
       when 'CancellationRequested' then 'cancelling'
       when 'OutcomeReported' then 'outcome'
       when 'OutcomeContradicted' then 'contradicted'
-    end as stage
+    end as stage,
+    block_number * 1000000 + log_index as place
   from $events e
   where message_id is not null and error is null
 ),
@@ -60,7 +61,25 @@ judged as (
         else 0
       end
     + case when least_quorum < asked_quorum then 4096 else 0 end
-    + case when arrived_late > 0 and expirations + cancellations = 0 then 8192 else 0 end
+    + case
+        when arrived_late > 0 and (
+          expirations + cancellations = 0 or first_late < first_ended
+          or (lowest_late = 2 and expirations = 0) or (highest_late = 3 and cancellations = 0)
+          or lowest_late < 2 or highest_late > 3
+        ) then 8192
+        else 0
+      end
+    -- A sender who foresees the id can ask before the creation, which then forgets the request.
+    + case when first_created < first_requested and first_requested < last_dispatched then 16384 else 0 end
+    + case
+        when fewest_gmps = 0 or (routes > 0 and (retriable = 0 or unfunded > 0) and $routed_count < asked_quorum) then 32768
+        else 0
+      end
+    -- The router calls the recipient with the receipt that reaches the quorum, and with each one after it.
+    + case
+        when failures > times_reached or first_failed < first_reached then 65536
+        else 0
+      end
     as conflicts
   from facts
 )

@@ -7,4 +7,4 @@ select
     partition by e.chain_id, e.event, e.gmp, e.chain, e.recipient order by e.block_number, e.log_index
   ) as ends
 from $rules e
-where e.event in ('AdapterRevoked', 'GmpPauseSet', 'PolicySet', 'FloorSet')
+where e.event in ('AdapterRevoked', 'GmpPauseSet', 'LanePauseSet', 'PolicySet', 'FloorSet')

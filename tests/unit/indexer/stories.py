@@ -28,6 +28,7 @@ from tests.unit.indexer.world import (
     late_receipt,
     policy_set,
     received,
+    report_of,
     reported,
     retried,
     routed,
@@ -61,7 +62,8 @@ _ON_DESTINATION: Final[tuple[Happening, ...]] = (
     lambda one, _: expired(one),
     lambda one, _: cancelled(one),
     lambda one, number: absorbed(one, number(1, 4)),
-    lambda one, number: late_receipt(one, number(1, 4)),
+    lambda one, number: late_receipt(one, number(1, 4), state=number(2, 3)),
+    lambda one, number: routed(report_of(one), gmps=number(0, 7)),
 )
 _TO_A_ROUTER: Final[tuple[Happening, ...]] = (
     lambda _, number: adapter_added(number(1, 4), ADAPTERS[BETA]),

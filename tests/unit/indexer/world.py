@@ -10,7 +10,7 @@ import pyarrow as pa
 from eth_utils import keccak
 from sqlalchemy import Table, select
 
-from bridge.protocol.message import Message
+from bridge.protocol.message import Kind, Message
 from indexer.decode.events import events_table
 from indexer.decode.logs import raw_logs
 from indexer.lake.retention import prune
@@ -277,3 +277,16 @@ def new_world() -> tuple[SimulatedChain, SimulatedChain]:
 
 def sent_message(nonce: int = 1, **changes: Any) -> Message:
     return message(nonce, **({"sent_at": START} | changes))
+
+
+def report_of(sent: Message) -> Message:
+    """What its destination sends to say how it ended."""
+    return sent_message(
+        source_chain=BETA,
+        source_router=sent.destination_router,
+        destination_chain=ALPHA,
+        destination_router=sent.source_router,
+        quorum=1,
+        kind=Kind.REPORT,
+        replaces=sent.id,
+    )

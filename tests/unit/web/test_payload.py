@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bridge.protocol.message import Kind
 from bridge.web.payload import PayloadAbi, PayloadAbiError, decode_payload, read_abis
-from tests.unit.indexer.world import failed, routed, sent_message
+from tests.unit.indexer.world import failed, received, routed, sent_message
 from tests.unit.web.explorer import RPC, World, page, patient, text_of
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\u202egnp.exe\x00\x07"
@@ -25,7 +25,9 @@ def test_a_payload_full_of_markup_and_control_characters_stays_text(world: World
     sent = sent_message(payload=HOSTILE.encode())
     printable = sent_message(2, payload=PRINTABLE.encode())
     world.alpha.mine(routed(sent), routed(printable))
-    world.beta.mine(failed(sent, b"\x08\xc3\x79\xa0" + encode(["string"], [HOSTILE])))
+    world.beta.mine(
+        received(sent, 1), received(sent, 2, 2), failed(sent, b"\x08\xc3\x79\xa0" + encode(["string"], [HOSTILE]))
+    )
     world.index()
     explorer = world.explorer(patient(public_rpc=RPC))
     for message in (sent, printable):
