@@ -374,9 +374,10 @@ METRICS: Final = (
     Metric(
         "waybill_divergences",
         _GAUGE,
-        (),
+        ("severity",),
         "Do the chains contradict each other?",
-        "Facts on two chains that can't both be right; to be 0.",
+        "Divergences of the index, by severity. `critical` and `high`: facts that can't both be right; to be 0. `medium`: "
+        "messages that no GMP has delivered for a day or longer.",
     ),
     # streams out
     Metric(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ _Result = TypeVar("_Result")
 
 _FRESH: Final = 1.0  # seconds for which an exposition is given out again: scrapers that come together cost one reading
 _CHAIN_SECONDS: Final = 5.0  # that a chain or the relayer may take to answer before it counts as down
+_ALARMING: Final = (
+    "critical",
+    "high",
+    "medium",
+)  # severities of divergences; no stranger is to raise an alert by a low one
 COUNTED: Final = 60.0  # seconds for which a count of rows is given out again: a million rows take a quarter of a second
 
 
@@ -64,7 +70,7 @@ class _IndexSums:
     """What of the index takes as long to read as there are messages."""
 
     messages: Mapping[Status, int]
-    divergences: int
+    divergences: Mapping[str, int]
 
 
 class Monitor:
@@ -206,15 +212,16 @@ class Monitor:
         if sums is not None and sums.value is not None:
             for status, count in sums.value.messages.items():
                 samples.add("waybill_messages", count, status=status.value)
-            samples.add("waybill_divergences", sums.value.divergences)
+            for severity, count in sums.value.divergences.items():
+                samples.add("waybill_divergences", count, severity=severity)
 
     def _sum_up(self) -> _IndexSums | None:
         with self._index() as index:
             if index is None:
                 return None
             divergences = index.divergences()
-            counted = sum(one.severity != "low" for one in divergences)  # no stranger is to raise an alert
-            return _IndexSums(index.counts_by_status(divergences), counted)
+            found = Counter(one.severity for one in divergences)
+            return _IndexSums(index.counts_by_status(divergences), {name: found[name] for name in _ALARMING})
 
     async def _head(self, deployed: ChainDeployment) -> Block:
         async with asyncio.timeout(_CHAIN_SECONDS):

@@ -287,7 +287,9 @@ async def test_every_number_is_that_of_the_store_and_the_chains_also_after_a_res
     assert value(found, "waybill_endpoint_requests_total", **requests) == 5
     assert value(found, "waybill_ttl_violations_total", asset_class="regulatory") == 4
     assert value(found, "waybill_messages", status="STALLED") == 2
-    assert value(found, "waybill_divergences") == 1, "what any stranger can cause wakes nobody"
+    severities = {name: value(found, "waybill_divergences", severity=name) for name in ("critical", "high", "medium")}
+    assert severities == {"critical": 0, "high": 0, "medium": 1}, "time explains an absence"
+    assert ("waybill_divergences", frozenset({("severity", "low")})) not in found, "any stranger can cause it"
 
 
 async def test_what_is_counted_row_by_row_is_counted_once_a_minute_however_often_it_is_scraped(
