@@ -65,8 +65,23 @@ def requirements() -> dict[str, Row]:
 
 def headings() -> dict[str, str]:
     """By the first row of each document, what the document is called."""
-    text = (ROOT / "docs" / "conformance.toml").read_text(encoding="utf-8")
-    return {name: title for title, name in re.findall(r"^# [A-Z]\. ([^\n]+)\n\n\[([A-Z]+-\d+)\]", text, re.MULTILINE)}
+    return _titled(r"# [A-Z]\. (.+)")
+
+
+def parts() -> dict[str, str]:
+    """By the first row of each part of a document, what the part is called."""
+    return _titled(r"## (.+)")
+
+
+def _titled(pattern: str) -> dict[str, str]:
+    """By the next row after each line of that pattern, what the line names."""
+    found, title = dict[str, str](), ""
+    for line in (ROOT / "docs" / "conformance.toml").read_text(encoding="utf-8").splitlines():
+        if named := re.fullmatch(pattern, line):
+            title = named.group(1)
+        elif title and (row := re.fullmatch(r"\[([A-Z]+-\d+)\]", line)):
+            found[row.group(1)], title = title, ""
+    return found
 
 
 def proofs() -> dict[str, list[str]]:

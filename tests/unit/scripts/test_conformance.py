@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from scripts.conformance import REASONS, headings, main, proofs, requirements
+from scripts.build_docs import conformance
+from scripts.conformance import REASONS, headings, main, parts, proofs, requirements
 
 
 def test_every_requirement_has_a_test_and_a_place_or_a_reason() -> None:
@@ -43,3 +44,16 @@ def test_the_command_prints_row_place_tests_and_verdict(
     assert rows["OIP-12"].split(" | ")[1] == "the Solidity kit: StateHashGuard"
     assert rows["OIP-12"].endswith("| proven |")
     assert "proven" in printed.err
+
+
+def test_the_page_follows_the_documents_part_by_part() -> None:
+    page = conformance()
+    found = re.findall(r"^## (.+)$|^### (.+)$|^\| ([A-Z]+-\d+) \|", page, re.MULTILINE)
+    expected: list[tuple[str, str, str]] = []
+    for name in requirements():
+        expected += [(headings()[name], "", "")] if name in headings() else []
+        expected += [("", parts()[name], "")] if name in parts() else []
+        expected.append(("", "", name))
+    assert found == expected
+    assert len(parts()) > 20
+    assert page.count("\n|---|") == len(headings().keys() | parts().keys()), "each part is a table of its own"
