@@ -24,7 +24,7 @@ SUITES := $(VENV)/python scripts/test_suites.py
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock addresses clean
+.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate wheel docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock addresses clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -115,6 +115,9 @@ snapshots: abi  ## Write all that is compared with the contracts: ABIs, storage 
 operate: $(STEPS)  ## Write the pages on settings, metrics and alerts again after a change of them
 	@$(VENV)/python -m scripts.generate_operate
 
+wheel: $(STEPS)  ## Build the Python package into build/dist
+	@$(VENV)/python -m hatchling build --target wheel --directory build/dist
+
 docs: $(STEPS)  ## Build the documentation's site into build/site
 	@$(VENV)/python -m scripts.build_docs
 
@@ -164,9 +167,9 @@ $(DONE)/node: package-lock.json package.json .npmrc | $(DONE)
 	@npm ci --loglevel=error
 	@touch $@
 
-$(DONE)/tools: scripts/setup_tools.py scripts/solc-wasm $(DONE)/node $(NATIVE_SOLC) | $(DONE)/python
+$(DONE)/tools: scripts/setup_tools.py bridge/devnet/fetch.py scripts/solc-wasm $(DONE)/node $(NATIVE_SOLC) | $(DONE)/python
 	@echo "setup 4/9  Links to the native forge, anvil, cast and to solc in build/tools/bin"
-	@$(VENV)/python scripts/setup_tools.py
+	@$(VENV)/python -m scripts.setup_tools
 	@touch $@
 
 $(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/spark/java.py $(DONE)/python
@@ -174,9 +177,9 @@ $(DONE)/java: requirements-java.lock scripts/setup_java.py indexer/spark/java.py
 	@$(VENV)/python -m scripts.setup_java
 	@touch $@
 
-$(DONE)/gmp: scripts/gmp_artifacts.toml scripts/fetch_gmp_artifacts.py | $(DONE)/python
+$(DONE)/gmp: bridge/devnet/gmp_artifacts.toml bridge/devnet/fetch.py | $(DONE)/python
 	@echo "setup 6/9  The GMPs' contracts into build/gmp"
-	@$(VENV)/python scripts/fetch_gmp_artifacts.py
+	@$(VENV)/python -m scripts.fetch_gmp_artifacts
 	@touch $@
 
 $(DONE)/dapp: dapp/package-lock.json dapp/package.json dapp/.npmrc | $(DONE)/node

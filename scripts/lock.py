@@ -23,7 +23,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions the requirements allow")
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
-    compile_requirements("pyproject.toml", "requirements.lock", "--all-extras", "--group", "dev", *upgrade)
+    # All extras but `java`, which set-up brings only where there is none.
+    extras = [option for extra in ("relayer", "index", "kafka") for option in ("--extra", extra)]
+    compile_requirements("pyproject.toml", "requirements.lock", *extras, "--group", "dev", *upgrade)
     compile_requirements("requirements-java.in", "requirements-java.lock", *upgrade)
     compile_requirements("requirements-proofs.in", "requirements-proofs.lock", *upgrade)
     for folder in (".", "dapp", "bench/index/ponder"):

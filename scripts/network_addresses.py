@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.fetch_gmp_artifacts import ArtifactError, Package, PackageFiles, check_integrity, download
+from bridge.devnet.fetch import ArtifactError, Package, PackageFiles, check_integrity, download
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PINS: Final = ROOT / "scripts" / "network_addresses.toml"

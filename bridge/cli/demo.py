@@ -15,6 +15,7 @@ from rich.console import Console
 from bridge import devnet
 from bridge.cli import options
 from bridge.cli.devnet import FIRST_PORT
+from bridge.cli.extras import require_devnet
 from bridge.cli.output import CliError, progress, result, table
 from bridge.cli.workspace import DEVNET, Workspace
 from bridge.devnet.demo.processes import ProcessFailedError
@@ -36,6 +37,7 @@ def demo(
 
     Example: waybill demo --keep
     """
+    require_devnet()
     # Ended by whatever asks for it, also where a shell had Ctrl-C ignored: the processes below must end with this one.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -55,7 +57,7 @@ def demo(
         (folder / "report.json").write_text(json.dumps(report.to_json(), indent=2) + "\n")
         result(report.to_json(), as_json=as_json, render=lambda console: _draw(console, report))
         progress(f"\nthe report is in {folder / 'report.json'}")
-        progress(_LOOK_AROUND if keep else "next: make demo KEEP=1, and look around")
+        progress(_LOOK_AROUND if keep else "next: waybill demo --keep, and look around")
         if keep:
             await asyncio.Event().wait()
 
@@ -70,9 +72,9 @@ def demo(
 
 
 _LOOK_AROUND = """the chains, the relayer and the indexer are still running; look around from another terminal:
-  .venv/bin/waybill status
-  .venv/bin/waybill message list
-  .venv/bin/waybill send --payload hello --gmps hyperlane,wormhole --wait
+  waybill status
+  waybill message list
+  waybill send --payload hello --gmps hyperlane,wormhole --wait
 Ctrl-C here stops it all"""
 
 

@@ -10,8 +10,8 @@ from bridge.cli.output import CliError, ExitCode
 from bridge.client import NotIncludedError, RefusedError, UnknownMessageError
 from bridge.dead_letters.decisions import DecisionError
 from bridge.deploy.addresses import UnknownChainError
-from bridge.deploy.deploy import DeployError
 from bridge.deploy.plan import PlanError
+from bridge.deploy.transactions import DeployError
 from bridge.devnet import DevnetError, PortTakenError
 from bridge.domain.dead_letters import BrokenLogError
 from bridge.domain.errors import StoreError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final, NoReturn
 
 EXTRAS: Final = {
@@ -12,7 +13,21 @@ EXTRAS: Final = {
     "index": ("deltalake", "duckdb", "numpy", "pyarrow", "pyspark"),
     "kafka": ("confluent_kafka",),
 }
-"""By extra, the modules that only it brings. The extra `devnet` is both."""
+"""By extra, the modules that only it brings. The extra `devnet` is the first two, and Spark's Java."""
+
+
+def require_devnet() -> None:
+    """Ends the process before a command that runs all of Waybill has started any of it, where a part is not installed."""
+    for module in (*EXTRAS["relayer"], *EXTRAS["index"]):
+        if not _is_installed(module):
+            _end(f"this command needs {module}, which a small installation leaves out", "pip install 'waybill[devnet]'")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Deploys a network: checks, one script per chain, one deployments file."""
+"""Deploys a network: checks, what each chain lacks, one deployments file."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ import asyncio
 import json
 import os
 import re
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from eth_abi.abi import encode
-from eth_account import Account
 from eth_utils import keccak
-from eth_utils.abi import function_signature_to_4byte_selector
-from eth_utils.address import to_checksum_address
 
-from bridge.deploy.forge import CHECKOUT, ROUTER, ForgeError, ScriptResult, compile_script, run_script
+from bridge.deploy.artifacts import ForgeError, compile_contracts, is_checkout
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.deploy.security import described, require_security
+from bridge.deploy.sending import send_all
+from bridge.deploy.transactions import (
+    CREATE2_FACTORY,
+    ROUTER_NAME,
+    ChainContracts,
+    ChainWork,
+    DeployError,
+    refuse_another_network,
+)
 from bridge.evm.chain import EvmChain
-from bridge.gmps.registry import adapter_class
-from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError, GmpSection
-from bridge.protocol.gmps import Gmp
+from bridge.evm.signing import InvalidKeyError, LocalSigner
+from bridge.protocol.deployment import ChainDeployment, Deployment, DeploymentError
 
 Progress = Callable[[str], None]
 
-# The account that creates contracts at addresses their code determines; it is on nearly every chain, at this address.
-_CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
-
-_ANOTHER_NETWORK: Final = (
-    "the deployments file names a router that is deployed, and this checkout and plan would make another one beside it;"
-    " deploy with the version and the owner that made it, or give the new network a name of its own\n"
-)
-
 _ADAPTER_ADDED: Final = keccak(text="AdapterAdded(uint8,address)")
-
-
-class DeployError(Exception):
-    """The network can't be deployed; the text names the chain and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,29 @@ async def deploy(
         TransientError: a chain can't be reached.
     """
     require_security(plan, accept_single_verifier=accept_single_verifier)
-    _require_owner(plan, key)
+    signer = _owners(plan, key)
+    async with _compared(plan, target, progress, payer=plan.owner) as (chains, works, previous):
+        progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
+        # A failure on one chain does not stop another half-way.
+        runs = (_work_on(work, chain, signer, previous, progress) for work, chain in zip(works, chains, strict=True))
+        results = await asyncio.gather(*runs, return_exceptions=True)
+        for failure in results:
+            if isinstance(failure, BaseException):
+                raise failure
+        deployed = tuple(result for result in results if isinstance(result, ChainDeployment))
+    deployment = Deployment(version=1, network=plan.network, chains=deployed)
+    changed = _write(deployment, target)
+    outcomes = tuple(
+        ChainOutcome(work.planned.name, tuple(transaction.name for transaction in work.missing)) for work in works
+    )
+    return Deployed(deployment, target, outcomes, changed)
+
+
+@asynccontextmanager
+async def _compared(
+    plan: NetworkPlan, target: Path, progress: Progress, payer: str | None
+) -> AsyncIterator[tuple[list[EvmChain], list[ChainWork], Deployment | None]]:
+    """The chains of a plan, what each of them lacks, and what the deployments file says."""
     async with AsyncExitStack() as stack:
         chains = []
         for planned in plan.chains:
@@ -101,38 +114,39 @@ async def deploy(
             chains.append(await stack.enter_async_context(chain))
         progress(f"checking the GMPs' contracts on {len(chains)} chains")
         for planned, chain in zip(plan.chains, chains, strict=True):
-            await _check(planned, chain, plan.owner)
-        urls = [chain.answering_url for chain in chains]
+            await _check(planned, chain, payer)
         previous = _previous(target)
-        results = await _run_scripts(plan, urls, key, await _deployed(plan, chains, previous), progress)
-        deployed = [
-            await _describe(planned, chain, result, previous)
-            for planned, chain, result in zip(plan.chains, chains, results, strict=True)
-        ]
-    deployment = Deployment(version=1, network=plan.network, chains=tuple(deployed))
-    changed = _write(deployment, target)
-    outcomes = tuple(
-        ChainOutcome(planned.name, result.done) for planned, result in zip(plan.chains, results, strict=True)
-    )
-    return Deployed(deployment, target, outcomes, changed)
+        if is_checkout():
+            progress("compiling the contracts")
+        try:
+            await compile_contracts()
+            router = ChainContracts.of(plan, plan.chains[0]).router.address
+            refuse_another_network(router, await _deployed(plan, chains, previous))
+            works = [
+                await ChainWork.find(plan, planned, chain) for planned, chain in zip(plan.chains, chains, strict=True)
+            ]
+        except ForgeError as error:
+            raise DeployError(str(error)) from error
+        yield chains, works, previous
 
 
-def _require_owner(plan: NetworkPlan, key: str) -> None:
+def _owners(plan: NetworkPlan, key: str) -> LocalSigner:
     try:
-        address = Account.from_key(key).address
-    except ValueError:
+        signer = LocalSigner.from_key(key)
+    except InvalidKeyError:
         # The key itself must not appear in a log.
         raise DeployError("the deployer's key is not a private key (0x and 64 hex digits)") from None
-    if address != plan.owner:
+    if signer.address != plan.owner:
         raise DeployError(
-            f"the deployer's key is that of {address}, but the plan's owner is {plan.owner}: only the owner can connect "
+            f"the deployer's key is that of {signer.address}, but the plan's owner is {plan.owner}: only the owner can connect "
             "routers; deploy with its key, or name the deployer as owner and hand the routers over afterwards"
         )
+    return signer
 
 
-async def _check(planned: PlannedChain, chain: EvmChain, owner: str) -> None:
+async def _check(planned: PlannedChain, chain: EvmChain, payer: str | None) -> None:
     """Looks for everything that must be there before."""
-    contracts = {"the CREATE2 factory": _CREATE2_FACTORY}
+    contracts = {"the CREATE2 factory": CREATE2_FACTORY}
     for gmp, section in planned.gmps.items():
         contracts |= {f"gmps.{gmp}.{name}": text for name, value in section.items() if _is_address(text := str(value))}
     for gmp, chosen in planned.verification.items():
@@ -143,8 +157,8 @@ async def _check(planned: PlannedChain, chain: EvmChain, owner: str) -> None:
     ]
     if missing:
         raise DeployError(f"chain {planned.name!r} has no contract at {', '.join(missing)}")
-    if await chain.balance(owner) == 0:
-        raise DeployError(f"{owner} has no funds on chain {planned.name!r}")
+    if payer is not None and await chain.balance(payer) == 0:
+        raise DeployError(f"{payer} has no funds on chain {planned.name!r}")
 
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{40}\b")
@@ -166,125 +180,46 @@ async def _deployed(plan: NetworkPlan, chains: Sequence[EvmChain], previous: Dep
     return sorted({router for (_, router), code in zip(named, codes, strict=True) if code})
 
 
-async def _run_scripts(
-    plan: NetworkPlan, urls: list[str], key: str, deployed: list[str], progress: Progress
-) -> list[ScriptResult]:
-    # Inside the checkout, which is all that a Foundry script may read and write.
-    folder = CHECKOUT / "build" / "deploy" / f"{plan.network}-{os.getpid()}"
-    folder.mkdir(parents=True, exist_ok=True)
-    document = plan.model_dump(mode="json", by_alias=True, exclude={"chains"})
-    document |= {"deployed": deployed, "chains": [_for_script(plan, chain) for chain in plan.chains]}
-    for role in ("guardian", "revoker"):
-        document[role] = document[role] or f"0x{bytes(20).hex()}"
-    plan_file = folder / "plan.json"
-    plan_file.write_text(json.dumps(document))
-    progress("compiling the contracts")
-    try:
-        await compile_script()
-        progress(f"deploying to {', '.join(chain.name for chain in plan.chains)}")
-        # A failure on one chain does not stop another half-way.
-        runs = (
-            _run_script(chain.name, url, plan_file, key, progress) for chain, url in zip(plan.chains, urls, strict=True)
-        )
-        results = await asyncio.gather(*runs, return_exceptions=True)
-        for failure in results:
-            if isinstance(failure, BaseException):
-                raise failure
-    except ForgeError as error:
-        hint = _ANOTHER_NETWORK if "AnotherNetworkDeployed" in str(error) else ""
-        raise DeployError(f"{hint}{error}") from error
-    finally:
-        shutil.rmtree(folder)
-    return [result for result in results if isinstance(result, ScriptResult)]
-
-
-def _for_script(plan: NetworkPlan, planned: PlannedChain) -> dict[str, Any]:
-    """A chain of the plan, with each GMP's adapter as bytes: the script knows no GMP."""
-    return {
-        "chainId": planned.chain_id,
-        "name": planned.name,
-        "adapters": [_adapter_for_script(gmp, planned.gmps[gmp.label]) for gmp in Gmp if gmp.label in planned.gmps],
-        "steps": [step for gmp in Gmp if gmp.label in planned.gmps for step in _steps_for_script(plan, planned, gmp)],
-    }
-
-
-def _steps_for_script(plan: NetworkPlan, planned: PlannedChain, gmp: Gmp) -> Iterator[dict[str, Any]]:
-    """What the adapter's verification takes, as bytes too. What it takes for two chains alike stands there once."""
-    chosen = planned.chosen(gmp)
-    steps = [step for _, connection in plan.connections(planned, gmp) if chosen for step in chosen.steps(connection)]
-    for step in dict.fromkeys(steps):
-        values = asdict(step)
-        yield {
-            "gmp": int(gmp),
-            **{name: f"0x{value.hex()}" if isinstance(value, bytes) else value for name, value in values.items()},
-        }
-
-
-def _adapter_for_script(gmp: Gmp, section: GmpSection) -> dict[str, Any]:
-    contracts = adapter_class(gmp).CONTRACTS.read(section)
-    getter, number_type = contracts.NUMBER_OF
-    types, values = zip(*contracts.arguments, strict=True)
-    # The last argument of four as it stands behind the first three, each of which is one word.
-    connect_types = ("uint64", "bytes32", "bytes32", number_type)
-    last = encode(connect_types, (0, bytes(32), bytes(32), contracts.number))[3 * 32 :]
-    signature = f"connect({','.join(connect_types)})"
-    data = {
-        "arguments": encode(types, values),
-        "connect": function_signature_to_4byte_selector(signature),
-        "number": last,
-        "numberOf": function_signature_to_4byte_selector(f"{getter}(uint64)"),
-        "answer": encode((number_type,), (contracts.number,)),
-    }
-    return {
-        "gmp": int(gmp),
-        "name": gmp.label,
-        "contract": f"{contracts.ADAPTER}.sol:{contracts.ADAPTER}",
-        **{name: f"0x{value.hex()}" for name, value in data.items()},
-    }
-
-
-async def _run_script(name: str, url: str, plan_file: Path, key: str, progress: Progress) -> ScriptResult:
-    try:
-        result = await run_script(plan=plan_file, result=plan_file.with_name(f"{name}.json"), rpc_url=url, key=key)
-    except ForgeError as error:
-        raise ForgeError(f"chain {name!r}: {error}") from error
-    progress(f"{name}: {', '.join(result.done) or 'nothing to do'}")
-    return result
-
-
-async def _describe(
-    planned: PlannedChain, chain: EvmChain, result: ScriptResult, previous: Deployment | None
+async def _work_on(
+    work: ChainWork, chain: EvmChain, signer: LocalSigner, previous: Deployment | None, progress: Progress
 ) -> ChainDeployment:
+    # Taken before anything is sent, so that the router is younger.
+    head = await chain.head()
+    await send_all(work.planned.name, chain, signer, work.missing)
+    progress(f"{work.planned.name}: {', '.join(one.name for one in work.missing) or 'nothing to do'}")
+    return await _describe(work, chain, head.number, previous)
+
+
+async def _describe(work: ChainWork, chain: EvmChain, head: int, previous: Deployment | None) -> ChainDeployment:
+    planned, contracts = work.planned, work.contracts
     return ChainDeployment(
         chain_id=planned.chain_id,
         name=planned.name,
         rpc_urls=planned.rpc_urls,
-        start_block=await _start_block(planned, chain, result, previous),
+        start_block=await _start_block(work, chain, head, previous),
         confirmations=planned.confirmations,
         finality=planned.finality,
         agreement=planned.agreement,
-        router=result.router,
-        adapters=dict(result.adapters),
+        router=contracts.router.address,
+        adapters={gmp.label: adapter.address for gmp, adapter in contracts.adapters.items()},
         gmps=planned.gmps,
         verification=described(planned) or None,
-        parameters=result.parameters,
-        multicall=result.multicall,
-        examples=dict(result.examples),
+        parameters=contracts.parameters.address,
+        multicall=contracts.multicall.address,
+        examples={name: own.address for name, own in contracts.examples.items()},
     )
 
 
-async def _start_block(
-    planned: PlannedChain, chain: EvmChain, result: ScriptResult, previous: Deployment | None
-) -> int:
+async def _start_block(work: ChainWork, chain: EvmChain, head: int, previous: Deployment | None) -> int:
     """A block that is not younger than the router."""
-    if ROUTER in result.done:
-        return result.start_block
+    router = work.contracts.router.address
+    if ROUTER_NAME in [one.name for one in work.missing]:
+        return head
     for known in previous.chains if previous else ():
-        if (known.chain_id, known.router) == (planned.chain_id, to_checksum_address(result.router)):
+        if (known.chain_id, known.router) == (work.planned.chain_id, router):
             return known.start_block
     # The file is lost, or was never written. The first thing that a router hears is which adapters it has.
-    head = await chain.head()
-    logs = await chain.logs(0, head.number, [result.router], [_ADAPTER_ADDED])
+    logs = await chain.logs(0, head, [router], [_ADAPTER_ADDED])
     return logs[0].block_number if logs else 0
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final
 import httpx
 import psutil
 
-from bridge.deploy.forge import how_to_get
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.paths import ANVIL
 
@@ -122,7 +121,7 @@ def start(*, name: str, chain_id: int, port: int, log: Path, keep_states: int | 
         DevnetError: anvil is missing, ended, or does not answer.
     """
     if not ANVIL.exists():
-        raise DevnetError(f"anvil is missing ({ANVIL}); {how_to_get()}")
+        raise DevnetError(f"anvil is missing ({ANVIL}); run `make setup`, or `waybill devnet up`, which fetches it")
     command = [str(ANVIL), "--host", HOST, "--port", str(port), "--chain-id", str(chain_id)]
     command += ["--hardfork", "cancun", "--slots-in-an-epoch", "1", "--silent", "--mixed-mining", "--block-time", "1"]
     # Left to itself anvil puts these states into the user's home, and leaves them there when it is killed.

@@ -10,7 +10,6 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 
-from bridge.deploy.forge import how_to_get
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.paths import GMP_ARTIFACTS
 from bridge.protocol.contracts import Contract
@@ -38,7 +37,9 @@ class Artifact:
         try:
             content: dict[str, Any] = json.loads(path.read_text())
         except FileNotFoundError:
-            raise DevnetError(f"the contract {gmp}/{name} is missing ({path}); {how_to_get()}") from None
+            raise DevnetError(
+                f"the contract {gmp}/{name} is missing ({path}); run `make setup`, or `waybill devnet up`, which fetches it"
+            ) from None
         bytecode = bytes.fromhex(content["bytecode"][2:])
         return cls(f"{gmp}/{name}", content["abi"], bytecode, Contract(content["abi"]))
 

@@ -19,6 +19,7 @@ from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
 from bridge.devnet.anvil import AnvilProcess, ChainState, ChainStatus
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
+from bridge.devnet.fetch import bring_in
 from bridge.devnet.gmps import DevnetChain, GmpDevnet, gmp_devnet
 from bridge.evm.chain import EvmChain, open_chains
 from bridge.gmps.base_adapter import GmpContracts
@@ -136,6 +137,7 @@ async def up(
         ports = {name: first_port + index for index, name in enumerate(CHAIN_NAMES[:chains])}
         for name, port in ports.items():
             anvil.require_free_port(port, name, port_option)
+        await asyncio.to_thread(bring_in, progress)
         return await _start(folder, ports, block_time, keep_states, progress)
 
 

@@ -1,10 +1,14 @@
-"""Where set-up puts what a devnet needs."""
+"""Where what a devnet is made of is: in a checkout where set-up puts it, else in the user's cache."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
-GMP_ARTIFACTS: Final = CHECKOUT / "build" / "gmp"
-ANVIL: Final = CHECKOUT / "build" / "tools" / "bin" / "anvil"
+from bridge.deploy.artifacts import CHECKOUT, is_checkout
+from bridge.protocol.environment import cache_folder
+
+IS_CHECKOUT: Final = is_checkout()
+_HOME: Final[Path] = CHECKOUT / "build" if IS_CHECKOUT else cache_folder()
+GMP_ARTIFACTS: Final = _HOME / "gmp"
+ANVIL: Final = _HOME / "tools" / "bin" / "anvil"

@@ -1,10 +1,14 @@
-"""Placeholders in files: `${NAME}` stands for an environment variable, so that a file can be published without its keys."""
+"""What the environment decides: values of placeholders in files, and where fetched tools are kept.
+
+`${NAME}` stands for an environment variable, so that a file can be published without its keys.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -32,3 +36,9 @@ def expanded(value: Any) -> Any:
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda found: os.environ.get(found[1]) or found[0], value)
     return value
+
+
+def cache_folder() -> Path:
+    """Where an installed package keeps what it fetched: ``waybill`` in XDG_CACHE_HOME, else in ~/.cache."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "waybill"

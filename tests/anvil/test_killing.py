@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.deploy.forge import compile_script
+from bridge.deploy.artifacts import compile_contracts
 from bridge.devnet import anvil
 from tests.anvil.killing.sweep import SHARES, STRATEGIES, Point, all_points, kill_at
 from tests.anvil.rpc import free_ports
@@ -28,7 +28,9 @@ def rpc_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A chain that makes a block for each transaction."""
     (port,) = free_ports(1)
     log = tmp_path_factory.mktemp("anvil") / "log"
-    asyncio.run(compile_script())  # the contract through which deliveries share transactions is among what it compiles
+    asyncio.run(
+        compile_contracts()
+    )  # the contract through which deliveries share transactions is among what it compiles
     process = anvil.start(name="beta", chain_id=BETA, port=port, log=log)
     yield process.url
     anvil.stop([process])

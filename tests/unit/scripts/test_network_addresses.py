@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scripts.fetch_gmp_artifacts import ArtifactError
+from bridge.devnet.fetch import ArtifactError
 from scripts.network_addresses import PINS, TARGET, Registries, RegistryError, changes, read_chain
 
 A, B, C, D, E, F = (f"0x{letter * 40}" for letter in "abcdef")

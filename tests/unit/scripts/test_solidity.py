@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import solcx
 
-from scripts.setup_tools import SOLC_VERSION, ToolMissingError, find_foundry, find_solc, is_native
+from bridge.devnet.fetch import is_native
+from scripts.setup_tools import SOLC_VERSION, ToolMissingError, find_foundry, find_solc
 from scripts.test_suites import Suite, forge_counts, run_suite
 
 ROOT = Path(__file__).resolve().parents[3]

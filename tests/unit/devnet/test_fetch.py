@@ -4,14 +4,17 @@ import io
 import json
 import shutil
 import tarfile
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scripts import fetch_gmp_artifacts
-from scripts.fetch_gmp_artifacts import TARGET, ArtifactError, Package, fetch, integrity_of, pinned_packages
+from bridge.devnet import fetch as fetching
+from bridge.devnet.fetch import ArtifactError, Package, integrity_of, pinned_packages
+from bridge.devnet.paths import GMP_ARTIFACTS
 
+ROOT = Path(__file__).resolve().parents[3]
 ABI = [{"type": "constructor", "inputs": [{"name": "owner", "type": "address"}]}]
 TYPECHAIN = """\
 const _abi = [
@@ -51,7 +54,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
     def download(_package: Package, folder: Path) -> Path:
         return Path(shutil.copy(archive, folder / "downloaded.tgz"))
 
-    monkeypatch.setattr(fetch_gmp_artifacts, "download", download)
+    monkeypatch.setattr(fetching, "download", download)
     return Package(
         gmp="sample",
         name="@sample/core",
@@ -61,6 +64,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
         folder="factories",
         contracts=["Mailbox"],
     )
+
+
+def fetch(packages: list[Package], target: Path) -> None:
+    fetching.fetch(packages, target, print)
 
 
 def read(file: Path) -> dict[str, object]:
@@ -115,14 +122,41 @@ def test_contract_that_can_not_be_deployed_is_refused(
 def test_contracts_left_out_of_the_pins_are_removed(package: Package, tmp_path: Path) -> None:
     fetch([package, replace(package, gmp="old")], tmp_path / "gmp")
     fetch([package], tmp_path / "gmp")
-    assert [folder.name for folder in (tmp_path / "gmp").iterdir()] == ["sample"]
+    assert [folder.name for folder in (tmp_path / "gmp").iterdir() if folder.is_dir()] == ["sample"]
 
 
 def test_set_up_unpacked_every_pinned_contract() -> None:
     for package in pinned_packages():
         for contract in package.contracts:
             file_name = contract.rsplit("/", 1)[-1]
-            artifact = read(TARGET / package.gmp / f"{package.names.get(file_name, file_name)}.json")
+            artifact = read(GMP_ARTIFACTS / package.gmp / f"{package.names.get(file_name, file_name)}.json")
             assert str(artifact["source"]).startswith(f"{package.specifier}/")
             assert artifact["abi"]
             assert len(bytes.fromhex(str(artifact["bytecode"])[2:])) > 100
+
+
+def test_an_installed_package_fetches_once_and_again_when_the_pins_change(
+    package: Package, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pins, said = tmp_path / "pins.toml", list[str]()
+    pins.write_text("first")
+    monkeypatch.setattr(fetching, "PINS", pins)
+    monkeypatch.setattr(fetching, "IS_CHECKOUT", False)
+    monkeypatch.setattr(fetching, "GMP_ARTIFACTS", tmp_path / "gmp")
+    monkeypatch.setattr(fetching, "ANVIL", Path(__file__))  # any file: there is one
+    monkeypatch.setattr(fetching, "pinned_packages", lambda: [package, replace(package, gmp="safe", for_tests=True)])
+    fetching.bring_in(said.append)
+    fetching.bring_in(said.append)
+    assert [line for line in said if "once" in line] == [
+        f"fetching the GMPs' contracts with npm into {tmp_path}/gmp, once"
+    ]
+    assert not (tmp_path / "gmp" / "safe").exists(), "no devnet needs what is there for tests alone"
+    pins.write_text("second")
+    fetching.bring_in(said.append)
+    assert len([line for line in said if "once" in line]) == 2
+
+
+def test_anvil_is_the_one_that_set_up_locks() -> None:
+    pinned = tomllib.loads(fetching.PINS.read_text())["anvil"]
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"][f"node_modules/{pinned['name']}"]
+    assert (pinned["version"], pinned["integrity"]) == (locked["version"], locked["integrity"])

@@ -1,0 +1,170 @@
+"""Waybill's contracts as they are deployed: their code, and what a block explorer compiles to compare it.
+
+In a checkout forge compiles them. An installed package holds what they were compiled to when it was built; its build runs this
+module before any package is there, so it needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+COMPILED: Final = Path(__file__).resolve().parent / "compiled"
+
+_PROFILE: Final = "default"  # of foundry.toml: how the contracts that are deployed are compiled
+_FORGE: Final = CHECKOUT / "build" / "tools" / "bin" / "forge"
+_FORGE_HOME: Final = CHECKOUT / "build" / "cache" / "forge-home"
+_SOURCES: Final = "sources.json"
+_CONTRACTS: Final = (
+    "contracts/Router.sol",
+    "contracts/RouterExtension.sol",
+    "contracts/adapters/AxelarAdapter.sol",
+    "contracts/adapters/CcipAdapter.sol",
+    "contracts/adapters/HyperlaneAdapter.sol",
+    "contracts/adapters/LayerZeroAdapter.sol",
+    "contracts/adapters/WormholeAdapter.sol",
+    "contracts/examples/Heartbeats.sol",
+    "contracts/examples/Inbox.sol",
+    "contracts/governance/Parameters.sol",
+    "contracts/relaying/BoundedMulticall.sol",
+)
+_OUTPUTS: Final = ["abi", "evm.bytecode.object"]
+_TAIL: Final = 12  # lines of output that an error shows
+
+
+class ForgeError(Exception):
+    """The contracts can't be compiled, or are not compiled; the text carries the end of what forge said."""
+
+
+def is_checkout() -> bool:
+    """Whether this is a clone of the repository, which has the contracts' sources, and no installed package."""
+    return (CHECKOUT / "foundry.toml").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One compiled contract."""
+
+    name: str
+    source: str  # the file, as the compiler knows it
+    compiler: str  # the version with its commit
+    bytecode: bytes  # without the constructor's arguments
+    settings: dict[str, Any]  # the compiler's
+    sources: tuple[str, ...]  # all files that it is compiled from
+
+    @classmethod
+    def load(cls, name: str) -> Artifact:
+        """Reads a contract that `compile_contracts` has compiled.
+
+        Raises:
+            ForgeError: it has not, and the package was built without it.
+        """
+        document = _read(f"{name}.json")
+        return cls(
+            name=name,
+            source=document["source"],
+            compiler=document["compiler"],
+            bytecode=bytes.fromhex(document["bytecode"][2:]),
+            settings=document["settings"],
+            sources=tuple(document["sources"]),
+        )
+
+    def standard_json(self) -> dict[str, Any]:
+        """The compiler's input that gives this code: what Sourcify and Etherscan take."""
+        texts: dict[str, str] = _read(_SOURCES)
+        return {
+            "language": "Solidity",
+            "sources": {path: {"content": texts[path]} for path in self.sources},
+            "settings": self.settings | {"outputSelection": {self.source: {self.name: _OUTPUTS}}},
+        }
+
+
+async def compile_contracts() -> None:
+    """Compiles the contracts, in a checkout; an installed package has them compiled.
+
+    Raises:
+        ForgeError: forge is missing, or the compiler refused.
+    """
+    if not is_checkout():
+        return
+    await _forge("build", "contracts")
+    out = CHECKOUT / tomllib.loads((CHECKOUT / "foundry.toml").read_text())["profile"][_PROFILE]["out"]
+    COMPILED.mkdir(exist_ok=True)
+    sources: dict[str, str] = {}
+    for source in _CONTRACTS:
+        name = Path(source).stem
+        artifact = json.loads((out / f"{name}.sol" / f"{name}.json").read_text())
+        metadata = artifact["metadata"]
+        settings = {key: value for key, value in metadata["settings"].items() if key != "compilationTarget"}
+        sources |= {path: (CHECKOUT / path).read_text() for path in metadata["sources"]}
+        document = {
+            "source": source,
+            "compiler": metadata["compiler"]["version"],
+            "bytecode": artifact["bytecode"]["object"],
+            "settings": settings,
+            "sources": sorted(metadata["sources"]),
+        }
+        _write(f"{name}.json", document)
+    _write(_SOURCES, dict(sorted(sources.items())))
+
+
+def _read(name: str) -> Any:
+    try:
+        return json.loads((COMPILED / name).read_text())
+    except FileNotFoundError:
+        hint = "run `make setup`" if is_checkout() else "install a package that `make wheel` has built"
+        raise ForgeError(f"the contracts are not compiled: there is no {COMPILED / name}; {hint}") from None
+
+
+def _write(name: str, document: dict[str, Any]) -> None:
+    """Writes a file in one step, so that a deployment that runs at the same time reads it whole."""
+    target, text = COMPILED / name, json.dumps(document, indent=1) + "\n"
+    if target.exists() and target.read_text() == text:
+        return
+    fresh = target.with_name(f".{name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.replace(target)
+
+
+async def _forge(*arguments: str) -> None:
+    if not _FORGE.exists():
+        raise ForgeError(f"forge is missing ({_FORGE}); run `make setup`")
+    process = await asyncio.create_subprocess_exec(
+        str(_FORGE),
+        *arguments,
+        cwd=CHECKOUT,
+        # It keeps caches in its home.
+        env={**os.environ, "FOUNDRY_PROFILE": _PROFILE, "NO_COLOR": "1", "HOME": str(_FORGE_HOME)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    except BaseException:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        raise
+    text = output.decode(errors="replace")
+    if process.returncode:
+        raise ForgeError(
+            f"compiling the contracts failed (forge ended with code {process.returncode}):\n{_essence(text)}"
+        )
+
+
+def _essence(output: str) -> str:
+    """The lines of forge's output from its error on, or the last ones."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [number for number, line in enumerate(lines) if line.lstrip().startswith("Error")]
+    return "\n".join((lines[errors[0] :] if errors else lines[-_TAIL:])[:_TAIL])
+
+
+if __name__ == "__main__":
+    asyncio.run(compile_contracts())

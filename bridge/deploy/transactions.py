@@ -1,0 +1,294 @@
+"""What one chain of a network lacks, as transactions of the owner.
+
+Every address follows from the plan (CREATE2), the other chains' too, so chains can be deployed in any order or at once. What is
+on the chain already is left alone, so what an interrupted run did not do is all that the next one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eth_abi.abi import encode
+from eth_utils import keccak
+from eth_utils.abi import function_signature_to_4byte_selector
+from eth_utils.address import to_canonical_address, to_checksum_address
+
+from bridge.deploy.artifacts import Artifact
+from bridge.deploy.plan import NetworkPlan, PlannedChain
+from bridge.domain.ports import Call, CallRevertedError
+from bridge.evm.chain import EvmChain
+from bridge.gmps.registry import adapter_class
+from bridge.gmps.verification import ADAPTER as OUR_ADAPTER
+from bridge.gmps.verification import Step
+from bridge.protocol.addresses import to_bytes32
+from bridge.protocol.contracts import ADAPTER, ROUTER, Contract, contract, explain_revert
+from bridge.protocol.gmps import Gmp
+
+CREATE2_FACTORY: Final = "0x4e59b44847b379578588920cA78FbF26c0B4956C"
+"""Creates contracts at addresses that their code determines; it is on nearly every chain, at this address."""
+
+ROUTER_NAME: Final = "router"  # what the router's creation is called among the things done
+
+_SALT: Final = keccak(text="waybill 1")  # another salt makes a second set of contracts
+_GOVERNORS_QUORUM: Final = 2  # how many GMPs must agree on what the governor says
+_ALL_GMPS: Final = 0xFFFF
+_PARAMETERS: Final = contract("numberOf(bytes32) returns (uint64)", "set(uint64,bytes32[],uint256[])")
+_NOBODY: Final = "0x" + "00" * 20
+
+
+class DeployError(Exception):
+    """The network can't be deployed; the text names the chain and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One thing that is missing, and the call that does it. No transaction carries money."""
+
+    name: str
+    to: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OwnContract:
+    """One of Waybill's contracts on one chain, there or not."""
+
+    name: str  # such as "axelar adapter"
+    artifact: Artifact
+    arguments: bytes  # of the constructor
+
+    @property
+    def creation_code(self) -> bytes:
+        """What creates it."""
+        return self.artifact.bytecode + self.arguments
+
+    @property
+    def address(self) -> str:
+        """Where its code and arguments put it, on every chain."""
+        packed = b"\xff" + to_canonical_address(CREATE2_FACTORY) + _SALT + keccak(self.creation_code)
+        return to_checksum_address(keccak(packed)[12:])
+
+
+@dataclass(frozen=True, slots=True)
+class ChainContracts:
+    """All of Waybill's contracts on one chain."""
+
+    router: OwnContract
+    adapters: dict[Gmp, OwnContract]
+    parameters: OwnContract
+    multicall: OwnContract
+    examples: dict[str, OwnContract]
+
+    @classmethod
+    def of(cls, plan: NetworkPlan, planned: PlannedChain) -> ChainContracts:
+        """The contracts that a plan has on one of its chains.
+
+        Raises:
+            ForgeError: they are not compiled.
+        """
+        # One owner on all chains makes one address on all chains.
+        router = OwnContract(ROUTER_NAME, Artifact.load("Router"), encode(["address"], [plan.owner]))
+        adapters = {gmp: _adapter(planned, gmp, router.address) for gmp in Gmp if gmp.label in planned.gmps}
+        # The owner is its timelock at first, and its governor from the plan's first chain.
+        kinds = ["address", "address", "uint64", "address", "uint8", "uint16"]
+        values = [plan.owner, router.address, plan.chains[0].chain_id, plan.owner, _GOVERNORS_QUORUM, _ALL_GMPS]
+        return cls(
+            router=router,
+            adapters=adapters,
+            parameters=OwnContract("parameters", Artifact.load("Parameters"), encode(kinds, values)),
+            multicall=OwnContract("multicall", Artifact.load("BoundedMulticall"), b""),
+            examples=_examples(router.address, plan.owner) if plan.examples else {},
+        )
+
+    def __iter__(self) -> Iterator[OwnContract]:
+        """In the order in which they are created."""
+        yield self.router
+        yield from self.adapters.values()
+        yield self.parameters
+        yield self.multicall
+        yield from self.examples.values()
+
+
+def _examples(router: str, owner: str) -> dict[str, OwnContract]:
+    arguments = {
+        "Inbox": encode(["address", "address"], [router, owner]),
+        "Heartbeats": encode(["address"], [router]),
+    }
+    return {
+        contract.lower(): OwnContract(contract.lower(), Artifact.load(contract), packed)
+        for contract, packed in arguments.items()
+    }
+
+
+def _adapter(planned: PlannedChain, gmp: Gmp, router: str) -> OwnContract:
+    described = adapter_class(gmp).CONTRACTS.read(planned.gmps[gmp.label])
+    types, values = zip(*described.arguments, strict=True)
+    arguments = encode(["address", *types], [router, *values])
+    return OwnContract(f"{gmp.label} adapter", Artifact.load(described.ADAPTER), arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainWork:
+    """A chain's contracts, and what has to be done until all is as the plan says."""
+
+    planned: PlannedChain
+    contracts: ChainContracts
+    missing: tuple[Transaction, ...]
+
+    @classmethod
+    async def find(cls, plan: NetworkPlan, planned: PlannedChain, chain: EvmChain) -> ChainWork:
+        """Compares a chain with the plan.
+
+        Raises:
+            DeployError: the owner has decided otherwise since, and only the owner can say which is meant.
+            UnansweredError: no endpoint answers.
+        """
+        here = _Here(plan, planned, chain, ChainContracts.of(plan, planned))
+        return cls(planned, here.contracts, tuple([one async for one in here.missing()]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    plan: NetworkPlan
+    planned: PlannedChain
+    chain: EvmChain
+    contracts: ChainContracts
+    _are_there: set[str] = field(default_factory=set)
+
+    async def missing(self) -> AsyncIterator[Transaction]:
+        contracts = self.contracts
+        creations = {own.name: Transaction(own.name, CREATE2_FACTORY, _SALT + own.creation_code) for own in contracts}
+        for own in contracts:
+            # Anyone may have created a contract before: it has the same code, and what it says counts.
+            if await self.chain.code(own.address):
+                self._are_there.add(own.address)
+                del creations[own.name]
+        # The first that a router hears of are its adapters: by that a start block is found again.
+        if contracts.router.name in creations:
+            yield creations.pop(contracts.router.name)
+        for gmp, adapter in contracts.adapters.items():
+            if adapter.name in creations:
+                yield creations.pop(adapter.name)
+            if not await self._is_registered(gmp, adapter):
+                call = ROUTER.encode("addAdapter", int(gmp), adapter.address)
+                yield Transaction(f"{gmp.label} registered", contracts.router.address, call)
+        for creation in creations.values():
+            yield creation
+        for step in (self._parameters_set, self._connected, self._verified, self._appointed):
+            async for transaction in step():
+                yield transaction
+
+    async def _is_registered(self, gmp: Gmp, adapter: OwnContract) -> bool:
+        registered = await self._read(self.contracts.router.address, ROUTER, "adapterOf", int(gmp))
+        if registered in (None, _NOBODY, adapter.address.lower()):
+            return bool(registered == adapter.address.lower())
+        # Replacing keeps receipts and revoking voids them: nobody but the owner can say which is meant.
+        raise DeployError(
+            f"chain {self.planned.name!r}: the router has another adapter for {gmp.label},"
+            f" {to_checksum_address(registered)}, and the plan makes {adapter.address}; replace it (replaceAdapter keeps its"
+            " receipts) or revoke it (which voids them), then deploy again"
+        )
+
+    async def _parameters_set(self) -> AsyncIterator[Transaction]:
+        """What `bridge/dead_letters/parameters.py` reads: alarms by dead letters per hour, and the owner as an operator."""
+        address = self.contracts.parameters.address
+        operator = keccak(encode(["bytes32", "address"], [keccak(text="dlq.operator"), self.plan.owner]))
+        values = {keccak(text="dlq.alertThreshold"): 10, keccak(text="dlq.criticalThreshold"): 100, operator: 1}
+        # What governance has decided since stays.
+        unset = [name for name in values if not await self._read(address, _PARAMETERS, "numberOf", name)]
+        if unset:
+            call = _PARAMETERS.encode("set", 1, unset, [values[name] for name in unset])
+            yield Transaction("parameters set", address, call)
+
+    async def _connected(self) -> AsyncIterator[Transaction]:
+        router = self.contracts.router.address
+        for there in self.plan.chains:
+            if there is self.planned:
+                continue
+            peer, floor = to_bytes32(router), self.plan.floor
+            if await self._read(router, ROUTER, "peerOf", there.chain_id) != peer:
+                call = ROUTER.encode("setPeer", there.chain_id, peer, floor)
+                yield Transaction(f"peer {there.name}", router, call)
+            elif (await self._read(router, ROUTER, "floorOf", there.chain_id) or 0) < floor:
+                yield Transaction(f"floor to {there.name}", router, ROUTER.encode("setFloor", there.chain_id, floor))
+            async for transaction in self._adapters_connected(there, peer):
+                yield transaction
+
+    async def _adapters_connected(self, there: PlannedChain, peer: bytes) -> AsyncIterator[Transaction]:
+        remotes = ChainContracts.of(self.plan, there).adapters
+        for gmp, adapter in self.contracts.adapters.items():
+            if gmp not in remotes:
+                continue
+            remote = to_bytes32(remotes[gmp].address)
+            described = adapter_class(gmp).CONTRACTS.read(there.gmps[gmp.label])
+            getter, kind = described.NUMBER_OF
+            numbers = contract(f"{getter}(uint64) returns ({kind})")
+            if (
+                await self._read(adapter.address, ADAPTER, "remoteAdapterOf", there.chain_id, peer) == remote
+                and await self._read(adapter.address, numbers, getter, there.chain_id) == described.number
+            ):
+                continue
+            types = ["uint64", "bytes32", "bytes32", kind]
+            selector = function_signature_to_4byte_selector(f"connect({','.join(types)})")
+            call = selector + encode(types, [there.chain_id, peer, remote, described.number])
+            yield Transaction(f"{gmp.label} to {there.name}", adapter.address, call)
+
+    async def _verified(self) -> AsyncIterator[Transaction]:
+        for gmp, adapter in self.contracts.adapters.items():
+            chosen = self.planned.chosen(gmp)
+            connections = self.plan.connections(self.planned, gmp)
+            steps = [step for _, connection in connections if chosen for step in chosen.steps(connection)]
+            calls: set[tuple[str, bytes]] = set()
+            for step in dict.fromkeys(steps):  # what it takes for two chains alike stands there once
+                asked, question = _addressed(adapter.address, step.asked, step.question)
+                to_call = _addressed(adapter.address, step.called, step.call)
+                # Two steps may ask different questions about what one call sets; LayerZero refuses to set the same again.
+                if to_call not in calls and not await self._is_set(step, asked, question):
+                    calls.add(to_call)
+                    yield Transaction(step.name, *to_call)
+
+    async def _is_set(self, step: Step, asked: str, question: bytes) -> bool:
+        try:
+            return await self.chain.call(Call(to=asked, data=question)) == step.answer
+        except CallRevertedError as error:
+            raise DeployError(
+                f"chain {self.planned.name!r}: {step.name}: {asked} refuses to say what is set: {explain_revert(error.data)}"
+            ) from error
+
+    async def _appointed(self) -> AsyncIterator[Transaction]:
+        """Names guardian and revoker. What the owner has decided since stays."""
+        router = self.contracts.router.address
+        for role, account in (("guardian", self.plan.guardian), ("revoker", self.plan.revoker)):
+            if account is not None and await self._read(router, ROUTER, role) in (None, _NOBODY):
+                yield Transaction(role, router, ROUTER.encode(f"set{role.capitalize()}", account))
+
+    async def _read(self, address: str, of: Contract, function: str, *arguments: Any) -> Any:
+        """What a view function of one of our contracts returns; None if the contract is not there yet."""
+        if address not in self._are_there:
+            return None
+        call = Call(to=address, data=of.encode(function, *arguments), returns=of.outputs(function))
+        return of.decode(function, await self.chain.call(call))
+
+
+def _addressed(adapter: str, to: str, data: bytes) -> tuple[str, bytes]:
+    """Whom a step calls, and with what: a contract other than the adapter takes the adapter as its first argument."""
+    if to == OUR_ADAPTER:
+        return adapter, data
+    return to, data[:4] + to_bytes32(adapter) + data[36:]
+
+
+def refuse_another_network(planned_router: str, deployed: Sequence[str]) -> None:
+    """Other code or another owner makes another router: beside one that is deployed it would be a second network.
+
+    Raises:
+        DeployError: that would happen.
+    """
+    for router in deployed:
+        if router.lower() != planned_router.lower():
+            raise DeployError(
+                f"the deployments file names the router {router}, which is deployed, and this version and plan would make"
+                f" {planned_router} beside it; deploy with the version and the owner that made it, or give the new network"
+                " a name of its own"
+            )
