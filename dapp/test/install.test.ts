@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 
 import { build } from "esbuild";
 
@@ -85,6 +86,19 @@ test("E10: a bundler keeps of the kit what is imported, and viem only where it i
   assert.ok(whole > 50_000, "the whole kit must be larger, or nothing was measured");
 });
 
+test("the kit is at most 40 KB gzipped, and viem is not in it", async () => {
+  const kit = gzipSync(await bundle('export * from "@waybill/dapp"', ["viem", "viem/*"])).length;
+  assert.ok(kit < 40_000, `the whole kit is ${kit} bytes gzipped`);
+  assert.ok(kit > 5_000, "or nothing was measured");
+});
+
+test("the kit loads where a project requires it, too", async () => {
+  const root = await project("required", tarball, "viem");
+  const script = 'const { Waybill } = require("@waybill/dapp"); import("@waybill/dapp").then((kit) => console.log(kit.Waybill === Waybill))';
+  const { stdout } = await run(process.execPath, ["--eval", script], { cwd: root });
+  assert.equal(stdout.trim(), "true", "one class, whichever way it was loaded");
+});
+
 async function compile(root: string): Promise<void> {
   const options = { target: "es2022", lib: ["es2023", "dom"], module: "nodenext", strict: true, skipLibCheck: true };
   const types = { typeRoots: [join(PACKAGE, "node_modules/@types")], types: ["node"] };
@@ -130,6 +144,10 @@ async function routed(network: TestNetwork) {
 
 /** How many bytes a bundle of that module has, minified. */
 async function bundled(code: string): Promise<number> {
+  return (await bundle(code)).length;
+}
+
+async function bundle(code: string, external: string[] = []): Promise<Uint8Array> {
   const root = join(folder, "bundle");
   await mkdir(join(root, "node_modules/@waybill"), { recursive: true });
   await run("tar", ["-xzf", tarball, "-C", root]);
@@ -142,6 +160,7 @@ async function bundled(code: string): Promise<number> {
     format: "esm",
     write: false,
     nodePaths: [join(root, "node_modules"), join(PACKAGE, "node_modules")],
+    external,
   });
-  return outputFiles[0]!.contents.length;
+  return outputFiles[0]!.contents;
 }

@@ -112,3 +112,42 @@ def test_the_quickstarts_imports_resolve_in_another_project(tmp_path: Path, layo
     done = subprocess.run([str(FORGE), "build"], cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (project / "out" / "Dapp.sol" / "Dapp.json").exists()
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+def test_both_npm_packages_install_in_one_project_and_the_fixture_runs_there(tmp_path: Path) -> None:
+    project = tmp_path / "a dapp"
+    (project / "test").mkdir(parents=True)
+    (project / "package.json").write_text('{"name": "a-dapp", "private": true}')
+    pack = ["npm", "pack", "--silent", str(ROOT / "contracts"), str(ROOT / "dapp"), "--pack-destination", str(tmp_path)]
+    subprocess.run(pack, cwd=project, check=True, capture_output=True)
+    tarballs = [str(tarball) for tarball in tmp_path.glob("*.tgz")]
+    assert len(tarballs) == 2
+    others = ["viem", "@openzeppelin/contracts@5.7.0", "@layerzerolabs/toolbox-foundry@0.1.13"]
+    install = ["npm", "install", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    subprocess.run([*install, *tarballs, *others], cwd=project, check=True)
+
+    (project / "foundry.toml").write_text(
+        f'[profile.default]\nlibs = ["node_modules"]\nsolc = "{ROOT / "build/tools/bin/solc"}"\noffline = true\n'
+        'evm_version = "cancun"\noptimizer = true\n'
+        # `forge init` brings forge-std; here it comes from npm.
+        'remappings = ["forge-std/=node_modules/@layerzerolabs/toolbox-foundry/lib/forge-std/"]\n'
+    )
+    (project / "src").mkdir()
+    (project / "src" / "Dapp.sol").write_text(quickstart_contract())
+    for name in ("Guestbook.sol", "WaybillFixture.t.sol"):
+        text = (ROOT / "tests" / "solidity" / "testing" / name).read_text()
+        (project / "test" / name).write_text(text.replace("../../../contracts/", "@waybill/contracts/"))
+    done = subprocess.run([str(FORGE), "test"], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"[1-9]\d* passed; 0 failed", done.stdout), done.stdout
+
+    same = (
+        'const { routerAbi } = require("@waybill/dapp"); const other = require("@waybill/contracts/abi/Router.json");'
+        'require("node:assert").deepStrictEqual(routerAbi, other); console.log(other.length)'
+    )
+    # Not a module: whoever requires the kit gets the same one as whoever imports it.
+    ran = subprocess.run(["node", "--eval", same], cwd=project, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 50
