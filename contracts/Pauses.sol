@@ -10,6 +10,11 @@ import {Gmp, GmpSet, HIGHEST_GMP} from "./types/Gmp.sol";
 /// @dev Pauses; {IPauses} says what it promises.
 abstract contract Pauses is IPauses, LanePolicy {
     uint48 public constant MAX_PAUSE = 7 days;
+    uint48 public constant MAX_TRIPWIRE_PAUSE = 6 hours;
+    /// @dev What the tripwire may pause one GMP for at once, all its pauses together.
+    uint256 private constant TRIPWIRE_ALLOWANCE = 4 * uint256(MAX_TRIPWIRE_PAUSE);
+    /// @dev How many seconds give the tripwire one of its seconds back.
+    uint256 private constant TRIPWIRE_REST = 32;
 
     /// @inheritdoc IPauses
     function pauseLane(uint64 chain, uint48 until) external {
@@ -20,7 +25,9 @@ abstract contract Pauses is IPauses, LanePolicy {
     /// @inheritdoc IPauses
     function pauseGmp(Gmp gmp, uint48 until) external {
         AdapterSlot storage slot = _adapterSlots[gmp];
-        bool byGuardian = _requireMayPause(slot.pausedUntil, slot.pausedByGuardian, until);
+        bool byGuardian = _isOnlyTripwire(msg.sender)
+            ? _spendTripwire(gmp, slot, until)
+            : _requireMayPause(slot.pausedUntil, slot.pausedByGuardian, until);
         // The pause of a GMP that carries nothing would stop every clock without a visible reason.
         if (slot.adapter == address(0)) revert IGmpRegistry.GmpHasNoAdapter(gmp);
         _setGmpPause(gmp, until, byGuardian);
@@ -48,6 +55,13 @@ abstract contract Pauses is IPauses, LanePolicy {
     /// @inheritdoc IPauses
     function gmpPausedUntil(Gmp gmp) external view returns (uint48) {
         return _adapterSlots[gmp].pausedUntil;
+    }
+
+    /// @inheritdoc IPauses
+    function tripwireAllowance(Gmp gmp) external view returns (uint256) {
+        uint256 restedAt = _tripwireRestedAt[_tripwire][gmp];
+        uint256 rest = restedAt > block.timestamp ? restedAt - block.timestamp : 0;
+        return TRIPWIRE_ALLOWANCE - (rest + TRIPWIRE_REST - 1) / TRIPWIRE_REST;
     }
 
     /// @inheritdoc IPauses
@@ -80,7 +94,27 @@ abstract contract Pauses is IPauses, LanePolicy {
         return latest;
     }
 
-    /// @dev The guardian may end what it began, unless the owner has set it since.
+    /// @dev Who has a stronger role as well pauses by that one.
+    function _isOnlyTripwire(address account) private view returns (bool) {
+        return account == _tripwire && account != _guardian && account != owner();
+    }
+
+    /// @dev The tripwire only lengthens: what somebody else paused stays paused at least as long, and stays theirs to end.
+    /// @return byGuardian Whether the guardian may end the pause.
+    function _spendTripwire(Gmp gmp, AdapterSlot storage slot, uint48 until) private returns (bool byGuardian) {
+        (uint256 from, uint256 latest) = (slot.pausedUntil, block.timestamp + MAX_TRIPWIRE_PAUSE);
+        byGuardian = from <= block.timestamp || slot.pausedByGuardian;
+        if (from < block.timestamp) from = block.timestamp;
+        if (until <= from || until > latest) revert InvalidPauseEnd(until, from + 1, latest);
+        uint256 restedAt = _tripwireRestedAt[msg.sender][gmp];
+        if (restedAt < block.timestamp) restedAt = block.timestamp;
+        restedAt += (until - from) * TRIPWIRE_REST;
+        uint256 mayFrom = restedAt - TRIPWIRE_ALLOWANCE * TRIPWIRE_REST;
+        if (block.timestamp < mayFrom) revert TripwireMustWait(gmp, mayFrom);
+        _tripwireRestedAt[msg.sender][gmp] = uint48(restedAt);
+    }
+
+    /// @dev The guardian may end what it or the tripwire began, unless the owner has set it since.
     function _requireMayEnd(bool isGuardians) private view {
         if (!isGuardians || msg.sender != _guardian) _checkOwner();
     }

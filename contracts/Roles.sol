@@ -5,7 +5,8 @@ import {RouterState} from "./RouterState.sol";
 import {IRoles} from "./interfaces/IRoles.sol";
 
 /// @dev Who decides. The owner, meant to stand behind a timelock, may do everything. A revoker may take trust away at once, and
-///      a guardian may pause.
+///      a guardian may pause, and
+///      a tripwire, meant to be a program, may pause a GMP for a short while.
 abstract contract Roles is IRoles, RouterState {
     modifier onlyRevoker() {
         if (msg.sender != _revoker && msg.sender != owner()) revert NotRevoker(msg.sender);
@@ -25,6 +26,12 @@ abstract contract Roles is IRoles, RouterState {
     }
 
     /// @inheritdoc IRoles
+    function setTripwire(address account) external onlyOwner {
+        _tripwire = account;
+        emit TripwireSet(account);
+    }
+
+    /// @inheritdoc IRoles
     function revoker() external view returns (address) {
         return _revoker;
     }
@@ -32,5 +39,10 @@ abstract contract Roles is IRoles, RouterState {
     /// @inheritdoc IRoles
     function guardian() external view returns (address) {
         return _guardian;
+    }
+
+    /// @inheritdoc IRoles
+    function tripwire() external view returns (address) {
+        return _tripwire;
     }
 }

@@ -10,10 +10,11 @@ import {PauseLog} from "./types/Pauses.sol";
 /// @dev All that a router remembers. {Router} and {RouterExtension} are two halves of one contract that is too large for one.
 ///      Both inherit this first and declare no state of their own, so that both lay out their storage alike.
 abstract contract RouterState is Ownable2Step {
-    /// @dev The adapter of a GMP, until when the GMP is paused, and whether by the guardian, in one slot.
+    /// @dev The adapter of a GMP, until when the GMP is paused, and whether by another than the owner, in one slot.
     struct AdapterSlot {
         address adapter;
         uint48 pausedUntil;
+        /// @dev By the guardian or the tripwire; then the guardian may change the pause and end it.
         bool pausedByGuardian;
     }
 
@@ -50,6 +51,9 @@ abstract contract RouterState is Ownable2Step {
     mapping(address recipient => mapping(uint64 chain => Policy)) internal _policies;
     mapping(uint64 chain => PauseLog) internal _lanePauses;
     PauseLog internal _gmpPauses;
+    address internal _tripwire;
+    /// @dev When the whole allowance for pausing a GMP is back, Unix seconds, for each account that ever was the tripwire.
+    mapping(address tripwire => mapping(Gmp gmp => uint48)) internal _tripwireRestedAt;
 
     // ---- sending
 

@@ -124,6 +124,7 @@ def create_plan(network: str, names: Sequence[str], gmps: AbstractSet[Gmp]) -> d
         "owner": "${OWNER}",
         "guardian": "${GUARDIAN}",
         "revoker": "${REVOKER}",
+        "tripwire": "${TRIPWIRE}",
         "floor": _FLOOR,
         "examples": False,
         "chains": [_planned(name, chain, chains, gmps) for name, chain in chains.items()],

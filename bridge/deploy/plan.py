@@ -61,6 +61,7 @@ class NetworkPlan(FileSection):
     owner: Address
     guardian: Address | None = None  # may begin pauses
     revoker: Address | None = None  # may take trust away, and nothing else
+    tripwire: Address | None = None  # may pause a GMP for hours, and nothing else
     floor: int = Field(
         default=2, ge=1, le=16
     )  # least quorum, on every lane, for recipients without a policy of their own

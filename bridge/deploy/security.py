@@ -36,7 +36,11 @@ def _is_public(chain: PlannedChain) -> bool:
 
 
 def _open_decisions(plan: NetworkPlan) -> Iterator[str]:
-    for role, power in (("guardian", "may pause"), ("revoker", "may take trust away")):
+    for role, power in (
+        ("guardian", "may pause"),
+        ("revoker", "may take trust away"),
+        ("tripwire", "pauses a GMP that lies"),
+    ):
         if getattr(plan, role) is None:
             yield f"{role}: name the account that {power}"
     if "floor" not in plan.model_fields_set:

@@ -258,9 +258,10 @@ class _Here:
             ) from error
 
     async def _appointed(self) -> AsyncIterator[Transaction]:
-        """Names guardian and revoker. What the owner has decided since stays."""
+        """Names guardian, revoker and tripwire. What the owner has decided since stays."""
         router = self.contracts.router.address
-        for role, account in (("guardian", self.plan.guardian), ("revoker", self.plan.revoker)):
+        for role in ("guardian", "revoker", "tripwire"):
+            account = getattr(self.plan, role)
             if account is not None and await self._read(router, ROUTER, role) in (None, _NOBODY):
                 yield Transaction(role, router, ROUTER.encode(f"set{role.capitalize()}", account))
 

@@ -60,6 +60,7 @@ _ROUTER_EVENTS: Final = tuple(
             "AdapterRevoked(uint8,address,uint8)",
             "GuardianSet(address)",
             "RevokerSet(address)",
+            "TripwireSet(address)",
         ),
     )
 )
@@ -109,6 +110,7 @@ class DirectionTrust:
     owner: Account
     guardian: Account
     revoker: Account
+    tripwire: Account
     controls: tuple[Control, ...]
     adapters: tuple[AdapterTrust, ...]
     gmps: tuple[GmpTrust | NotRead, ...]
@@ -129,6 +131,7 @@ class DirectionTrust:
                 "owner": self.owner.to_value(),
                 "guardian": self.guardian.to_value(),
                 "revoker": self.revoker.to_value(),
+                "tripwire": self.tripwire.to_value(),
             },
             "adapters": {
                 gmp_name(one.gmp): {
@@ -252,8 +255,8 @@ async def _read_direction(
     enabled = [number for number in range(1, 17) if bits >> (number - 1) & 1]
     quorum, policy = await ask("policyOf", recipient, source.chain_id) if recipient else (0, 0)
     allowed = frozenset(number for number in enabled if not quorum or policy >> (number - 1) & 1)
-    owner, guardian, revoker = [
-        await chain.account(await ask(function)) for function in ("owner", "guardian", "revoker")
+    owner, guardian, revoker, tripwire = [
+        await chain.account(await ask(function)) for function in ("owner", "guardian", "revoker", "tripwire")
     ]
     adapters = await asyncio.gather(*(_read_adapter(inspectors, source, destination, gmp, peer) for gmp in enabled))
     proxies = [await chain.proxy_admin_of("router", router)]
@@ -274,6 +277,7 @@ async def _read_direction(
         owner=owner,
         guardian=guardian,
         revoker=revoker,
+        tripwire=tripwire,
         controls=(owns, *(control for found in proxies for control in found)),
         adapters=tuple(adapters),
         gmps=tuple(gmps),
@@ -379,8 +383,7 @@ def _at_once(controls: Iterable[Control]) -> list[Requirement]:
 def _findings(
     direction: DirectionTrust, gmps: Iterable[GmpAssessment], forgers: MinimalSets, operators: Operators
 ) -> Iterator[Finding]:
-    critical, serious, notice = Severity.CRITICAL, Severity.SERIOUS, Severity.NOTICE
-    there = direction.destination.name
+    critical, serious, there = Severity.CRITICAL, Severity.SERIOUS, direction.destination.name
     if forgers.least is not None and forgers.least <= 1:
         who = "nobody has to be corrupted" if not forgers.least else "one operator is enough"
         yield Finding("ONE_OPERATOR", critical, f"{who} to execute a forged message: {_shown(forgers)[0]}")
@@ -394,17 +397,29 @@ def _findings(
             "PEER_DIFFERS", critical, f"{there} takes messages of router {direction.peer or 'none'}, not ours"
         )
     yield from _of_adapters(direction)
-    if not direction.owner.is_delayed:
-        text = f"the owner of the router on {there} acts at once: {_described(direction.owner)}"
-        yield Finding("OWNER_WITHOUT_TIMELOCK", serious, text)
-    for role, account in (("guardian", direction.guardian), ("revoker", direction.revoker)):
-        if account.kind is AccountKind.NOBODY:
-            yield Finding(f"{role.upper()}_MISSING", serious, f"the router on {there} has no {role}")
-        elif account.address == direction.owner.address:
-            yield Finding(f"{role.upper()}_IS_OWNER", notice, f"the {role} on {there} is the owner itself")
+    yield from _of_roles(direction)
     for one in gmps:
         yield from _of_gmp(one, direction.source)
     yield from _shared(gmps, operators)
+
+
+def _of_roles(direction: DirectionTrust) -> Iterator[Finding]:
+    there = direction.destination.name
+    if not direction.owner.is_delayed:
+        text = f"the owner of the router on {there} acts at once: {_described(direction.owner)}"
+        yield Finding("OWNER_WITHOUT_TIMELOCK", Severity.SERIOUS, text)
+    for role, account in (("guardian", direction.guardian), ("revoker", direction.revoker)):
+        if account.kind is AccountKind.NOBODY:
+            yield Finding(f"{role.upper()}_MISSING", Severity.SERIOUS, f"the router on {there} has no {role}")
+        elif account.address == direction.owner.address:
+            yield Finding(f"{role.upper()}_IS_OWNER", Severity.NOTICE, f"the {role} on {there} is the owner itself")
+    if direction.tripwire.kind is AccountKind.NOBODY:
+        yield Finding(
+            "TRIPWIRE_MISSING", Severity.NOTICE, f"the router on {there} has no tripwire: people alone stop a liar"
+        )
+    elif direction.tripwire.address in (direction.owner.address, direction.guardian.address, direction.revoker.address):
+        text = f"the tripwire on {there} has another role too: its key may do more than a program should"
+        yield Finding("TRIPWIRE_SHARED", Severity.SERIOUS, text)
 
 
 def _of_adapters(direction: DirectionTrust) -> Iterator[Finding]:
@@ -492,6 +507,8 @@ def _stops(direction: DirectionTrust) -> Iterator[str]:
     there = direction.destination.name
     if direction.guardian.kind is not AccountKind.NOBODY:
         yield f"the guardian on {there} pauses the GMP or the lane, for 7 days at most: {_described(direction.guardian)}"
+    if direction.tripwire.kind is not AccountKind.NOBODY:
+        yield f"the tripwire on {there} pauses the GMP, for 6 hours at most: {_described(direction.tripwire)}"
     if direction.revoker.kind is not AccountKind.NOBODY:
         yield f"the revoker on {there} voids the GMP's receipts, or raises the floor: {_described(direction.revoker)}"
     delayed = f", after {LEAST_DELAY} s or more" if direction.owner.is_delayed else ""

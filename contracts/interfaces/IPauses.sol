@@ -20,20 +20,27 @@ interface IPauses {
     ///         {MAX_PAUSE} of its first end by then. For as long again it can begin no pause of any lane or GMP.
     error GuardianMustWait(uint256 until);
 
+    /// @notice The tripwire has paused this GMP so much that its allowance is too small until then, Unix seconds.
+    error TripwireMustWait(Gmp gmp, uint256 until);
+
     /// @notice How long a pause can be at most without being extended, in seconds.
     function MAX_PAUSE() external view returns (uint48);
+
+    /// @notice The same for the tripwire's pauses.
+    function MAX_TRIPWIRE_PAUSE() external view returns (uint48);
 
     /// @notice Pauses a lane in both directions until `until`, or makes a pause under way end then. On this chain alone: pause it on
     ///         the other chain as well, or a message's time runs out there (docs/decisions/0038).
     function pauseLane(uint64 chain, uint48 until) external;
 
-    /// @notice Pauses a GMP that has an adapter, in both directions, until `until`.
+    /// @notice Pauses a GMP that has an adapter, in both directions, until `until`. The tripwire's pause is short, and never ends
+    ///         another one sooner. It costs its allowance for that GMP ({tripwireAllowance}) and nobody else's.
     function pauseGmp(Gmp gmp, uint48 until) external;
 
     /// @notice Ends a lane's pause now. The guardian may end what it began itself.
     function endLanePause(uint64 chain) external;
 
-    /// @notice Ends a GMP's pause now. The guardian may end what it began itself.
+    /// @notice Ends a GMP's pause now. The guardian may end what it or the tripwire began.
     function endGmpPause(Gmp gmp) external;
 
     /// @notice When the newest pause of the lane ends or ended, Unix seconds.
@@ -41,6 +48,11 @@ interface IPauses {
 
     /// @notice When the newest pause of the GMP ends or ended, Unix seconds.
     function gmpPausedUntil(Gmp gmp) external view returns (uint48);
+
+    /// @notice For how many seconds altogether the tripwire may pause the GMP if it begins now. Four of its longest pauses are a
+    ///         whole allowance. What is spent comes back 32 times slower, so that pausing all sixteen GMPs in turn can't stop
+    ///         the clock of expiry for more than half of the time.
+    function tripwireAllowance(Gmp gmp) external view returns (uint256);
 
     /// @notice Whether the time of a message over the lane to or from `chain` has run out, pauses not counted. Pauses of GMPs
     ///         count for every lane.

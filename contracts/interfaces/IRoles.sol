@@ -5,6 +5,7 @@ pragma solidity ^0.8.28;
 interface IRoles {
     event RevokerSet(address indexed revoker);
     event GuardianSet(address indexed guardian);
+    event TripwireSet(address indexed tripwire);
 
     error NotRevoker(address caller);
     error NotGuardian(address caller);
@@ -16,7 +17,13 @@ interface IRoles {
     ///         rest for what another one paused.
     function setGuardian(address account) external;
 
+    /// @notice Lets `account` begin short pauses of GMPs ({IPauses-pauseGmp}) and nothing else; zero: nobody may but owner and
+    ///         guardian. An account that is named for the first time has its whole allowance.
+    function setTripwire(address account) external;
+
     function revoker() external view returns (address);
 
     function guardian() external view returns (address);
+
+    function tripwire() external view returns (address);
 }

@@ -28,9 +28,10 @@ from tests.unit.cli.command import Command
 pytestmark = pytest.mark.timeout(420)  # two chains, five GMPs on each, and the compiler
 
 NAMES = ("sepolia", "base-sepolia")
-OWNER, GUARDIAN, REVOKER = account(DEPLOYER_KEY).address, signer("guardian", 0).address, signer("revoker", 0).address
+OWNER = account(DEPLOYER_KEY).address
+GUARDIAN, REVOKER, TRIPWIRE = (signer(role, 0).address for role in ("guardian", "revoker", "tripwire"))
 
-_ROLES = contract("guardian() returns (address)", "revoker() returns (address)")
+_ROLES = contract("guardian() returns (address)", "revoker() returns (address)", "tripwire() returns (address)")
 _MAILBOX = contract("defaultIsm() returns (address)", "recipientIsm(address) returns (address)")
 _ENDPOINT = contract(
     "defaultSendLibrary(uint32) returns (address)",
@@ -83,7 +84,7 @@ def waybill(
     monkeypatch.setenv("WAYBILL_HOME", str(tmp_path))
     monkeypatch.setenv("WAYBILL_KEY", DEPLOYER_KEY)
     monkeypatch.setenv("WAYBILL_RELAYER_KEY", RELAYER_KEY)
-    for name, value in {"OWNER": OWNER, "GUARDIAN": GUARDIAN, "REVOKER": REVOKER}.items():
+    for name, value in {"OWNER": OWNER, "GUARDIAN": GUARDIAN, "REVOKER": REVOKER, "TRIPWIRE": TRIPWIRE}.items():
         monkeypatch.setenv(name, value)
     for process in played.processes:
         for number in (1, 2, 3):
@@ -150,6 +151,7 @@ def test_a_created_network_deploys_guarded_and_a_second_run_changes_nothing(
     for place, chain in enumerate(deployment.chains):
         assert played.read(place, chain.router, _ROLES, "guardian") == GUARDIAN.lower()
         assert played.read(place, chain.router, _ROLES, "revoker") == REVOKER.lower()
+        assert played.read(place, chain.router, _ROLES, "tripwire") == TRIPWIRE.lower()
         other = deployment.chains[1 - place]
         assert played.read(place, chain.router, ROUTER, "floorOf", other.chain_id) == 2
         assert played.read(place, chain.router, ROUTER, "peerOf", other.chain_id) == to_bytes32(other.router)

@@ -296,6 +296,14 @@ def guardian_is_owner(end: End) -> None:
     end.decide("setGuardian", end.timelock)
 
 
+def no_tripwire(end: End) -> None:
+    end.decide("setTripwire", NOBODY)
+
+
+def tripwire_is_revoker(end: End) -> None:
+    end.decide("setTripwire", REVOKER)
+
+
 def floor_lowered(end: End) -> None:
     end.decide("setFloor", end.there.chain_id, 1)
 
@@ -338,6 +346,8 @@ WEAKENED: Final[list[Weakened]] = [
     (no_guardian, {("GUARDIAN_MISSING", "")}, "C", 4),
     (no_revoker, {("REVOKER_MISSING", "")}, "C", 4),
     (guardian_is_owner, {("GUARDIAN_IS_OWNER", "")}, "B", 4),
+    (no_tripwire, {("TRIPWIRE_MISSING", "")}, "B", 4),
+    (tripwire_is_revoker, {("TRIPWIRE_SHARED", "")}, "C", 4),
     (floor_lowered, {("QUORUM_LOW", "")}, "F", 2),
     (no_timelock, {("OWNER_WITHOUT_TIMELOCK", ""), ("ONE_OPERATOR", "")}, "F", 1),
     (off_ramps_by_a_key, {("CONTROLLED_BY_ONE", "ccip")}, "C", 3),

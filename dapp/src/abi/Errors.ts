@@ -366,6 +366,7 @@ export const KNOWN_ERRORS: readonly (readonly [string, string, string?, string?]
 ["Transfer_NativeFailed(address _to,uint256 _value)", "layerzero"],
 ["Transfer_ToAddressIsZero()", "layerzero"],
 ["TransportAlreadyUsed(address transport,uint8 gmp)", "waybill", "Another number's adapter sends through that contract already."],
+["TripwireMustWait(uint8 gmp,uint256 until)", "waybill", "The tripwire has paused this GMP so much that its allowance is too small until then, Unix seconds."],
 ["TruncatedEnvelope(uint256 length)", "waybill", "The envelope is shorter than its fixed part."],
 ["TtlNotAllowed(uint8 kind,uint32 ttl)", "waybill", "A critical regulatory action never expires: it ends when it is executed, or cancelled by its sender.", "leave its ttl at 0: a critical regulatory action is tried until it is executed or its sender cancels it"],
 ["TtlRequired(uint8 kind)", "waybill", "Only plain messages and critical regulatory actions may live for ever.", "give it a ttl: only plain messages and critical regulatory actions may live for ever"],

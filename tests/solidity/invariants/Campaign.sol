@@ -54,6 +54,7 @@ abstract contract Campaign is Test {
             handler.revokeAdapter.selector,
             handler.addAdapter.selector,
             handler.pauseGmp.selector,
+            handler.tripGmp.selector,
             handler.endGmpPause.selector,
             handler.pauseLane.selector,
             handler.endLanePause.selector,

@@ -58,6 +58,20 @@ contract Handler is ReceivingActions {
         gmpPausedUntil[r][gmp] = until;
     }
 
+    /// @dev Until the tripwire's allowance is spent. It never ends a pause sooner.
+    function tripGmp(uint8 r, uint8 gmp, uint256 duration) public {
+        (r, gmp) = (r % ROUTERS, 1 + gmp % GMPS);
+        uint256 until = time + bound(duration, 1, 1 hours);
+        uint256 from = isPaused(r, gmp) ? gmpPausedUntil[r][gmp] : time;
+        if (!enabled[r][gmp] || until <= from) return;
+        if (routers[r].tripwireAllowance(Gmp.wrap(gmp)) < until - from) return;
+        onRouter(r);
+        vm.prank(tripwire);
+        routers[r].pauseGmp(Gmp.wrap(gmp), uint48(until));
+        listen();
+        gmpPausedUntil[r][gmp] = until;
+    }
+
     function endGmpPause(uint8 r, uint8 gmp) public {
         (r, gmp) = (r % ROUTERS, 1 + gmp % GMPS);
         _asOwner(r);

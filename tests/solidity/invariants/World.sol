@@ -32,6 +32,7 @@ abstract contract World is CommonBase, StdCheats, StdUtils {
     uint256 public constant WEALTH = 1_000_000 ether;
 
     address internal owner = makeAddr("owner");
+    address internal tripwire = makeAddr("tripwire");
 
     /// @dev The time on both chains, Unix seconds.
     uint256 public time = START;
@@ -50,6 +51,8 @@ abstract contract World is CommonBase, StdCheats, StdUtils {
         vm.warp(START);
         for (uint8 r; r < ROUTERS; ++r) {
             routers[r] = TestedRouter.deploy(owner);
+            vm.prank(owner);
+            routers[r].setTripwire(tripwire);
         }
         for (uint8 gmp = 1; gmp <= GMPS; ++gmp) {
             networks[gmp - 1] = new InMemoryGmp();

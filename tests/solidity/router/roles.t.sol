@@ -22,6 +22,7 @@ contract RolesTest is RouterFixture {
     TimelockController internal timelock;
     address internal revoker = makeAddr("revoker");
     address internal guardian = makeAddr("guardian");
+    address internal tripwire = makeAddr("tripwire");
     address internal proposer = makeAddr("proposer");
 
     /// @dev A deployment on which each role is a different account, the owner a timelock.
@@ -33,6 +34,7 @@ contract RolesTest is RouterFixture {
         vm.startPrank(owner);
         source.setRevoker(revoker);
         source.setGuardian(guardian);
+        source.setTripwire(tripwire);
         source.transferOwnership(address(timelock));
         vm.stopPrank();
         throughTimelock(abi.encodeCall(source.acceptOwnership, ()));
@@ -51,28 +53,31 @@ contract RolesTest is RouterFixture {
         bytes call;
         bool byRevoker;
         bool byGuardian;
+        bool byTripwire;
     }
 
     /// @dev Every function that only some may call, with arguments that would succeed for them.
     function matrix() internal returns (Entry[] memory entries) {
         bytes32 peer = address(destination).toBytes32();
         uint48 until = uint48(block.timestamp + 1 hours);
-        entries = new Entry[](13);
-        entries[0] = Entry(abi.encodeCall(source.revokeAdapter, (HYPERLANE)), true, false);
-        entries[1] = Entry(abi.encodeCall(source.revokePeer, (THERE, peer)), true, false);
-        entries[2] = Entry(abi.encodeCall(source.setFloor, (THERE, 3)), true, false);
-        entries[3] = Entry(abi.encodeCall(source.pauseLane, (THERE, until)), false, true);
-        entries[4] = Entry(abi.encodeCall(source.pauseGmp, (AXELAR, until)), false, true);
-        entries[5] = Entry(abi.encodeCall(source.endLanePause, (THERE)), false, false);
-        entries[6] = Entry(abi.encodeCall(source.endGmpPause, (AXELAR)), false, false);
+        entries = new Entry[](14);
+        entries[0] = Entry(abi.encodeCall(source.revokeAdapter, (HYPERLANE)), true, false, false);
+        entries[1] = Entry(abi.encodeCall(source.revokePeer, (THERE, peer)), true, false, false);
+        entries[2] = Entry(abi.encodeCall(source.setFloor, (THERE, 3)), true, false, false);
+        entries[3] = Entry(abi.encodeCall(source.pauseLane, (THERE, until)), false, true, false);
+        entries[4] = Entry(abi.encodeCall(source.pauseGmp, (AXELAR, until)), false, true, true);
+        entries[5] = Entry(abi.encodeCall(source.endLanePause, (THERE)), false, false, false);
+        entries[6] = Entry(abi.encodeCall(source.endGmpPause, (AXELAR)), false, false, false);
         entries[7] =
-            Entry(abi.encodeCall(source.addAdapter, (HYPERLANE, address(new RecordingAdapter()))), false, false);
-        entries[8] =
-            Entry(abi.encodeCall(source.replaceAdapter, (AXELAR, address(new RecordingAdapter()))), false, false);
-        entries[9] = Entry(abi.encodeCall(source.setPeer, (THERE, peer, 1)), false, false);
-        entries[10] = Entry(abi.encodeCall(source.setRevoker, (revoker)), false, false);
-        entries[11] = Entry(abi.encodeCall(source.setGuardian, (guardian)), false, false);
-        entries[12] = Entry(abi.encodeCall(source.transferOwnership, (alice)), false, false);
+            Entry(abi.encodeCall(source.addAdapter, (HYPERLANE, address(new RecordingAdapter()))), false, false, false);
+        entries[8] = Entry(
+            abi.encodeCall(source.replaceAdapter, (AXELAR, address(new RecordingAdapter()))), false, false, false
+        );
+        entries[9] = Entry(abi.encodeCall(source.setPeer, (THERE, peer, 1)), false, false, false);
+        entries[10] = Entry(abi.encodeCall(source.setRevoker, (revoker)), false, false, false);
+        entries[11] = Entry(abi.encodeCall(source.setGuardian, (guardian)), false, false, false);
+        entries[12] = Entry(abi.encodeCall(source.transferOwnership, (alice)), false, false, false);
+        entries[13] = Entry(abi.encodeCall(source.setTripwire, (tripwire)), false, false, false);
     }
 
     function test_EachRoleCanDoWhatItDeclaresAndNothingElse() public {
@@ -84,6 +89,8 @@ contract RolesTest is RouterFixture {
             vm.revertToState(snapshot);
             assertEq(succeeds(guardian, entry.call), entry.byGuardian, vm.toString(index));
             vm.revertToState(snapshot);
+            assertEq(succeeds(tripwire, entry.call), entry.byTripwire, vm.toString(index));
+            vm.revertToState(snapshot);
             assertFalse(succeeds(owner, entry.call), "the former owner");
             vm.revertToState(snapshot);
             // Hyperlane's adapter must be gone before another can be added.
@@ -94,7 +101,7 @@ contract RolesTest is RouterFixture {
     }
 
     function testFuzz_AStrangerCanConfigureNothing(address caller) public {
-        vm.assume(caller != revoker && caller != guardian && caller != address(timelock));
+        vm.assume(caller != revoker && caller != guardian && caller != tripwire && caller != address(timelock));
         Entry[] memory entries = matrix();
         for (uint256 index; index < entries.length; ++index) {
             assertFalse(succeeds(caller, entries[index].call));

@@ -66,7 +66,7 @@ contract AnyCallProofs is RouterWorld {
         bytes memory to = InteroperableAddress.formatEvmV1(THERE, ALICE);
         bytes[] memory attributes = new bytes[](1);
         attributes[0] = abi.encodeWithSelector(attribute, value);
-        uint256[13] memory before = _trust(0);
+        uint256[14] memory before = _trust(0);
         vm.prank(caller);
         (bool success, bytes memory answer) = address(router)
             .call(abi.encodeCall(IERC7786GatewaySource.sendMessage, (to, abi.encode(payload), attributes)));
@@ -79,6 +79,7 @@ contract AnyCallProofs is RouterWorld {
     function _assumeNobody(address caller) private view {
         vm.assume(caller != address(0));
         vm.assume(caller != OWNER && caller != REVOKER && caller != GUARDIAN && caller != ALICE && caller != recipient);
+        vm.assume(caller != TRIPWIRE);
         vm.assume(caller != address(router) && Gmp.unwrap(router.gmpOf(caller)) == 0);
     }
 
@@ -86,7 +87,7 @@ contract AnyCallProofs is RouterWorld {
         _assumeNobody(caller);
         bytes32 messageId = MessageEncoding.id(arriving(2));
         assert(tryDeliver(Gmp.wrap(1), arriving(2)));
-        uint256[13] memory before = _trust(messageId);
+        uint256[14] memory before = _trust(messageId);
         // After all that is the same for every call, so that it is followed once.
         bytes memory data = anyCallOf(contractName);
         vm.prank(caller);
@@ -96,14 +97,14 @@ contract AnyCallProofs is RouterWorld {
     }
 
     /// @dev Not by their hashes: to halmos the hash of something symbolic might be any number.
-    function _assertTrust(bytes32 messageId, uint256[13] memory expected) private view {
-        uint256[13] memory found = _trust(messageId);
+    function _assertTrust(bytes32 messageId, uint256[14] memory expected) private view {
+        uint256[14] memory found = _trust(messageId);
         for (uint256 index; index < expected.length; ++index) {
             assert(found[index] == expected[index]);
         }
     }
 
-    function _trust(bytes32 messageId) private view returns (uint256[13] memory trust) {
+    function _trust(bytes32 messageId) private view returns (uint256[14] memory trust) {
         (GmpSet valid,) = router.receiptsOf(messageId);
         (uint8 quorum, GmpSet allowed) = router.policyOf(recipient, THERE);
         trust[0] = uint160(router.owner());
@@ -119,5 +120,6 @@ contract AnyCallProofs is RouterWorld {
         trust[10] = GmpSet.unwrap(router.enabledGmps());
         trust[11] = uint160(router.adapterOf(Gmp.wrap(1)));
         trust[12] = uint256(router.peerOf(THERE));
+        trust[13] = uint160(router.tripwire());
     }
 }

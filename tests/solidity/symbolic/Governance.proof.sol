@@ -32,6 +32,28 @@ contract GovernanceProofs is RouterWorld {
         _assertNotChained(OWNER, firstEnd, time, secondEnd);
     }
 
+    function check_TheTripwirePausesNoLongerThanItMay(uint48 until) public {
+        vm.prank(TRIPWIRE);
+        (bool success,) = address(router).call(abi.encodeCall(IPauses.pauseGmp, (Gmp.wrap(1), until)));
+        if (success) assert(until <= block.timestamp + router.MAX_TRIPWIRE_PAUSE());
+    }
+
+    function control_TheTripwirePausesNoLongerThanItMay(uint48 until) public {
+        vm.prank(GUARDIAN);
+        (bool success,) = address(router).call(abi.encodeCall(IPauses.pauseGmp, (Gmp.wrap(1), until)));
+        if (success) assert(until <= block.timestamp + router.MAX_TRIPWIRE_PAUSE());
+    }
+
+    function check_TheTripwireEndsNoPauseSooner(address other, uint48 first, uint48 time, uint48 second) public {
+        vm.assume(other == OWNER || other == GUARDIAN);
+        _assertNotSooner(TRIPWIRE, other, first, time, second);
+    }
+
+    function control_TheTripwireEndsNoPauseSooner(address other, uint48 first, uint48 time, uint48 second) public {
+        vm.assume(other == OWNER || other == GUARDIAN);
+        _assertNotSooner(OWNER, other, first, time, second);
+    }
+
     function check_OnlyTheOwnerLowersAFloor(address caller, uint8 floor) public {
         if (_floorAfter(caller, floor) < 2) assert(caller == OWNER);
     }
@@ -85,6 +107,18 @@ contract GovernanceProofs is RouterWorld {
         (bool success,) = address(router).call(abi.encodeCall(IPauses.pauseLane, (THERE, secondEnd)));
         uint256 most = router.MAX_PAUSE();
         if (success) assert(secondEnd <= start + most || time >= start + 2 * most);
+    }
+
+    function _assertNotSooner(address caller, address other, uint48 first, uint48 time, uint48 second) private {
+        uint256 start = block.timestamp;
+        vm.prank(other);
+        router.pauseGmp(Gmp.wrap(1), first);
+        vm.assume(time >= start && time < first);
+        vm.warp(time);
+        vm.prank(caller);
+        (bool ignored,) = address(router).call(abi.encodeCall(IPauses.pauseGmp, (Gmp.wrap(1), second)));
+        ignored;
+        assert(router.gmpPausedUntil(Gmp.wrap(1)) >= first);
     }
 
     function _floorAfter(address caller, uint8 floor) private returns (uint8) {

@@ -48,6 +48,7 @@ abstract contract RouterWorld is Symbolic {
     address internal constant ALICE = address(0xA3);
     address internal constant RETRIER = address(0xA4);
     address internal constant REMOTE_ROUTER = address(0xA5);
+    address internal constant TRIPWIRE = address(0xA6);
 
     IRouter internal router;
     address internal recipient;
@@ -60,6 +61,7 @@ abstract contract RouterWorld is Symbolic {
         vm.startPrank(OWNER);
         router.setRevoker(REVOKER);
         router.setGuardian(GUARDIAN);
+        router.setTripwire(TRIPWIRE);
         router.setPeer(THERE, REMOTE_ROUTER.toBytes32(), 1);
         for (uint8 number = 1; number <= GMPS; ++number) {
             router.addAdapter(Gmp.wrap(number), address(new TakingAdapter()));

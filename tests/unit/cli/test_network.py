@@ -16,7 +16,7 @@ from tests.unit.cli.command import Command
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "0x" + "ab" * 20
-ROLES = {"OWNER": ACCOUNT, "GUARDIAN": ACCOUNT, "REVOKER": ACCOUNT}
+ROLES = {"OWNER": ACCOUNT, "GUARDIAN": ACCOUNT, "REVOKER": ACCOUNT, "TRIPWIRE": ACCOUNT}
 URLS = {f"{chain}_RPC_{n}": f"https://{n}.example/key" for chain in ("SEPOLIA", "BASE_SEPOLIA") for n in (1, 2, 3)}
 TWO = ("--chains", "sepolia,base-sepolia")
 WITHOUT_GAPS = (*TWO, "--gmps", "hyperlane,axelar,wormhole")
@@ -143,6 +143,7 @@ def test_a_file_whose_variables_are_set_is_a_plan_that_keeps_urls_secret(waybill
     [
         (("guardian",), None, "guardian: name the account"),
         (("revoker",), None, "revoker: name the account"),
+        (("tripwire",), None, "tripwire: name the account"),
         (("floor",), None, "floor: write how many GMPs"),
         (("chains", 0, "agreement"), None, "sepolia.agreement: write 2 or more"),
         (("chains", 0, "agreement"), 1, "sepolia.agreement: write 2 or more"),
