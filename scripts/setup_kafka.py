@@ -39,6 +39,9 @@ _PASSWORD = "waybill"  # noqa: S105  # of a file with public certificates
 Jar = tuple[str, str, str]
 """Organisation, name and version."""
 
+LOGGER: Jar = ("org.slf4j", "slf4j-simple", "1.7.36")
+"""Writes a broker's log to its standard error. Kafka depends on the interface of SLF4J alone, and without this a broker dies mute."""
+
 
 class KafkaMissingError(Exception):
     """The jars are not here and can't be fetched."""
@@ -156,7 +159,8 @@ def digest_of(path: Path) -> str:
 def write_lock(version: str) -> None:
     """Write which jars a broker of that version consists of."""
     with tempfile.TemporaryDirectory() as folder:
-        found = resolve([("org.apache.kafka", "kafka_2.13", version)], Path(folder), transitive=True)
+        broker = ("org.apache.kafka", "kafka_2.13", version)
+        found = resolve([broker, LOGGER], Path(folder), transitive=True)
         rows = sorted(f"{':'.join(jar)} {digest_of(path)}\n" for jar, path in found.items())
     LOCK.write_text(
         f"# What the tests' broker runs on. Made by: python -m scripts.setup_kafka --lock {version}\n{''.join(rows)}"

@@ -71,6 +71,7 @@ class Broker:
 
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
         java = [str(java_home() / "bin" / "java"), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        java += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [*java, "-cp", f"{find_kafka()}/*", *arguments],
