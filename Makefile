@@ -20,11 +20,11 @@ endif
 DONE := build/setup
 STEPS := $(addprefix $(DONE)/,python waybill node tools java gmp dapp explorer proofs)
 VENV := .venv/bin
-SUITES := $(VENV)/python scripts/test_suites.py
+SUITES := $(VENV)/python -m scripts.test_suites
 # A compiler that py-solc-x installed; the tools step takes it up when it appears.
 NATIVE_SOLC := $(wildcard $(HOME)/.solcx/solc-v0.8.34)
 
-.PHONY: help setup demo test abi snapshots sweep soak sim conformance findings operate wheel docs measure lint test-solidity test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock addresses clean
+.PHONY: help setup demo test release abi snapshots sweep soak sim conformance findings operate wheel docs measure lint test-solidity test-release test-proofs test-twins test-python test-simulation test-anvil test-spark test-kafka test-web bench bench-gas bench-index bench-relay bench-web prove slither coverage mutate twins fmt lock addresses clean
 
 help:  ## Show this list
 	@echo "Waybill. Every target sets up first what it needs."
@@ -44,6 +44,9 @@ lint: $(STEPS)  ## Check style, types, layers, names and prose
 
 test-solidity: $(STEPS)  ## Run the contracts' tests
 	@$(SUITES) solidity
+
+test-release: $(STEPS)  ## Run the router's tests on the code that is deployed
+	@$(SUITES) release
 
 test-proofs: $(STEPS)  ## Prove claims about the contracts with halmos
 	@$(SUITES) proofs
@@ -85,6 +88,7 @@ bench-index: $(STEPS)  ## Measure the index: ingest, lifecycles, retry requests 
 
 prove: $(STEPS)  ## Prove with longer lists and payloads, and run fuzz tests and invariants for long
 	@$(VENV)/python -m scripts.prove --deep
+	@$(VENV)/python -m scripts.release
 	@FOUNDRY_PROFILE=prove build/tools/bin/forge test
 
 slither: $(STEPS)  ## Let slither read the contracts: every finding mended or explained in docs/static-analysis.toml
@@ -95,6 +99,9 @@ coverage: $(STEPS)  ## Measure which lines, branches and functions of the contra
 
 mutate: $(STEPS)  ## Give the contracts small faults that tests must notice (ARGS="--limit 20 --only Pauses")
 	@$(VENV)/python -m scripts.mutation $(ARGS)
+
+release: $(STEPS)  ## Compile the contracts as they are deployed, into build/release
+	@$(VENV)/python -m scripts.release
 
 abi: $(STEPS)  ## Write the ABIs and the storage layout again after a change of the contracts
 	@build/tools/bin/forge build --quiet

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from bridge.protocol.gmps import Gmp
+from scripts.release import ROUTER, compile_release
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FORGE: Final = ROOT / "build" / "tools" / "bin" / "forge"
@@ -41,8 +42,10 @@ def measure() -> None:
         SystemExit: forge failed; its output has been shown.
     """
     (RESULT.parent / "adapters").mkdir(parents=True, exist_ok=True)
+    compile_release()
     # The harnesses alone are compiled, to folders of their own: other builds stay as they are.
     environment = os.environ | {
+        "WAYBILL_ROUTER": str(ROUTER.relative_to(ROOT)),
         "FOUNDRY_SRC": "bench",
         "FOUNDRY_TEST": "bench",
         "FOUNDRY_SCRIPT": "bench",

@@ -50,12 +50,13 @@ class Artifact:
 
 
 def compile_contracts(work: Path) -> list[Artifact]:
-    """Compile contracts/ at once: files compiled apart from each other would have the same numbers in their source maps.
+    """Compile contracts/ as they are deployed, and at once: files compiled apart from each other would have the same numbers in their source maps.
 
     Raises:
         CalledProcessError: they do not compile.
     """
-    environment = {**os.environ, "FOUNDRY_OUT": str(work / "out"), "FOUNDRY_CACHE_PATH": str(work / "cache")}
+    places = {"FOUNDRY_OUT": str(work / "out"), "FOUNDRY_CACHE_PATH": str(work / "cache")}
+    environment = {**os.environ, **places, "FOUNDRY_PROFILE": "release"}
     command = [str(FORGE), "build", CONTRACTS, "--force", "--quiet"]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     documents = [json.loads(path.read_text()) for path in sorted((work / "out").glob("*.sol/*.json"))]

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from scripts import release
+
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv" / "bin"
 FORGE = ROOT / "build" / "tools" / "bin" / "forge"
@@ -132,6 +134,14 @@ SUITES = (
         title="contracts, with forge",
         command=(str(FORGE), "test"),
         budget=420,
+        counts=forge_counts,
+        missing=release.missing,
+    ),
+    Suite(
+        name="release",
+        title="the router as it is deployed, with forge",
+        command=(sys.executable, "-m", "scripts.release", "--test"),
+        budget=180,
         counts=forge_counts,
     ),
     Suite(
@@ -338,7 +348,7 @@ def main() -> int:
         "suites",
         nargs="*",
         metavar="SUITE",
-        help="lint, solidity, proofs, twins, unit, simulation, anvil, spark, kafka, web (default: all)",
+        help="lint, solidity, release, proofs, twins, unit, simulation, anvil, spark, kafka, web (default: all)",
     )
     known = ["lint", *(suite.name for suite in SUITES)]
     chosen = parser.parse_args().suites or known

@@ -17,7 +17,7 @@ from typing import Any, Final
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 COMPILED: Final = Path(__file__).resolve().parent / "compiled"
 
-_PROFILE: Final = "default"  # of foundry.toml: how the contracts that are deployed are compiled
+_PROFILE: Final = "release"  # of foundry.toml: how the contracts that are deployed are compiled
 _FORGE: Final = CHECKOUT / "build" / "tools" / "bin" / "forge"
 _FORGE_HOME: Final = CHECKOUT / "build" / "cache" / "forge-home"
 _SOURCES: Final = "sources.json"

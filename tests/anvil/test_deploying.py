@@ -56,7 +56,7 @@ def plan(devnet: Devnet, owner: LocalAccount | None = None) -> NetworkPlan:
 
 def creation_code(contract: str, types: Sequence[str], values: Sequence[object]) -> bytes:
     """The code that the script creates a contract with."""
-    artifact = json.loads((CHECKOUT / "build" / "forge" / "out" / f"{contract}.sol" / f"{contract}.json").read_text())
+    artifact = json.loads((CHECKOUT / "build" / "release" / "out" / f"{contract}.sol" / f"{contract}.json").read_text())
     return bytes.fromhex(artifact["bytecode"]["object"][2:]) + encode(types, values)
 
 

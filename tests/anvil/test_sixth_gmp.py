@@ -53,8 +53,9 @@ class Copy:
             else:
                 shutil.copy(source, target)
         (root / "build" / "tools").symlink_to(ROOT / "build" / "tools")
-        if (ROOT / "build" / "forge").exists():  # what is compiled already need not be compiled again
-            shutil.copytree(ROOT / "build" / "forge", root / "build" / "forge")
+        for compiled in ("forge", "release"):  # what is compiled already need not be compiled again
+            if (ROOT / "build" / compiled).exists():
+                shutil.copytree(ROOT / "build" / compiled, root / "build" / compiled)
 
     def put_blocks(self) -> set[str]:
         """Puts the blocks of the page where they say; returns the files."""

@@ -50,8 +50,8 @@ COUNTER_CODE: Final = "0x36602014601157" + "5f358054600101905500" + "5b5f35545f5
 
 
 def multicall_code() -> str:
-    """What runs at `MULTICALL`, as forge compiled it."""
-    artifact = ROOT / "build" / "forge" / "out" / "BoundedMulticall.sol" / "BoundedMulticall.json"
+    """What runs at `MULTICALL`, as `make release` compiled it."""
+    artifact = ROOT / "build" / "release" / "out" / "BoundedMulticall.sol" / "BoundedMulticall.json"
     return str(json.loads(artifact.read_text())["deployedBytecode"]["object"])
 
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {IAdapter} from "../../../contracts/interfaces/IAdapter.sol";
+import {IMessageReceiver} from "../../../contracts/interfaces/IMessageReceiver.sol";
+import {IRouter} from "../../../contracts/interfaces/IRouter.sol";
+import {Gmp} from "../../../contracts/types/Gmp.sol";
+import {GmpFee, Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
+import {TestedRouter} from "../TestedRouter.sol";
 import {AnyMessage} from "./AnyMessage.sol";
+import {RecordingAdapter} from "./doubles/Adapters.sol";
 import {CompilersWay} from "./doubles/CompilersWay.sol";
 
 contract MessageTest is AnyMessage {
@@ -22,6 +28,28 @@ contract MessageTest is AnyMessage {
             assertEq(MessageEncoding.id(message), messageId, name);
             assertEq(MessageEncoding.encode(message, messageId), envelope, name);
             assertEq(MessageEncoding.statedId(envelope), messageId, name);
+        }
+        assertGe(index, 12);
+    }
+
+    /// @dev The router may be compiled otherwise than this test.
+    function test_TheRouterPacksHashesAndReadsEveryGoldenMessage() public {
+        IRouter router = TestedRouter.deploy(address(this));
+        RecordingAdapter adapter = new RecordingAdapter();
+        router.addAdapter(Gmp.wrap(1), address(adapter));
+        GmpFee[] memory gmps = new GmpFee[](1);
+        gmps[0].gmp = Gmp.wrap(1);
+        string memory golden = vm.readFile("tests/golden/messages.json");
+        uint256 index;
+        for (; vm.keyExistsJson(golden, entry(index)); ++index) {
+            Message memory message = read(golden, string.concat(entry(index), ".message."));
+            (uint64 chain, bytes32 peer) = (message.destinationChain, message.destinationRouter);
+            bytes memory envelope = vm.parseJsonBytes(golden, string.concat(entry(index), ".envelope"));
+            vm.expectCall(address(adapter), abi.encodeCall(IAdapter.quote, (chain, peer, envelope, message.gasLimit)));
+            router.quoteRetry(message, gmps);
+            // Only what has the id that it states gets as far as that.
+            vm.expectRevert(abi.encodeWithSelector(IMessageReceiver.WrongDestination.selector, chain, peer));
+            adapter.deliver(router, message.sourceChain, envelope);
         }
         assertGe(index, 12);
     }
