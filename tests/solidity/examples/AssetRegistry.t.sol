@@ -46,6 +46,42 @@ contract AssetRegistryTest is AssetRegistryFixture {
         assertTrue(_apply(_make(Action.SYNC, bob, 5)), "applied after the rollback");
     }
 
+    /// @custom:requirement OIP-117
+    function test_GovernanceRollsBackAndSetsTheFinalState() external {
+        AssetRegistry council = _council(makeAddr("governor"));
+        Message memory stuck = _instruct(_make(Action.SYNC, bob, 5));
+        assertTrue(_applyBy(council, _make(Action.BEGIN_ROLLBACK, address(0), 0)));
+        _deliver(stuck);
+        assertFalse(_isExecuted(stuck), "what was escalated changes nothing any more");
+        assertTrue(_applyBy(council, _make(Action.COMPLETE_ROLLBACK, eve, 7)));
+        assertEq(_ownerOf(), eve, "governance's word");
+        assertEq(beta.assetOf(HOUSE).units, 7, "governance's word");
+        assertFalse(_applyBy(council, _make(Action.SYNC, bob, 1)), "it has no other authority");
+    }
+
+    /// @dev Governance's own registry on alpha, which beta lets roll back and do nothing else.
+    function _council(address governor) private returns (AssetRegistry council) {
+        council = new AssetRegistry(routers[ALPHA], governor, _window());
+        vm.startPrank(governor);
+        council.setOperator(operator, true);
+        council.setLane(_lane(BETA, address(beta)));
+        vm.startPrank(owner);
+        beta.allowRoute(ALPHA, address(council), 2, ALL);
+        beta.setPermission(ALPHA, address(council), Action.BEGIN_ROLLBACK, true);
+        beta.setPermission(ALPHA, address(council), Action.COMPLETE_ROLLBACK, true);
+        vm.stopPrank();
+    }
+
+    function _applyBy(AssetRegistry sender, Instruction memory made) private returns (bool) {
+        vm.chainId(ALPHA);
+        vm.recordLogs();
+        vm.prank(operator);
+        sender.instruct{value: 1 ether}(BETA, made);
+        Message memory message = _routed()[0];
+        _deliver(message);
+        return _isExecuted(message);
+    }
+
     function test_RefusesToCompleteARollbackThatNeverBegan() external {
         bytes memory reason = abi.encodeWithSelector(AssetRegistry.NoRollback.selector, HOUSE);
         _assertRefused(_make(Action.COMPLETE_ROLLBACK, eve, 7), reason);
@@ -217,6 +253,23 @@ contract AssetRegistryTest is AssetRegistryFixture {
         // The message outlives the lock only if its own time has not run out.
         vm.warp(block.timestamp + LOCK_TTL);
         assertTrue(_apply(_makeLock(Action.LOCK, eve, 2)), "re-issued after Ann's lock ended");
+    }
+
+    /// @custom:requirement OIP-116
+    function test_OfAnAbandonedMessageTheAssetKeepsItsStateAndTheLockEndsAtItsTtl() external {
+        bytes32 before = beta.currentStateHash(HOUSE);
+        assertTrue(_apply(_makeLock(Action.LOCK, bob, 1)));
+        Instruction memory made = _make(Action.SYNC, bob, 1);
+        made.fence = 1;
+        _instruct(made); // no GMP brings it, and an operator abandons it
+        vm.warp(block.timestamp + LOCK_TTL - 1);
+        (address holder,,) = beta.lockOf(HOUSE);
+        assertEq(holder, bob);
+        vm.warp(block.timestamp + 1);
+        (holder,,) = beta.lockOf(HOUSE);
+        assertEq(holder, address(0), "nobody had to release it");
+        assertEq(beta.currentStateHash(HOUSE), before);
+        assertTrue(_apply(_make(Action.SYNC, eve, 2)), "the asset moves again");
     }
 
     // ---------------------------------------------------------------- ATTEST
