@@ -8,13 +8,15 @@ import {InteroperableAddress} from "@openzeppelin/contracts/utils/draft-Interope
 import {IAttributes, IProfiles} from "./interfaces/IProfiles.sol";
 import {GmpSet} from "./types/Gmp.sol";
 import {Kind} from "./types/Message.sol";
-import {Profile} from "./types/Profile.sol";
+import {DeliveryChoice, Profile} from "./types/Profile.sol";
 
 /// @dev A contract of its own, made with the router, so that reading attributes takes no room in the router.
 contract Profiles is IProfiles {
     Ownable private immutable _router;
 
     mapping(address sender => mapping(uint64 chain => Profile)) private _profiles;
+
+    mapping(address sender => mapping(bytes32 messageId => DeliveryChoice)) private _choices;
 
     constructor(Ownable router) {
         _router = router;
@@ -29,6 +31,21 @@ contract Profiles is IProfiles {
     function setDefaultProfile(uint64 chain, Profile calldata profile) external {
         if (msg.sender != _router.owner()) revert OnlyOwner(msg.sender);
         _set(address(0), chain, profile);
+    }
+
+    /// @inheritdoc IProfiles
+    function chooseDelivery(bytes32 messageId, DeliveryChoice calldata choice) external {
+        if (choice.chosen && (choice.baseBackoffMs == 0 || choice.baseBackoffMs > choice.maxBackoffMs)) {
+            revert InvalidBackoff(choice.baseBackoffMs, choice.maxBackoffMs);
+        }
+        _choices[msg.sender][messageId] = choice;
+        emit DeliveryChosen(msg.sender, messageId, choice);
+    }
+
+    /// @inheritdoc IProfiles
+    function deliveryOf(address sender, bytes32 messageId) external view returns (DeliveryChoice memory choice) {
+        choice = _choices[sender][messageId];
+        if (!choice.chosen) choice = _choices[sender][0];
     }
 
     /// @inheritdoc IProfiles

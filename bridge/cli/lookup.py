@@ -23,6 +23,7 @@ from bridge.protocol.status import Status
 from bridge.queries import Circumstances, expiry_of
 from bridge.queries.explain import Explanation, Kept, explain, explain_unsent, lag_of, read_kept
 from bridge.queries.messages import explanation_value
+from bridge.relayer.sender_choices import SenderChoices
 from bridge.service.connections import connected
 
 
@@ -79,6 +80,8 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
         ends = (message.source_chain, message.destination_chain)
         heads = {chain_id: await asked[chain_id].head() for chain_id in ends}
         circumstances = await _circumstances(routers[message.source_chain], created, router, kept, heads)
+        choices = SenderChoices(deployment, asked, settings.sender_choices.bounds(), settings.choices())
+        chosen = await choices.of(message)
         lags = [lag_of(kept.chains[chain_id], head) for chain_id, head in heads.items() if chain_id in kept.chains]
     explanation = explain(
         message,
@@ -98,7 +101,7 @@ async def look_up(workspace: Workspace, message_id: bytes, chains: Mapping[int, 
         deployment,
         message,
         explanation,
-        settings.guarantee(message, router.guards),
+        settings.guarantee(message, router.guards, chosen),
         ttl_violation(message, settings.classes(deployment)),
         id_matches=message.id == message_id,
     )

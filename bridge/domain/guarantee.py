@@ -99,6 +99,7 @@ class RetryChoice:
     base: float | None = None
     cap: float | None = None
     dead_letter: bool | None = None
+    idempotency: IdempotencyStrategy | None = None  # what the sender relies on; None is what its kind asks for
 
     def applied_to(self, policy: RetryPolicy) -> RetryPolicy:
         """The row with the choice."""
@@ -178,14 +179,14 @@ def guarantee_of(
         attested_origin: whether the message comes from a chain whose transactions are attested (Canton's, for example).
         guards: those that the recipient is known to have; the router checks the id for every recipient.
     """
-    policy = policies[message.kind]
+    policy, choice = policies[message.kind], None
     if message.kind is not Kind.REGULATORY_ACTION_CRITICAL and chosen:
         choice = chosen.get(message.id) or chosen.get(message.sender)
         policy = choice.applied_to(policy) if choice else policy
     return DeliveryGuarantee(
         semantics=Semantics.AT_LEAST_ONCE,
         ttl_seconds=resolve_ttl(message.ttl, asset_minimum),
-        idempotency_strategy=_strategy(message.kind, guards),
+        idempotency_strategy=_strategy(message.kind, guards, choice.idempotency if choice else None),
         require_attestation_check=attested_origin,
         max_retries=policy.max_retries,
         base_backoff_ms=policy.base * _MILLISECONDS,
@@ -197,13 +198,16 @@ def guarantee_of(
     )
 
 
-def _strategy(kind: Kind, guards: Collection[IdempotencyStrategy]) -> IdempotencyStrategy:
-    """What its kind asks of the recipient, if the recipient has it."""
-    asked = IdempotencyStrategy.MESSAGE_ID
+def _strategy(
+    kind: Kind, guards: Collection[IdempotencyStrategy], chosen: IdempotencyStrategy | None
+) -> IdempotencyStrategy:
+    """What its sender or its kind asks of the recipient, if the recipient has it."""
+    by_kind = IdempotencyStrategy.MESSAGE_ID
     if kind in _STATE_HASHED:
-        asked = IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
+        by_kind = IdempotencyStrategy.MESSAGE_ID_PLUS_STATE_HASH
     elif kind is Kind.LOCK_MANAGEMENT:
-        asked = IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE
+        by_kind = IdempotencyStrategy.MESSAGE_ID_PLUS_NONCE
+    asked = chosen or by_kind
     return asked if asked in guards else IdempotencyStrategy.MESSAGE_ID
 
 

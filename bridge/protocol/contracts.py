@@ -133,6 +133,7 @@ def _field(parsed: Any) -> dict[str, Any]:
 
 
 ROUTER: Final = Contract(load_abi("Router"))
+PROFILES: Final = Contract(load_abi("Profiles"))
 INBOX: Final = Contract(load_abi("Inbox"))
 ADAPTER: Final = Contract(load_abi("IAdapter"))
 MULTICALL: Final = Contract(load_abi("BoundedMulticall"))

@@ -62,11 +62,14 @@ from bridge.protocol.message import Kind, Message, decode_envelope
 from bridge.relayer.breaker import BreakerState, GmpHealth
 from bridge.relayer.commits import Acknowledgements
 from bridge.relayer.fair_queue import FairQueue
+from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import Ordering, RelaySettings
 from bridge.relayer.spending import SpendGate
 
 _log = structlog.get_logger(__name__)
 
+
+CHOICE_PAUSE: Final = 5.0  # seconds until a source is asked again what a sender chose
 
 MOST_CALLS: Final = 8  # a GMP needs one to four; more means that its adapter never sees its own success
 
@@ -118,6 +121,7 @@ class Deliveries:
         sender: Sending,
         gate: SpendGate,
         health: GmpHealth,
+        choices: SenderChoices,
         policies: Mapping[Kind, RetryPolicy],
         clock: Clock,
         random: Callable[[], float],
@@ -132,6 +136,7 @@ class Deliveries:
         self._sender = sender
         self._gate = gate
         self._health = health
+        self._choices = choices
         self._policies = policies
         self._clock = clock
         self._random = random
@@ -378,10 +383,15 @@ class Deliveries:
         self, entry: OutboxEntry, claim: Claim, error: Exception, log: structlog.stdlib.BoundLogger
     ) -> Outcome:
         now, message = self._clock.now(), _message_of(entry)
-        policy = guarantee_of(message, self._policies, self._settings.guarantees).policy
         if isinstance(error, StoreBusyError):  # says nothing about the delivery: it is no reason to give it up
             log.warning("delivery interrupted", error=str(error))
             return Retry(claim, _interrupted(now, str(error)), now)
+        try:
+            chosen = await self._choices.of(message)
+        except TransientError as unread:  # nothing is given up on less than its sender chose
+            log.warning("sender's choice can't be read, delivery put off", error=str(unread))
+            return Retry(claim, _interrupted(now, f"its sender's choice can't be read: {unread}"), now + CHOICE_PAUSE)
+        policy = guarantee_of(message, self._policies, chosen).policy
         failure = replace(failure_of(error, now), delivery_snapshot=self._snapshot(entry))
         if failure.kind is FailureKind.UNKNOWN:
             log.error("delivery failed unexpectedly", exc_info=error)

@@ -13,7 +13,7 @@ import structlog
 from bridge.dead_letters.queue import DeadLetterQueue
 from bridge.domain.errors import StoreBusyError
 from bridge.domain.failures import Failure, FailureKind
-from bridge.domain.guarantee import RetryChoice, guarantee_of
+from bridge.domain.guarantee import guarantee_of
 from bridge.domain.jobs import RetryJob, RetryState
 from bridge.domain.outbox import OutboxState
 from bridge.domain.ports import CallRevertedError, Clock, FeesTooHighError, Receipt
@@ -38,6 +38,7 @@ from bridge.relayer.retry_planning import (
     Planner,
     retry_transaction_key,
 )
+from bridge.relayer.sender_choices import SenderChoices
 
 _log = structlog.get_logger(__name__)
 
@@ -228,7 +229,7 @@ class Recovery:
         else:
             waits = await self._exhaustion.mark_dead(job, error.message, str(error), now)
             if waits is None:
-                context.save(job.died(str(error), now, letter=self._exhaustion.promises_letter(error.message)))
+                context.save(job.died(str(error), now, letter=await self._exhaustion.promises_letter(error.message)))
             else:
                 self._reschedule(context, f"{error}; {waits}", budget)
 
@@ -312,7 +313,7 @@ class BudgetExhaustion:
         store: Store,
         *,
         policies: Mapping[Kind, RetryPolicy],
-        guarantees: Mapping[bytes, RetryChoice],
+        choices: SenderChoices,
         usable: frozenset[Gmp],
     ) -> None:
         """`usable` are the GMPs that this relayer delivers over: what others have still to deliver is not waited for."""
@@ -320,16 +321,19 @@ class BudgetExhaustion:
         self._outbox = store.outbox
         self._observations = store.observations
         self._policies = policies
-        self._guarantees = guarantees
+        self._choices = choices
         self._usable = usable
 
     def is_let_through(self, job: RetryJob) -> bool:
         """Whether an operator has decided that this one attempt is made whatever its message has cost."""
         return self._dead_letters.is_let_through(spent_id(job.request.message_id, job.request.attempt))
 
-    def promises_letter(self, message: Message) -> bool:
+    async def promises_letter(self, message: Message) -> bool:
         """Whether a message that ends now has a dead letter."""
-        return guarantee_of(message, self._policies, self._guarantees).policy.dead_letter
+        return (await self._policy(message)).dead_letter
+
+    async def _policy(self, message: Message) -> RetryPolicy:
+        return guarantee_of(message, self._policies, await self._choices.of(message)).policy
 
     async def mark_dead(self, job: RetryJob, message: Message, why: str, now: float) -> str | None:
         """Ends a message for whose retry its budget has no room; says why it can't end yet, else None.
@@ -340,7 +344,7 @@ class BudgetExhaustion:
             why: the budget's words.
             now: Unix seconds.
         """
-        policy = guarantee_of(message, self._policies, self._guarantees).policy
+        policy = await self._policy(message)
         if policy.max_retries is None:
             return "it is tried without end, and waits until the limit is raised"
         if self._observations.message(message.id) is None:
@@ -352,7 +356,7 @@ class BudgetExhaustion:
         )
         if alive:
             return f"{' and '.join(dict.fromkeys(alive))} still tries to deliver it"
-        if self.promises_letter(message):
+        if policy.dead_letter:
             failure = Failure(at=now, kind=FailureKind.TERMINAL, code=RETRY_BUDGET_SPENT, message=why)
             problem = await self._dead_letters.mark_message_dead(job, message, failure)
             if problem is not None:

@@ -26,6 +26,7 @@ from bridge.relayer.confirmation import Confirmation
 from bridge.relayer.counting import COUNTING_EVERY, ProcessCounters
 from bridge.relayer.delivery import Deliveries
 from bridge.relayer.observer import Completeness, Observer, SeenCapacity, TtlViolations
+from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 
@@ -53,6 +54,7 @@ class Relayer:
         random: Callable[[], float],
         settings: RelaySettings,
         gate: SpendGate,
+        choices: SenderChoices,
     ) -> None:
         """Puts the parts together; `run` starts them.
 
@@ -84,6 +86,7 @@ class Relayer:
                 sender=sender,
                 gate=gate,
                 health=GmpHealth(chain_id, store.figures, clock, settings.breaker),
+                choices=choices,
                 policies=policies,
                 clock=clock,
                 random=random,

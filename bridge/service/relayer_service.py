@@ -42,6 +42,7 @@ from bridge.relayer.propagation import Propagation, RoutePropagator
 from bridge.relayer.recovery import BudgetExhaustion, Recovery, Retried
 from bridge.relayer.relayer import Relayer
 from bridge.relayer.retry_planning import Planner
+from bridge.relayer.sender_choices import SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.service.connections import connected
@@ -128,6 +129,7 @@ class RelayerService:
             deployment, chains, store, settings, clock, messages=self.own_messages
         )
         gate = SpendGate(store.spending, clock, accepts=relaying.acceptance, bounds=settings.bounds(deployment))
+        self.sender_choices = SenderChoices(deployment, chains, settings.sender_choices.bounds(), relaying.guarantees)
         self.relayer = Relayer(
             worker=worker,
             deployment=deployment,
@@ -145,6 +147,7 @@ class RelayerService:
             random=random.random,
             settings=relaying,
             gate=gate,
+            choices=self.sender_choices,
         )
         self.relayer.counting.sources.append(self._requests)
         self.recovery = self._open_recovery(relaying, gate, clock)
@@ -187,7 +190,7 @@ class RelayerService:
             self.dead_letter_service.dead_letter_queue,
             self.store,
             policies=self._settings.retry_policies(),
-            guarantees=relaying.guarantees,
+            choices=self.sender_choices,
             usable=relaying.claimable,
         )
         settings = self._settings.recovery(self.deployment)

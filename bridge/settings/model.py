@@ -24,6 +24,7 @@ from bridge.domain.guarantee import (
     Atomicity,
     DeliveryGuarantee,
     IdempotencyStrategy,
+    RetryChoice,
     guarantee_of,
 )
 from bridge.domain.invariants import reliable
@@ -62,6 +63,7 @@ from bridge.settings.sections import (
     PolicyOverride,
     PropagationTable,
     ReliabilityTable,
+    SenderChoiceTable,
     SignerSource,
     SpendingTable,
     SpendLimit,
@@ -152,6 +154,9 @@ class Settings(BaseSettings):
 
     guarantees: dict[str, GuaranteeTable] = Field(
         default={}, description="what messages are promised instead, by sender or message id"
+    )
+    sender_choices: SenderChoiceTable = Field(
+        default=SenderChoiceTable(), description="what senders may choose on chain, see below"
     )
     asset_classes: dict[str, AssetClassTable] = Field(
         default={}, description="by name, least TTL (min_ttl) of messages from or to contracts (members, by chain)"
@@ -304,6 +309,10 @@ class Settings(BaseSettings):
         """Which source had the last word on a setting."""
         return origin_name(self._origins, setting)
 
+    def choices(self) -> Mapping[bytes, RetryChoice]:
+        """What `guarantees` says, by message id or sender (32 bytes)."""
+        return choices(self.guarantees)
+
     def retry_policies(self) -> Mapping[Kind, RetryPolicy]:
         """The table of policies with the changes applied."""
         return _policy_table(self.policies)
@@ -328,10 +337,25 @@ class Settings(BaseSettings):
     def _atomicity(self) -> Mapping[Kind, Atomicity]:
         return {**DEFAULT_ATOMICITY, **{Kind[name.upper()]: level for name, level in self.atomicity.items()}}
 
-    def guarantee(self, message: Message, guards: Collection[IdempotencyStrategy] = ()) -> DeliveryGuarantee:
-        """What a relayer with these settings promises for one message, and keeps; `guards` are those of its recipient."""
+    def guarantee(
+        self,
+        message: Message,
+        guards: Collection[IdempotencyStrategy] = (),
+        chosen: Mapping[bytes, RetryChoice] | None = None,
+    ) -> DeliveryGuarantee:
+        """What a relayer with these settings promises for one message, and keeps.
+
+        Args:
+            message: which one.
+            guards: those of its recipient.
+            chosen: what counts for it, as `SenderChoices.of` says; the settings' own choices if not given.
+        """
         return guarantee_of(
-            message, self.retry_policies(), choices(self.guarantees), atomicity=self._atomicity(), guards=guards
+            message,
+            self.retry_policies(),
+            choices(self.guarantees) if chosen is None else chosen,
+            atomicity=self._atomicity(),
+            guards=guards,
         )
 
     def relay(self) -> RelaySettings:

@@ -39,6 +39,7 @@ from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
 from bridge.relayer.propagation import PropagationSettings
+from bridge.relayer.sender_choices import ChoiceBounds
 from bridge.relayer.settings import PhaseLimit
 from bridge.streams.settings import DeadLetterTopicSettings, KafkaSettings, Semantics
 
@@ -418,6 +419,19 @@ class GuaranteeTable(Section):
     def choice(self) -> RetryChoice:
         """What the relay needs of these."""
         return RetryChoice(**self.model_dump())
+
+
+class SenderChoiceTable(Section):
+    """What senders may choose on chain for their messages; times in seconds. More than the bound is the bound."""
+
+    enabled: bool = Field(default=True, description="whether their choices count; `guarantees` goes before them")
+    max_retries: int = Field(default=ChoiceBounds().max_retries, ge=0, description="tries after the first")
+    least_base: float = Field(default=ChoiceBounds().least_base, gt=0, description="the least first wait")
+    longest_cap: float = Field(default=ChoiceBounds().longest_cap, gt=0, description="the most of the longest wait")
+
+    def bounds(self) -> ChoiceBounds:
+        """What the relay needs of these."""
+        return ChoiceBounds(**self.model_dump())
 
 
 class AssetClassTable(Section):

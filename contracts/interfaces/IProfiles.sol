@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 pragma solidity ^0.8.28;
 
-import {Profile} from "../types/Profile.sol";
+import {DeliveryChoice, Profile} from "../types/Profile.sol";
 
 /// @notice The attributes that Waybill understands in ERC-7786 messages: `abi.encodeCall` of one of these.
 interface IAttributes {
@@ -19,7 +19,13 @@ interface IProfiles {
     /// @notice `sender` is zero for the chain's default.
     event ProfileSet(address indexed sender, uint64 indexed chain, Profile profile);
 
+    /// @notice `messageId` is zero for all messages of `sender`.
+    event DeliveryChosen(address indexed sender, bytes32 indexed messageId, DeliveryChoice choice);
+
     error OnlyOwner(address caller);
+
+    /// @notice Its waits begin at 0, or above the longest one; in milliseconds.
+    error InvalidBackoff(uint32 base, uint32 most);
 
     /// @notice Quorum 0 or above the GMPs named.
     error InvalidProfile(Profile profile);
@@ -41,6 +47,14 @@ interface IProfiles {
 
     /// @notice The profile that messages of `sender` to `chain` travel by; zero: the default alone.
     function profileOf(address sender, uint64 chain) external view returns (Profile memory);
+
+    /// @notice What relayers are to do for a message of the caller, or for all its messages if `messageId` is zero. It may be chosen
+    ///         in the transaction that sends the message. One that is not `chosen` takes it back. Critical regulatory actions are
+    ///         delivered as ever.
+    function chooseDelivery(bytes32 messageId, DeliveryChoice calldata choice) external;
+
+    /// @notice What `sender` chose for a message, else for all its messages; else it is not `chosen`.
+    function deliveryOf(address sender, bytes32 messageId) external view returns (DeliveryChoice memory);
 
     function supportsAttribute(bytes4 selector) external pure returns (bool);
 

@@ -30,10 +30,12 @@ from bridge.evm.account import SendingSettings
 from bridge.evm.chain import EvmChain
 from bridge.evm.sender import Sender
 from bridge.evm.signing import LocalSigner
+from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.relayer.breaker import GmpHealth
 from bridge.relayer.commits import CommitSettings, CommitStrategy
 from bridge.relayer.delivery import Deliveries
+from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.store import SqlStore, open_dead_letters
@@ -198,6 +200,7 @@ def _deliveries(history: History, store: SqlStore, sender: Sender, adapter: OneM
         sender=sender,
         gate=SpendGate(store.spending, clock),
         health=GmpHealth(BETA, store.figures, clock, settings.breaker),
+        choices=SenderChoices(Deployment.model_construct(), {}, ChoiceBounds(enabled=False), {}),
         policies=DEFAULT_POLICIES,
         clock=clock,
         random=random.random,

@@ -9,7 +9,7 @@ import {IMessageSender} from "../../../contracts/interfaces/IMessageSender.sol";
 import {IAttributes, IProfiles} from "../../../contracts/interfaces/IProfiles.sol";
 import {GmpSet} from "../../../contracts/types/Gmp.sol";
 import {Kind, Message, MessageEncoding} from "../../../contracts/types/Message.sol";
-import {Profile} from "../../../contracts/types/Profile.sol";
+import {DeliveryChoice, Idempotency, Profile, Semantics} from "../../../contracts/types/Profile.sol";
 import {GatewayFixture} from "./GatewayFixture.sol";
 
 contract GatewayTest is GatewayFixture {
@@ -182,6 +182,38 @@ contract GatewayTest is GatewayFixture {
     function expectedBefore(Profile memory profile) internal view returns (Message memory message) {
         message = expected(profile, "");
         --message.nonce;
+    }
+
+    function choiceOf(uint32 retries) internal pure returns (DeliveryChoice memory) {
+        return DeliveryChoice(true, Semantics.AT_LEAST_ONCE, Idempotency.MESSAGE_ID, retries, 100, 200, true);
+    }
+
+    /// @custom:requirement OIP-25
+    function testFuzz_WhatIsChosenForAMessageGoesBeforeWhatIsChosenForAll(bytes32 messageId, bytes32 other) public {
+        vm.assume(messageId != other && messageId != 0 && other != 0);
+        IProfiles profiles = source.profiles();
+        vm.expectEmit(address(profiles));
+        emit IProfiles.DeliveryChosen(alice, messageId, choiceOf(1));
+        vm.startPrank(alice);
+        profiles.chooseDelivery(messageId, choiceOf(1));
+        assertFalse(profiles.deliveryOf(alice, other).chosen);
+        profiles.chooseDelivery(0, choiceOf(2));
+        assertEq(profiles.deliveryOf(alice, messageId).maxRetries, 1);
+        assertEq(profiles.deliveryOf(alice, other).maxRetries, 2);
+        assertFalse(profiles.deliveryOf(owner, messageId).chosen, "nobody chooses for another");
+        DeliveryChoice memory none_;
+        profiles.chooseDelivery(messageId, none_);
+        assertEq(profiles.deliveryOf(alice, messageId).maxRetries, 2);
+    }
+
+    function testFuzz_Revert_When_AChoicesWaitsMakeNoSense(uint32 base, uint32 most) public {
+        vm.assume(base == 0 || base > most);
+        DeliveryChoice memory choice = choiceOf(1);
+        (choice.baseBackoffMs, choice.maxBackoffMs) = (base, most);
+        IProfiles profiles = source.profiles();
+        vm.expectRevert(abi.encodeWithSelector(IProfiles.InvalidBackoff.selector, base, most));
+        vm.prank(alice);
+        profiles.chooseDelivery(0, choice);
     }
 
     function testFuzz_Revert_When_AnotherThanTheOwnerSetsADefault(address caller) public {

@@ -28,6 +28,7 @@ from bridge.relayer.propagation import Propagation, PropagationSettings, RoutePr
 from bridge.relayer.recovery import BudgetExhaustion, Recovery, RecoverySettings
 from bridge.relayer.relayer import Relayer
 from bridge.relayer.retry_planning import Planner
+from bridge.relayer.sender_choices import ChoiceBounds, SenderChoices
 from bridge.relayer.settings import RelaySettings
 from bridge.relayer.spending import SpendGate
 from bridge.rpc.policy import EndpointPolicy
@@ -121,7 +122,7 @@ class SimulatedRelayer:
             gate=gate,
             retry_for=retry_for,
         )
-        exhaustion = _exhaustion(self.dead_letter_queue, guarded, policies, relaying)
+        exhaustion = _exhaustion(self.dead_letter_queue, guarded, world, policies, relaying)
         retrying = replace(recovering or RecoverySettings(), poll_interval=_POLL, reschedule=2)
         self.recovery = Recovery(planner, guarded, clock, retrying, exhaustion=exhaustion, source=world.requests)
         self.execution = Execution(
@@ -212,12 +213,26 @@ def _relay(
         random=world.random.random,
         settings=settings,
         gate=gate,
+        choices=_no_choices(world, settings),
     )
 
 
+def _no_choices(world: World, relaying: RelaySettings) -> SenderChoices:
+    """The simulated routers have no profiles, so that only the settings choose."""
+    return SenderChoices(world.deployment, {}, ChoiceBounds(enabled=False), relaying.guarantees)
+
+
 def _exhaustion(
-    dead_letter_queue: DeadLetterQueue, store: Store, policies: Mapping[Kind, RetryPolicy], relaying: RelaySettings
+    dead_letter_queue: DeadLetterQueue,
+    store: Store,
+    world: World,
+    policies: Mapping[Kind, RetryPolicy],
+    relaying: RelaySettings,
 ) -> BudgetExhaustion:
     return BudgetExhaustion(
-        dead_letter_queue, store, policies=policies, guarantees=relaying.guarantees, usable=relaying.claimable
+        dead_letter_queue,
+        store,
+        policies=policies,
+        choices=_no_choices(world, relaying),
+        usable=relaying.claimable,
     )
