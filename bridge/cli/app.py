@@ -21,6 +21,7 @@ _COMMANDS: Final = (
     "deploy",
     "send",
     "message",
+    "action",
     "relayer",
     "index",
     "lane",

@@ -35,6 +35,7 @@ _DEVNET_SETTINGS = {
     "poll_interval": 0.25,
     "index": {"poll_interval": 0.1},
     "retry_for": [ANY],
+    "actions": {"advance": True, "poll_interval": 0.5},
     "spending": {"sender_per_day": "1000 ether", "lane_per_day": "1000 ether", "chain_per_day": "5000 ether"},
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from bridge.domain.actions import ACTION_ROUTE, Action, Branch, action_letter_id
 from bridge.domain.classification import disposition_of
 from bridge.domain.dead_letters import Draft, LogRecord, RecordKind
 from bridge.domain.failures import Failure, RecordedFailure
@@ -112,6 +113,60 @@ def budget_exhausted_record(
             "waybill-destination": str(message.destination_chain),
             "waybill-filter": "retry requests of the index",
             "waybill-transform": RETRY_ROUTE,
+        },
+    }
+    return _entering(document, now, retention)
+
+
+def action_record(
+    action: Action,
+    branch: Branch,
+    message: Message,
+    *,
+    deliveries: Sequence[OutboxEntry],
+    failure: Failure,
+    now: float,
+    retention: float,
+) -> Draft:
+    """The record of an action's participant that is not where the decision wants it, with both chains' words as evidence.
+
+    Args:
+        action: as its coordinator has it: the primary record.
+        branch: the participant's part.
+        message: what carries the decision to it.
+        deliveries: all of that message.
+        failure: what is wrong.
+        now: Unix seconds.
+        retention: how long the document is kept at least, in seconds.
+    """
+    event_id, told, reason = action_letter_id(action.id, branch.number), branch.participation, action.state.name
+    document = {
+        "eventId": event_id,
+        "messageId": f"0x{message.id.hex()}",
+        "messageType": message.kind.name,
+        "sourceChainId": action.chain,
+        "destinationChainId": branch.chain,
+        "gmp": ACTION_ROUTE,
+        "attempt": branch.retries,
+        "reason": reason,
+        "originalMessage": f"0x{message.encode().hex()}",
+        "failureHistory": [_failure(RecordedFailure(1, "", failure))],
+        "routingSlip": {"deliveries": [line.value() for line in snapshot_of(deliveries)]},
+        "headers": _failure_headers(failure, reason),
+        "action": {
+            "actionId": action.name,
+            "coordinator": action.coordinator,
+            "subject": f"0x{action.subject.hex()}",
+            "level": action.level.name,
+            "state": action.state.name,
+            "decision": action.decision.name,
+            "cause": action.cause.name,
+            "decidedAt": iso(action.decided_at),
+            "branch": branch.number,
+            "participant": branch.participant,
+            "knownToCoordinator": branch.state.name,
+            "knownToParticipant": told.state.name if told else None,
+            "participantSays": told.reason if told else branch.problem,
         },
     }
     return _entering(document, now, retention)

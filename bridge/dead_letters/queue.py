@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
-from bridge.dead_letters.dead_letter import budget_exhausted_record, entered_record, recovered_record, returned_record
+from bridge.dead_letters.dead_letter import (
+    action_record,
+    budget_exhausted_record,
+    entered_record,
+    recovered_record,
+    returned_record,
+)
+from bridge.domain.actions import Action, Branch, action_letter_id, action_of_letter
 from bridge.domain.dead_letters import OPEN, DeadLetter, DeadLetterLog, Draft, LetterStatus, LogHead, Sealer
 from bridge.domain.failures import Failure
 from bridge.domain.jobs import RetryJob
@@ -91,6 +99,35 @@ class DeadLetterQueue:
         if problem is not None:
             self._halt(Lane(message.source_chain, message.destination_chain), draft.event_id, "", problem, failure)
         return problem
+
+    async def mark_action_diverged(self, action: Action, branch: Branch, message: Message, failure: Failure) -> bool:
+        """Writes the letter of a participant that is not where the decision wants it; once, however often it is found.
+
+        Returns:
+            Whether it is new.
+        """
+        event_id = action_letter_id(action.id, branch.number)
+        if self._letters.letter(event_id) is not None:
+            return False
+        draft = action_record(
+            action,
+            branch,
+            message,
+            deliveries=self._store.outbox.entries(message.id),
+            failure=failure,
+            now=self._clock.now(),
+            retention=self._settings.retention,
+        )
+        return await self._write(draft) is None
+
+    def close_action(self, action: Action, evidence: Mapping[str, Any]) -> None:
+        """Closes the letters about an action's participants: it has come to its end."""
+        for branch in action.branches:
+            event_id = action_letter_id(action.id, branch.number)
+            letter = self._letters.letter(event_id)
+            if letter is not None and letter.status in OPEN:
+                last = self._letters.history(event_id)[-1]
+                self._letters.append(recovered_record(event_id, dict(evidence), last, self._clock.now()), self._sealer)
 
     def is_let_through(self, event_id: str) -> bool:
         """Whether an operator decided that what this letter is about is to be tried again."""
@@ -178,6 +215,8 @@ class DeadLetterQueue:
 
         Where its retry budget was spent: by as many GMPs as its quorum, one of them after that.
         """
+        if action_of_letter(letter.event_id) is not None:
+            return None  # `close_action` closes it
         if retry_of(letter.event_id) is not None:
             return self._quorum_since(letter)
         for entry in self._store.outbox.entries(letter.message_id):

@@ -29,6 +29,8 @@ _CONTRACTS: Final = (
     "contracts/adapters/HyperlaneAdapter.sol",
     "contracts/adapters/LayerZeroAdapter.sol",
     "contracts/adapters/WormholeAdapter.sol",
+    "contracts/atomic/AtomicCoordinator.sol",
+    "contracts/examples/AtomicAssets.sol",
     "contracts/examples/Heartbeats.sol",
     "contracts/examples/Inbox.sol",
     "contracts/governance/Parameters.sol",

@@ -1,4 +1,4 @@
-"""The GMPs' own contracts, as set-up unpacked them."""
+"""The GMPs' own contracts, as set-up unpacked them, and examples of ours, as they were compiled."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 from eth_abi.abi import encode
 from eth_utils.abi import collapse_if_tuple
 
+from bridge.deploy import artifacts as compiled
 from bridge.devnet.errors import DevnetError
 from bridge.devnet.paths import GMP_ARTIFACTS
 from bridge.protocol.contracts import Contract
-from bridge.protocol.events import Abi
+from bridge.protocol.events import Abi, load_abi
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,21 @@ class Artifact:
             ) from None
         bytecode = bytes.fromhex(content["bytecode"][2:])
         return cls(f"{gmp}/{name}", content["abi"], bytecode, Contract(content["abi"]))
+
+    @classmethod
+    @cache
+    def compiled(cls, name: str) -> Artifact:
+        """Reads a contract of ours, which a deployment has compiled.
+
+        Raises:
+            DevnetError: it is not compiled.
+        """
+        try:
+            bytecode = compiled.Artifact.load(name).bytecode
+        except compiled.ForgeError as error:
+            raise DevnetError(str(error)) from error
+        abi = load_abi(name)
+        return cls(name, abi, bytecode, Contract(abi))
 
     def creation_code(self, *arguments: Any) -> bytes:
         """What a transaction without a recipient carries to create it."""

@@ -16,6 +16,7 @@ from bridge.deploy.deploy import deploy
 from bridge.deploy.plan import NetworkPlan, PlannedChain
 from bridge.devnet import anvil
 from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY, RELAYER_KEY, account
+from bridge.devnet.actions import deploy_actions
 from bridge.devnet.anvil import AnvilProcess, ChainState, ChainStatus
 from bridge.devnet.deployer import Deployer
 from bridge.devnet.errors import DevnetError
@@ -206,6 +207,9 @@ async def _start(
         plan = await deploy_gmps(processes)
         deployed = await deploy(plan, DEPLOYER_KEY, folder.deployments_file, progress)
         await _appoint_relayer(deployed.deployment)
+        async with open_chains(deployed.deployment) as opened:
+            deployment = await deploy_actions(deployed.deployment, opened)
+        deployed.path.write_text(deployment.to_json())
         for process in processes:
             anvil.mine_every(process, block_time)
     except BaseException:
@@ -213,7 +217,7 @@ async def _start(
         folder.record.unlink(missing_ok=True)
         raise
     return Devnet(
-        deployment=deployed.deployment,
+        deployment=deployment,
         deployments_file=deployed.path,
         chains=tuple(anvil.look_at(process) for process in processes),
         block_time=block_time,

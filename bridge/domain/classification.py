@@ -183,6 +183,12 @@ FAILURES: Final = (
         handling="a followed change was brought forward in vain; the record on the source is the authority",
     ),
     FailureClass(
+        code="ROLLBACK_INCOMPLETE",
+        kind=None,
+        disposition=Disposition.DIVERGE,
+        handling="an aborted action is not released on every chain; new actions on its subject are refused until it is",
+    ),
+    FailureClass(
         code="EXPIRED, CANCELLED",
         kind=None,
         disposition=Disposition.ROLLBACK,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from eth_utils.address import is_address, to_checksum_address
 from pydantic import (
@@ -27,6 +27,13 @@ class DeploymentError(ValueError):
 
 FinalityTag = Literal["safe", "finalized"]
 """What nodes call blocks that the chain's consensus has more or less settled, see the execution API's block tags."""
+
+
+COORDINATOR_EXAMPLE: Final = "coordinator"
+"""Under this name of an example a chain has the coordinator of atomic actions that users can try."""
+
+PARTICIPANT_EXAMPLE: Final = "assets"
+"""And under this name its participant."""
 
 
 def _checksummed(address: str) -> str:

@@ -11,6 +11,7 @@ from bridge.domain.ports import Call, CallRevertedError, Chain
 from bridge.domain.retries import Exceeded, RetryPayment
 from bridge.domain.spending import Bound, Refusal, SpendHeldError
 from bridge.domain.store import Store
+from bridge.evm.actions import contract_retry_call, is_contract_retrier
 from bridge.evm.routers import Progress, RouterReader, SentMessage, created_messages
 from bridge.evm.sender import Sender
 from bridge.protocol.addresses import AddressError, from_bytes32
@@ -170,7 +171,7 @@ class Planner:
         if attempt is not None and sent.attempts >= attempt:
             raise NotNeededError(f"it was retried meanwhile: {sent.attempts} times by now")
         self._gate.admit(message, message.source_chain)
-        sender = await self._sender(message, source, sent)
+        sender, contract = await self._sender(message, source, sent)
         if gmps is not None:
             order, needed = list(gmps), len(gmps)
         else:
@@ -180,13 +181,11 @@ class Planner:
         total = sum(fees.values())
         if self._max_fee is not None and total > self._max_fee:
             raise NotNowError(f"it would cost {total} wei, more than the limit of {self._max_fee}")
-        return Plan(
-            message=message,
-            attempt=sent.attempts + 1,
-            gmps=tuple(fees),
-            call=source.retry_call(message, list(fees.items()), sender.address),
-            sender=sender,
-        )
+        if contract is None:
+            call = source.retry_call(message, list(fees.items()), sender.address)
+        else:
+            call = contract_retry_call(message, contract, list(fees.items()), sender.address)
+        return Plan(message=message, attempt=sent.attempts + 1, gmps=tuple(fees), call=call, sender=sender)
 
     def _routers(self, message: Message) -> tuple[RouterReader, RouterReader]:
         try:
@@ -199,26 +198,35 @@ class Planner:
             RouterReader(self._chains[destination.chain_id], destination.router),
         )
 
-    async def _sender(self, message: Message, source: RouterReader, sent: SentMessage) -> Sender:
+    async def _sender(self, message: Message, source: RouterReader, sent: SentMessage) -> tuple[Sender, str | None]:
+        """Who retries it, and the contract that it has to go through: the sender itself, if we are its own retrier."""
         try:
             owner = from_bytes32(message.sender).lower()
         except AddressError as error:
             raise ImpossibleError(f"its sender is no account of an EVM chain: {error}") from error
         own = self._senders.get((message.source_chain, owner))
         if own is not None:
-            return own
+            return own, None
         retrier = await source.retrier_of(sent.sender)
-        appointed = self._senders.get((message.source_chain, retrier)) if retrier else None
+        appointed, contract = self._senders.get((message.source_chain, retrier)) if retrier else None, None
+        if appointed is None:
+            appointed, contract = await self._contract_retrier(message, owner), owner
         if appointed is not None:
             if self._retry_for is not None and message.sender not in self._retry_for:
-                setting = Bound.CONSENT.value
-                why = (
-                    f"its sender {owner} has appointed {retrier}, which pays for no retries of it: add it to {setting}"
-                )
+                setting, named = Bound.CONSENT.value, appointed.address.lower()
+                why = f"its sender {owner} has appointed {named}, which pays for no retries of it: add it to {setting}"
                 raise SpendHeldError(Refusal(Bound.CONSENT, why))
-            return appointed
+            return appointed, contract
         others = f" nor for its retrier {retrier}" if retrier else ", and it has appointed no retrier"
         raise NotNowError(f"there is no key for its sender {owner}{others}")
+
+    async def _contract_retrier(self, message: Message, owner: str) -> Sender | None:
+        """An account of ours that the sender, a contract, lets retry what it sends (`IRouterClient.setRetrier`)."""
+        chain = self._chains[message.source_chain]
+        for (chain_id, address), sender in self._senders.items():
+            if chain_id == message.source_chain and await is_contract_retrier(chain, owner, address):
+                return sender
+        return None
 
     def _ranked(
         self,

@@ -26,6 +26,7 @@ from bridge.domain.finality import ObservedFinality
 from bridge.domain.ports import Attester, Chain, Clock
 from bridge.domain.streams import IndexSource
 from bridge.domain.supervision import retry_until_success, run_forever
+from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.evm.new_heads import NewHeads
 from bridge.evm.sender import Sender, SenderPool
@@ -35,6 +36,7 @@ from bridge.gmps.registry import create_adapters, create_attesters
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
+from bridge.relayer.actions import Actions
 from bridge.relayer.execution import Execution
 from bridge.relayer.heartbeats import TravellingHeartbeats
 from bridge.relayer.own_messages import OwnMessages
@@ -154,6 +156,7 @@ class RelayerService:
         self.execution = self._open_execution(served, gate, clock)
         self.propagation = self._open_propagation(clock)
         self.heartbeats = self._open_heartbeats(relaying, clock)
+        self.actions = self._open_actions(served, clock)
         self._run_streams = self._open_streams(worker, index)
         self.trust_watch = self._open_trust_watch(clock)
 
@@ -237,6 +240,19 @@ class RelayerService:
             settings=settings,
         )
 
+    def _open_actions(self, payers: Mapping[int, SenderPool], clock: Clock) -> Actions:
+        table = self._settings.actions
+        return Actions(
+            ActionReader(self.deployment, self.chains, table.named(self.deployment)),
+            deployment=self.deployment,
+            chains=self.chains,
+            observations=self.store.observations,
+            senders=payers,
+            dead_letters=self.dead_letter_service.dead_letter_queue,
+            clock=clock,
+            settings=table.settings(),
+        )
+
     def _open_trust_watch(self, clock: Clock) -> TrustWatch | None:
         """Compares lanes with their plan; None if no plan is named."""
         trust = self._settings.trust
@@ -302,6 +318,7 @@ class RelayerService:
             group.create_task(self.execution.run())
             group.create_task(self.dead_letter_service.run())
             group.create_task(self.propagation.run())
+            group.create_task(self.actions.run())
             group.create_task(self._run_streams())
             group.create_task(self._keep_lock())
             if self.heartbeats is not None:

@@ -45,6 +45,7 @@ from bridge.rpc.policy import EndpointPolicy
 from bridge.settings.problems import SettingsError, explain, refusal
 from bridge.settings.sections import (
     ANY,
+    ActionsTable,
     Addresses,
     AddressesOrAny,
     AssetClassTable,
@@ -172,6 +173,9 @@ class Settings(BaseSettings):
     sync: PropagationTable = Field(default=PropagationTable(), description="how state changes are followed")
     heartbeats: HeartbeatTable = Field(
         default=HeartbeatTable(), description="messages that show lag and loss on destinations, see below"
+    )
+    actions: ActionsTable = Field(
+        default=ActionsTable(), description="which atomic actions are followed, and whether they are moved on"
     )
     trust: TrustTable = Field(default=TrustTable(), description="how whom lanes trust is compared with the plan")
     reliability: ReliabilityTable = Field(default=ReliabilityTable(), description="values that must fit each other")
@@ -577,6 +581,7 @@ def check_chains(settings: Settings, deployment: Deployment) -> None:
         "index": {end for lane in settings.index.lanes for end in (lane.source, lane.destination) if end},
         **settings.attestations.chains(),
         "heartbeats": set(settings.heartbeats.recipients),
+        "actions": set(settings.actions.coordinators),
         "asset_classes": {name for table in settings.asset_classes.values() for name in table.members},
         "dlq": {
             contract.chain

@@ -31,13 +31,15 @@ from bridge.domain.lanes import Lane
 from bridge.domain.retry_policy import RetryPolicy
 from bridge.domain.spending import SpendBounds
 from bridge.domain.streams import Stream
+from bridge.evm.actions import Coordinator
 from bridge.gmps.attestation import AttestationSettings
 from bridge.gmps.registry import attestation_setting
 from bridge.protocol.addresses import to_bytes32
-from bridge.protocol.deployment import Deployment
+from bridge.protocol.deployment import COORDINATOR_EXAMPLE, Deployment
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind
 from bridge.relayer.heartbeats import EXAMPLE, HeartbeatSettings
+from bridge.relayer.actions import ActionSettings
 from bridge.relayer.propagation import PropagationSettings
 from bridge.relayer.sender_choices import ChoiceBounds
 from bridge.relayer.settings import PhaseLimit
@@ -499,6 +501,31 @@ class TrustTable(Section):
     )
     interval: float = Field(default=86_400.0, gt=0, description="between two comparisons, without an event")
     poll_interval: float = Field(default=60.0, gt=0, description="between two looks for events of a change")
+
+
+class ActionsTable(Section):
+    """Which atomic actions are followed; times in seconds."""
+
+    coordinators: dict[str, Addresses] = Field(
+        default={}, description="by chain, the coordinators whose actions are followed, beside the network's examples"
+    )
+    advance: bool = Field(
+        default=False, description="whether the relayer pays for what anyone may call: phases, answers, time-outs"
+    )
+    poll_interval: float = Field(default=5.0, gt=0, description="between two looks at actions that are not over")
+
+    def settings(self) -> ActionSettings:
+        """What following actions needs of these."""
+        return ActionSettings(advance=self.advance, poll_interval=self.poll_interval)
+
+    def named(self, deployment: Deployment) -> tuple[Coordinator, ...]:
+        """The coordinators on a network; of chains that it does not have nothing is said."""
+        found: dict[Coordinator, None] = {}  # in order, each once
+        for chain in deployment.chains:
+            examples = [chain.examples[COORDINATOR_EXAMPLE]] if COORDINATOR_EXAMPLE in chain.examples else []
+            for address in [*examples, *sorted(self.coordinators.get(chain.name, frozenset()))]:
+                found[Coordinator(chain.chain_id, to_checksum_address(address))] = None
+        return tuple(found)
 
 
 class PropagationTable(Section):

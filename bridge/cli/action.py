@@ -1,0 +1,288 @@
+"""`waybill action`: atomic actions, which happen on all chains or on none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from web3.types import TxReceipt
+
+from bridge.cli import options
+from bridge.cli.output import CliError, ExitCode, UsageError, escaped, facts, progress, result, table
+from bridge.cli.workspace import DEVNET, Workspace
+from bridge.client import Client
+from bridge.client.actions import ActionClient
+from bridge.domain.actions import Action, Branch
+from bridge.domain.ports import Chain
+from bridge.evm.actions import ActionReader, due_steps
+from bridge.evm.chain import EvmChain
+from bridge.queries.actions import NEWEST, action_value, is_there, summary_value
+from bridge.service.connections import connected
+from bridge.settings import check_chains
+
+app = typer.Typer(help="Follow atomic actions, and move them on.", no_args_is_help=True)
+
+ActionId = Annotated[str, typer.Argument(help="The action's id: 0x and 64 hex digits.", metavar="ID")]
+BranchNumber = Annotated[int, typer.Option("--branch", help="Which participant, as `action show` numbers them.", min=0)]
+
+_Answer = TypeVar("_Answer")
+
+
+@app.command("list")
+def list_actions(
+    *,
+    limit: Annotated[int, typer.Option(help="Show so many of the newest.", min=1, max=1_000)] = NEWEST,
+    network: options.Network = DEVNET,
+    as_json: options.Json = False,
+) -> None:
+    """List the newest actions of the coordinators that the settings name, with each participant's state.
+
+    Example: waybill action list
+    """
+    workspace = Workspace.of(network)
+    deployment = workspace.deployment()
+
+    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> list[Action]:
+        return await reader.newest(limit)
+
+    value = [summary_value(action, deployment) for action in asyncio.run(_ask(workspace, read))]
+    rows = [
+        [
+            *(one["actionId"], one["chain"], one["level"], one["state"]),
+            ", ".join(f"{part['chain']} {part['state']}" for part in one["participants"]),
+        ]
+        for one in value
+    ]
+    drawn = table(None, ["action", "on", "level", "state", "participants, as the coordinator has them"], rows)
+    result(value, as_json=as_json, render=lambda console: console.print(drawn if rows else "no actions yet"))
+
+
+@app.command()
+def show(action: ActionId, *, network: options.Network = DEVNET, as_json: options.Json = False) -> None:
+    """Show an action: its decision, what each participant says, its locks and messages, and what can be done next.
+
+    Reads the chains alone. Ends with 1 if a participant is not where the decision wants it.
+
+    Example: waybill action show 0x…
+    """
+    workspace, action_id = Workspace.of(network), _id(action)
+
+    async def read(reader: ActionReader, _: Mapping[int, EvmChain]) -> Action:
+        return await _find(reader, action_id)
+
+    found = asyncio.run(_ask(workspace, read))
+    value = action_value(found, workspace.deployment())
+    result(value, as_json=as_json, render=lambda console: _draw(console, value))
+    if found.state.is_stalled or value["findings"]:
+        raise SystemExit(ExitCode.FAILED)
+
+
+@app.command()
+def advance(
+    action: ActionId, *, network: options.Network = DEVNET, key: options.Key = None, as_json: options.Json = False
+) -> None:
+    """Do what moves an action on and anyone may do: send a phase, have participants answer, end a phase that timed out.
+
+    Example: waybill action advance 0x…
+    """
+
+    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> list[dict[str, Any]]:
+        return [_done(step.text, await client.take(step)) for step in due_steps(found)]
+
+    _act(action, network, key, act, as_json=as_json)
+
+
+@app.command()
+def retry(
+    action: ActionId,
+    *,
+    branch: BranchNumber,
+    gmps: Annotated[
+        str | None, typer.Option(help="GMPs, separated by commas. All that connect the chains, if not given.")
+    ] = None,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Send a participant's present message again, as a retrier of the contract that sent it.
+
+    Example: waybill action retry 0x… --branch 1 --gmps wormhole
+    """
+    named = None if gmps is None else options.gmps(gmps)
+    deployment = Workspace.of(network).deployment()
+
+    async def act(client: ActionClient, found: Action, chains: Mapping[int, Chain]) -> dict[str, Any]:
+        waiting = [one for one in _branch(found, branch).messages if not is_there(one.status)]
+        if not waiting:
+            raise CliError(
+                f"no message of participant {branch} is under way", next_step=f"waybill action show {found.name}"
+            )
+        message = await Client(deployment, chains).find(waiting[-1].message_id)
+        over = named or sorted(deployment.gmps_between(message.source_chain, message.destination_chain))
+        receipt = await client.retry(message, tuple(over))
+        return _done(f"send {waiting[-1].phase.name} of participant {branch} again", receipt)
+
+    _act(action, network, key, act, as_json=as_json)
+
+
+@app.command()
+def abort(
+    action: ActionId, *, network: options.Network = DEVNET, key: options.Key = None, as_json: options.Json = False
+) -> None:
+    """Abort an action that is not decided, as its initiator or the coordinator's owner.
+
+    Example: waybill action abort 0x…
+    """
+
+    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> dict[str, Any]:
+        return _done("decide ABORT", await client.abort(found))
+
+    _act(action, network, key, act, as_json=as_json)
+
+
+@app.command()
+def reconcile(
+    action: ActionId,
+    *,
+    branch: BranchNumber,
+    evidence: Annotated[
+        str | None,
+        typer.Option(
+            help="What shows that the participant's chain agrees with the decision; its hash is kept on chain."
+        ),
+    ] = None,
+    network: options.Network = DEVNET,
+    key: options.Key = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put a participant right that is not where the decision wants it. The coordinator's record is the truth.
+
+    Without --evidence the participant's owner has the change made. With it the coordinator's owner vouches for the participant.
+
+    Example: waybill action reconcile 0x… --branch 1 --evidence "moved by hand in transaction 0x…"
+    """
+
+    async def act(client: ActionClient, found: Action, _: Mapping[int, Chain]) -> dict[str, Any]:
+        receipt = await client.reconcile(found, _branch(found, branch), evidence)
+        return _done(f"reconcile participant {branch}", receipt)
+
+    _act(action, network, key, act, as_json=as_json)
+
+
+async def _ask(
+    workspace: Workspace, asked: Callable[[ActionReader, dict[int, EvmChain]], Awaitable[_Answer]]
+) -> _Answer:
+    """Asks the chains. One that is down does not keep the others from being asked.
+
+    Raises:
+        CliError: no coordinator is named.
+    """
+    deployment, settings = workspace.deployment(), workspace.settings()
+    check_chains(settings, deployment)
+    coordinators = settings.actions.named(deployment)
+    if not coordinators:
+        raise CliError(
+            f"no coordinator of network {deployment.network!r} is named",
+            next_step='name some in waybill.toml: [actions] coordinators = { CHAIN = ["0x…"] }',
+        )
+    async with connected(deployment, settings, eager=False) as chains:
+        return await asked(ActionReader(deployment, chains, coordinators), chains)
+
+
+async def _find(reader: ActionReader, action_id: bytes) -> Action:
+    found = await reader.find(action_id)
+    if found is None:
+        raise CliError(
+            f"no coordinator that the settings name has begun action 0x{action_id.hex()}",
+            code=ExitCode.UNKNOWN_ID,
+            next_step="waybill action list",
+        )
+    return found
+
+
+def _branch(action: Action, number: int) -> Branch:
+    if number >= len(action.branches):
+        raise UsageError(f"the action has participants 0 to {len(action.branches) - 1}, none with number {number}")
+    return action.branches[number]
+
+
+def _id(text: str) -> bytes:
+    try:
+        value = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        value = b""
+    if len(value) != 32:
+        raise UsageError(f"{text!r} is not an action's id (0x and 64 hex digits)", next_step="waybill action list")
+    return value
+
+
+def _done(step: str, receipt: TxReceipt) -> dict[str, Any]:
+    return {"step": step, "transaction": bytes(receipt["transactionHash"])}
+
+
+def _act(
+    action: str,
+    network: str,
+    key: str | None,
+    act: Callable[[ActionClient, Action, Mapping[int, Chain]], Awaitable[dict[str, Any] | list[dict[str, Any]]]],
+    *,
+    as_json: bool,
+) -> None:
+    """Finds an action, has something done about it, and prints what was done."""
+    workspace, action_id = Workspace.of(network), _id(action)
+    account = workspace.account(key)
+
+    async def work(reader: ActionReader, chains: dict[int, EvmChain]) -> list[dict[str, Any]]:
+        found = await _find(reader, action_id)
+        done = await act(ActionClient(workspace.deployment(), chains, account), found, chains)
+        return done if isinstance(done, list) else [done]
+
+    steps = asyncio.run(_ask(workspace, work))
+    lines = [f"{step['step']}: 0x{step['transaction'].hex()}" for step in steps] or ["nothing can be done now"]
+    value = {"actionId": action_id, "steps": steps}
+    result(value, as_json=as_json, render=lambda console: console.print(escaped("\n".join(lines))))
+    progress(f"next: waybill action show 0x{action_id.hex()}")
+
+
+def _draw(console: Console, value: dict[str, Any]) -> None:
+    console.print(f"[bold]{value['actionId']}[/bold]  {value['state']}")
+    console.print(escaped(value["meaning"]))
+    decision = value["decision"] if value["decision"] == "NONE" else f"{value['decision']}, {value['cause']}"
+    ends = value["phaseEndsAt"]
+    pairs = {
+        "level": value["level"],
+        "subject": value["subject"],
+        "coordinator": f"{value['coordinator']} on {value['chain']}",
+        "decision": decision,
+        **({"phase": f"{value['phase']}, until {_moment(ends)}" if ends else value["phase"]} if value["phase"] else {}),
+    }
+    console.print(facts(pairs))
+    rows = [
+        [
+            *(str(part["branch"]), part["chain"], part["participant"], part["state"]),
+            part["problem"] or " ".join(filter(None, (part["says"], part["reason"]))),
+            _moment(part["lockedUntil"]) if part["lockedUntil"] else "-",
+        ]
+        for part in value["participants"]
+    ]
+    columns = ["", "chain", "participant", "coordinator has it", "it says", "locked until"]
+    console.print(table("\nParticipants", columns, rows))
+    sent = [
+        [str(part["branch"]), message["phase"], message["status"], message["messageId"]]
+        for part in value["participants"]
+        for message in part["messages"]
+    ]
+    if sent:
+        console.print(table("\nMessages", ["", "phase", "state", "message"], sent))
+    for finding in value["findings"]:
+        console.print(f"[red]DIVERGED[/red] {escaped(finding)}")
+    if value["next"]:
+        console.print(table("\nNext", ["", ""], [[act["command"], act["why"]] for act in value["next"]]))
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

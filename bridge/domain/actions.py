@@ -1,0 +1,259 @@
+"""Atomic actions: what a coordinator and its participants have on record, and whether they agree.
+
+The names and numbers are those of `contracts/types/Atomic.sol`. The coordinator's record of a decision is the primary record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from bridge.protocol.status import Status
+
+
+class Level(IntEnum):
+    """What an action promises."""
+
+    BEST_EFFORT = 0
+    GUARANTEED = 1
+    ALL_OR_NOTHING = 2
+
+
+class Decision(IntEnum):
+    """What the coordinator decided, once and for all."""
+
+    NONE = 0
+    COMMIT = 1
+    ABORT = 2
+
+
+class Cause(IntEnum):
+    """Why it decided so."""
+
+    NONE = 0
+    LEVEL = 1
+    ALL_PREPARED = 2
+    REFUSED = 3
+    TIMED_OUT = 4
+    CANCELLED = 5
+    CONTRADICTED = 6
+
+
+class ActionState(IntEnum):
+    """How far an action has come."""
+
+    NONE = 0
+    PREPARING = 1
+    COMMITTING = 2
+    COMMITTED = 3
+    PARTIALLY_COMMITTED = 4
+    ABORTING = 5
+    ABORTED = 6
+    DIVERGED = 7
+    ROLLBACK_INCOMPLETE = 8
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it never changes any more."""
+        return self in _OVER
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the chains differ, and an operator has to look: new actions on its subject are refused."""
+        return self in (ActionState.DIVERGED, ActionState.ROLLBACK_INCOMPLETE)
+
+
+_OVER: Final = frozenset({ActionState.COMMITTED, ActionState.PARTIALLY_COMMITTED, ActionState.ABORTED})
+
+
+class BranchState(IntEnum):
+    """How far one participant has come, as the coordinator or as the participant itself has it."""
+
+    NONE = 0
+    PREPARED = 1
+    REFUSED = 2
+    APPLIED = 3
+    RELEASED = 4
+    NOT_APPLIED = 5
+    DIVERGED = 6
+    RECONCILED = 7
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the coordinator waits for this participant no more."""
+        return self not in (BranchState.NONE, BranchState.PREPARED, BranchState.DIVERGED)
+
+
+class Phase(IntEnum):
+    """The steps that travel as messages."""
+
+    PREPARE = 0
+    COMMIT = 1
+    ABORT = 2
+    VOTE = 3
+    FINALIZE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseMessage:
+    """The message of one phase, to a participant or from it."""
+
+    phase: Phase
+    message_id: bytes
+    source_chain: int
+    destination_chain: int
+    status: Status | None  # None: its destination did not answer
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Whether something may be called now: what it costs in wei, or why it is refused."""
+
+    fee: int | None = None
+    refusal: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the contract takes it."""
+        return self.fee is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Participation:
+    """What a participant has on record; times in Unix seconds."""
+
+    state: BranchState
+    reason: str  # why it refused or diverged, in its own words
+    reply_id: bytes  # the message with its last answer; zeros: none was sent
+    is_locked: bool  # whether the action holds the subject's lock now
+    locked_until: int  # 0: the action has no lock
+    reply: Offer  # the answer that it owes
+    diverged_on: bytes  # the action that diverged on the subject; zeros: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One participant's part."""
+
+    number: int
+    chain: int
+    participant: str
+    state: BranchState  # as the coordinator has it
+    retries: int
+    sent_at: int  # when the present phase's message was last sent, Unix seconds; 0: not yet
+    prepare_id: bytes
+    decision_id: bytes
+    dispatch: Offer = Offer()  # the present phase's message
+    can_settle: bool = False  # whether the end of a BEST_EFFORT message can be taken over
+    participation: Participation | None = None  # None: not read
+    problem: str = ""  # why it was not
+    messages: tuple[PhaseMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The times of an action, in seconds."""
+
+    prepare_ttl: int
+    decision_ttl: int
+    max_retries: int
+    max_backoff: int
+    lock_ttl: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """An action as its coordinator has it, with what was read of its participants."""
+
+    id: bytes
+    chain: int  # the coordinator's
+    coordinator: str
+    number: int
+    initiator: str
+    level: Level
+    state: ActionState
+    decision: Decision
+    cause: Cause
+    subject: bytes
+    begun_at: int  # Unix seconds
+    decided_at: int  # Unix seconds; 0: not decided
+    phase_ends_at: int  # Unix seconds; 0: it is over
+    is_timed_out: bool
+    window: Window
+    branches: tuple[Branch, ...]
+
+    @property
+    def name(self) -> str:
+        """Its id as people write it."""
+        return f"0x{self.id.hex()}"
+
+    @property
+    def phase(self) -> Phase:
+        """The phase whose message participants get now."""
+        if self.decision is Decision.NONE:
+            return Phase.PREPARE
+        return Phase.COMMIT if self.decision is Decision.COMMIT else Phase.ABORT
+
+    @property
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """Participants whose record contradicts the decision, or who say that they can't follow it."""
+        return tuple(self._contradictions())
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the action is over and every participant's record was read and bears it out: nothing is left to follow."""
+        return self.state.is_over and all(
+            branch.participation is not None and self._bears_out(branch) for branch in self.branches
+        )
+
+    def _bears_out(self, branch: Branch) -> bool:
+        assert branch.participation is not None
+        state = branch.participation.state
+        if branch.state in (BranchState.NOT_APPLIED, BranchState.RECONCILED) or self.level is Level.BEST_EFFORT:
+            return True
+        if self.decision is Decision.COMMIT:
+            return state is BranchState.APPLIED
+        return state in (BranchState.NONE, BranchState.RELEASED, BranchState.REFUSED)
+
+    def _contradictions(self) -> Iterator[Contradiction]:
+        for branch in self.branches:
+            told = branch.participation
+            if told is None or self.level is Level.BEST_EFFORT:
+                continue
+            if told.state in _AGAINST[self.decision] or told.state is BranchState.DIVERGED:
+                yield Contradiction(branch=branch, decision=self.decision, found=told.state, reason=told.reason)
+
+
+_AGAINST: Final = {
+    Decision.NONE: frozenset({BranchState.APPLIED, BranchState.RELEASED}),
+    Decision.COMMIT: frozenset({BranchState.RELEASED, BranchState.REFUSED}),
+    Decision.ABORT: frozenset({BranchState.APPLIED}),
+}
+"""What no participant can have on record when that is the decision, unless somebody lied to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """A participant that is not where the decision wants it."""
+
+    branch: Branch
+    decision: Decision
+    found: BranchState
+    reason: str
+
+
+ACTION_ROUTE: Final = "action"
+"""Stands where other dead letters name a GMP."""
+
+
+def action_letter_id(action_id: bytes, branch: int) -> str:
+    """The name of the dead letter about a participant that is not where the decision wants it."""
+    return f"0x{action_id.hex()}/{ACTION_ROUTE}/{branch}"
+
+
+def action_of_letter(event_id: str) -> tuple[bytes, int] | None:
+    """The action and the participant that a dead letter of that name is about; None if it is about a message."""
+    action_id, is_action, branch = event_id.partition(f"/{ACTION_ROUTE}/")
+    return (bytes.fromhex(action_id.removeprefix("0x")), int(branch)) if is_action else None

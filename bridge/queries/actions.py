@@ -1,0 +1,171 @@
+"""Atomic actions, the same for every face: where each stands, what its participants say, and what can be done next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bridge.domain.actions import Action, ActionState, Branch, BranchState, Decision, Phase
+from bridge.evm.actions import due_steps
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.status import Status
+from bridge.queries.lanes import chain_name
+
+NEWEST: Final = 50
+"""Actions that a list shows, of all coordinators together."""
+
+_MEANINGS: Final = {
+    ActionState.PREPARING: "Votes are awaited. Nothing is decided.",
+    ActionState.COMMITTING: "COMMIT is decided, and insisted on until every participant has confirmed it.",
+    ActionState.COMMITTED: "Every participant has applied it.",
+    ActionState.PARTIALLY_COMMITTED: "Not every participant is known to have applied it. Its level promises no more.",
+    ActionState.ABORTING: "ABORT is decided. Not every participant has confirmed its release.",
+    ActionState.ABORTED: "No participant holds or has applied anything.",
+    ActionState.DIVERGED: "COMMIT is decided, and a participant did not confirm it in time or can't apply it.",
+    ActionState.ROLLBACK_INCOMPLETE: "ABORT is decided, and a participant did not confirm its release or has applied it.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionAct:
+    """Something that can be done about an action, and the command that does it."""
+
+    kind: str  # advance, retry, abort or reconcile
+    why: str
+    command: str
+
+
+def meaning(action: Action) -> str:
+    """What its state means, in a sentence or two."""
+    text = _MEANINGS[action.state]
+    if action.state.is_stalled:
+        return f"{text} New actions on its subject are refused until that is put right."
+    return text
+
+
+def action_acts(action: Action) -> tuple[ActionAct, ...]:
+    """What can be done about an action that was read with its participants."""
+    found: list[ActionAct] = []
+    if steps := due_steps(action):
+        found.append(
+            ActionAct(
+                kind="advance",
+                why=f"Anyone may: {'; '.join(step.text for step in steps)}.",
+                command=f"waybill action advance {action.name}",
+            )
+        )
+    found += [
+        ActionAct(
+            kind="retry",
+            why=f"{message.phase.name} of participant {branch.number} has not arrived. A retrier may send it again.",
+            command=f"waybill action retry {action.name} --branch {branch.number}",
+        )
+        for branch in action.branches
+        for message in branch.messages
+        if message.phase in (action.phase, Phase.VOTE, Phase.FINALIZE) and not is_there(message.status)
+    ]
+    if action.decision is Decision.NONE:
+        why = "Its initiator and the coordinator's owner may, as long as nothing is decided."
+        found.append(ActionAct(kind="abort", why=why, command=f"waybill action abort {action.name}"))
+    if action.state.is_stalled:
+        found += [reconciliation(action, branch) for branch in action.branches if not branch.state.is_settled]
+    return tuple(found)
+
+
+def reconciliation(action: Action, branch: Branch) -> ActionAct:
+    """What puts a participant right that is not where the decision wants it."""
+    command = f"waybill action reconcile {action.name} --branch {branch.number}"
+    if branch.participation is not None and branch.participation.state is BranchState.DIVERGED:
+        why = f"The participant's owner makes room for the change, and has it made: {branch.participation.reason}."
+        return ActionAct(kind="reconcile", why=why, command=command)
+    why = "The coordinator's owner vouches for the participant, once its chain agrees with the decision."
+    return ActionAct(kind="reconcile", why=why, command=f'{command} --evidence "…"')
+
+
+def is_there(status: Status | None) -> bool:
+    """Whether a phase's message has ended on its destination, as far as that is known."""
+    return status in (Status.EXECUTED, Status.EXPIRED, Status.CANCELLED)
+
+
+def findings(action: Action) -> list[str]:
+    """Where a participant's own record is against the decision, for people."""
+    return [
+        f"{found.decision.name} is decided, and participant {found.branch.number} says {found.found.name}"
+        + (f": {found.reason}" if found.reason else "")
+        for found in action.contradictions
+    ]
+
+
+def by_state(actions: Iterable[Action]) -> dict[str, int]:
+    """How many actions are in each state, the states in their order."""
+    counts = Counter(action.state for action in actions)
+    return {state.name: counts[state] for state in ActionState if counts[state]}
+
+
+def summary_value(action: Action, deployment: Deployment) -> dict[str, Any]:
+    """One action in a list, for JSON."""
+    return {
+        "actionId": action.name,
+        "number": action.number,
+        "chain": chain_name(deployment, action.chain),
+        "coordinator": action.coordinator,
+        "subject": f"0x{action.subject.hex()}",
+        "level": action.level.name,
+        "state": action.state.name,
+        "decision": action.decision.name,
+        "cause": action.cause.name,
+        "participants": [
+            {"branch": branch.number, "chain": chain_name(deployment, branch.chain), "state": branch.state.name}
+            for branch in action.branches
+        ],
+        "begunAt": action.begun_at,
+        "decidedAt": action.decided_at or None,
+    }
+
+
+def action_value(action: Action, deployment: Deployment) -> dict[str, Any]:
+    """One action with all that its participants say, for JSON."""
+    return {
+        **summary_value(action, deployment),
+        "meaning": meaning(action),
+        "initiator": action.initiator,
+        "phase": None if action.state.is_over else action.phase.name,
+        "phaseEndsAt": action.phase_ends_at or None,
+        "isTimedOut": action.is_timed_out,
+        "window": {
+            "prepareTtl": action.window.prepare_ttl,
+            "decisionTtl": action.window.decision_ttl,
+            "maxRetries": action.window.max_retries,
+            "maxBackoff": action.window.max_backoff,
+            "lockTtl": action.window.lock_ttl,
+        },
+        "participants": [_branch_value(branch, deployment) for branch in action.branches],
+        "findings": findings(action),
+        "next": [{"act": act.kind, "why": act.why, "command": act.command} for act in action_acts(action)],
+    }
+
+
+def _branch_value(branch: Branch, deployment: Deployment) -> dict[str, Any]:
+    told = branch.participation
+    return {
+        "branch": branch.number,
+        "chain": chain_name(deployment, branch.chain),
+        "participant": branch.participant,
+        "state": branch.state.name,
+        "retries": branch.retries,
+        "sentAt": branch.sent_at or None,
+        "says": None if told is None else told.state.name,
+        "reason": told.reason if told else "",
+        "lockedUntil": (told.locked_until or None) if told else None,
+        "problem": branch.problem or None,
+        "messages": [
+            {
+                "phase": message.phase.name,
+                "messageId": f"0x{message.message_id.hex()}",
+                "status": message.status.value if message.status else Status.UNKNOWN.value,
+            }
+            for message in branch.messages
+        ],
+    }

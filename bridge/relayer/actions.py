@@ -1,0 +1,213 @@
+"""Follows atomic actions: moves them on, and writes a letter for a participant that is not where the decision wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from bridge.dead_letters.queue import DeadLetterQueue
+from bridge.domain.actions import Action, ActionState, Branch, BranchState
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.observations import Observations
+from bridge.domain.ports import CallRevertedError, Chain, Clock, TransientError
+from bridge.domain.spending import SpendHeldError
+from bridge.domain.supervision import run_forever
+from bridge.evm.actions import ActionReader, Coordinator, Step, due_steps
+from bridge.evm.sender import Sending
+from bridge.protocol.contracts import explain_revert
+from bridge.protocol.deployment import Deployment
+from bridge.protocol.message import Message
+from bridge.relayer.retry_planning import find_message
+
+_log = structlog.get_logger(__name__)
+
+ACTION_KEYS: Final = "action/"
+"""How the transaction keys of all steps of actions begin."""
+
+_NO_MESSAGE: Final = bytes(32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionSettings:
+    """How actions are followed; times in seconds."""
+
+    advance: bool = False  # whether what anyone may call and pay is called and paid
+    poll_interval: float = 5.0  # between two looks at every action that is not over
+
+
+class Actions:
+    """Follows every action of its coordinators to its end.
+
+    An action is left alone once it is over and each participant's own record bears the decision out. What was read and what is
+    under way is in memory alone: after a restart all actions are looked at again, and the contracts refuse what is done.
+    """
+
+    def __init__(
+        self,
+        reader: ActionReader,
+        *,
+        deployment: Deployment,
+        chains: Mapping[int, Chain],
+        observations: Observations,
+        senders: Mapping[int, Sending],
+        dead_letters: DeadLetterQueue,
+        clock: Clock,
+        settings: ActionSettings,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            reader: of the coordinators.
+            deployment: the network.
+            chains: its chains by id.
+            observations: messages that this relayer has seen.
+            senders: those who pay for steps, by chain.
+            dead_letters: where letters are written.
+            clock: time.
+            settings: whether to pay for steps, and how often to look.
+        """
+        self._reader = reader
+        self._deployment = deployment
+        self._chains = chains
+        self._observations = observations
+        self._senders = senders
+        self._letters = dead_letters
+        self._clock = clock
+        self._settings = settings
+        self._over: set[tuple[Coordinator, int]] = set()
+        self._active: dict[str, asyncio.Task[None]] = {}
+        self._told: dict[str, str] = {}  # by action, what was logged last
+
+    async def run(self) -> None:
+        """Follows until it is cancelled."""
+        try:
+            await run_forever("follow actions", self.step, every=self._settings.poll_interval)
+        finally:
+            tasks = list(self._active.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def step(self) -> bool:
+        """Starts to look at every action that is not over; never more is to be done at once."""
+        for coordinator in self._reader.coordinators:
+            for number in range(1, await self._reader.count(coordinator) + 1):
+                if (coordinator, number) not in self._over:
+                    self._start(f"{coordinator.address}/{number}", self._follow(coordinator, number))
+        return False
+
+    async def settled(self) -> None:
+        """Waits until nothing is under way."""
+        while self._active:
+            await asyncio.gather(*self._active.values())
+
+    def _start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Has something done in a task of its own, unless it is under way: a chain that is down holds up nothing else."""
+        if name in self._active:
+            work.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._guarded(name, work))
+        self._active[name] = task
+        task.add_done_callback(lambda _: self._active.pop(name, None))
+
+    async def _guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (TransientError, SpendHeldError) as error:
+            _log.warning("action not followed now", what=name, reason=str(error))
+        except CallRevertedError as error:
+            _log.info("step of an action is not needed any more", what=name, reason=explain_revert(error.data))
+        except Exception:  # noqa: BLE001  # whatever it is, the action is looked at again
+            _log.exception("action can't be followed", what=name)
+
+    async def _follow(self, coordinator: Coordinator, number: int) -> None:
+        action = await self._reader.at(coordinator, number)
+        if action is None:
+            return  # a reorg took it away
+        self._advance(action)  # what its coordinator takes does not wait for a participant's chain that is down
+        action = await self._reader.with_participants(action)
+        self._tell(action)
+        await self._judge(action)
+        if action.agrees:
+            self._letters.close_action(action, {"by": action.name, "state": action.state.name})
+            self._over.add((coordinator, number))
+            return
+        self._advance(action)
+
+    def _advance(self, action: Action) -> None:
+        """Starts what anyone may call, if this relayer pays for that."""
+        for step in due_steps(action) if self._settings.advance else ():
+            if step.chain in self._senders:
+                self._start(f"{ACTION_KEYS}{action.name}/{step.name}", self._take(action, step))
+
+    async def _take(self, action: Action, step: Step) -> None:
+        key = f"{ACTION_KEYS}{action.name}/{step.name}"
+        receipt = await self._senders[step.chain].send(key, step.call)
+        done = "action moved on" if receipt.succeeded else "step of an action reverted"
+        _log.info(done, action=action.name, step=step.text, transaction=f"0x{receipt.transaction_hash.hex()}")
+
+    def _tell(self, action: Action) -> None:
+        """Logs each state once, loudly if the chains differ."""
+        if self._told.get(action.name) != action.state.name:
+            self._told[action.name] = action.state.name
+            log = _log.error if action.state.is_stalled else _log.info
+            log("action", action=action.name, state=action.state.name, decision=action.decision.name)
+
+    async def _judge(self, action: Action) -> None:
+        """Writes a letter for each participant that contradicts the decision, or is silent after it."""
+        for branch, failure in failures_of(action, self._clock.now()):
+            message = await self._message(action, branch)
+            if message is None:
+                _log.error(
+                    "participant is not where the decision wants it, and got no message yet",
+                    action=action.name,
+                    branch=branch.number,
+                    reason=failure.message,
+                )
+            elif await self._letters.mark_action_diverged(action, branch, message, failure):
+                _log.error(
+                    "participant is not where the decision wants it",
+                    action=action.name,
+                    branch=branch.number,
+                    reason=failure.message,
+                    next=f"waybill action show {action.name}",
+                )
+
+    async def _message(self, action: Action, branch: Branch) -> Message | None:
+        """What carries the decision to the participant, or its PREPARE where the decision was not sent."""
+        for message_id in (branch.decision_id, branch.prepare_id):
+            if message_id != _NO_MESSAGE:
+                deployed = self._deployment.chain(action.chain)
+                return await find_message(message_id, self._observations, self._chains[action.chain], deployed)
+        return None
+
+
+def failures_of(action: Action, now: float) -> Iterator[tuple[Branch, Failure]]:
+    """The participants that are not where the decision wants them, and what is wrong with each.
+
+    Args:
+        action: with its participants' records.
+        now: Unix seconds.
+    """
+    against = {found.branch.number: found for found in action.contradictions}
+    for branch in action.branches:
+        found = against.get(branch.number)
+        if branch.state is BranchState.RECONCILED:
+            continue  # its owner vouches for it
+        if found is not None:
+            why = f": {found.reason}" if found.reason else ""
+            text = f"the coordinator decided {action.decision.name}, participant {branch.participant} says {found.found.name}{why}"
+            yield branch, Failure(at=now, kind=FailureKind.REFUSED, code=_code(action), message=text)
+        elif action.state.is_stalled and not branch.state.is_settled:
+            seen = f"it says {branch.participation.state.name}" if branch.participation else branch.problem
+            text = f"participant {branch.participant} did not confirm {action.decision.name} in time; {seen}"
+            yield branch, Failure(at=now, kind=FailureKind.UNANSWERED, code=_code(action), message=text)
+
+
+def _code(action: Action) -> str:
+    stalled = {ActionState.ROLLBACK_INCOMPLETE, ActionState.ABORTING, ActionState.ABORTED}
+    return ActionState.ROLLBACK_INCOMPLETE.name if action.state in stalled else ActionState.DIVERGED.name
