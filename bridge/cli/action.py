@@ -278,6 +278,9 @@ def _draw(console: Console, value: dict[str, Any]) -> None:
     ]
     if sent:
         console.print(table("\nMessages", ["", "phase", "state", "message"], sent))
+    for part in value["participants"]:
+        if part["obstacle"]:
+            console.print(escaped(f"participant {part['branch']} gets no {value['phase']} now: {part['obstacle']}"))
     for finding in value["findings"]:
         console.print(f"[red]DIVERGED[/red] {escaped(finding)}")
     if value["next"]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -19,11 +20,13 @@ from bridge.dead_letters.review import DeadLetterReview
 from bridge.domain.dead_letters import DeadLetterLog
 from bridge.domain.ports import TransientError
 from bridge.domain.trust import NotReadableError
+from bridge.evm.actions import ActionReader
 from bridge.evm.chain import EvmChain
 from bridge.http.listening import listening_at
 from bridge.http.server import serving
 from bridge.protocol.deployment import Deployment, DeploymentError
 from bridge.protocol.indexed import Spending
+from bridge.queries.actions import NEWEST, action_value, summary_value
 from bridge.queries.trust import assess, lane_ends, lane_value, read_lane
 from bridge.queries.trust_plan import TrustPlan, TrustPlanError
 from bridge.rpc.answers import RpcError, WrongChainError
@@ -82,6 +85,8 @@ def serve(
         deployment=deployment,
         index=index,
         trust=_trust(workspace),
+        actions=partial(_of_actions, workspace, _newest_actions),
+        action=lambda action_id: _of_actions(workspace, partial(_one_action, action_id)),
         spending=_spending(chains_to_ask(workspace), index),
         store=_kept_open(kept.store, lambda: open_store(kept.store)),
         dead_letters=_letters(kept),
@@ -207,6 +212,29 @@ def _trust(workspace: Workspace) -> Callable[[str], dict[str, Any]]:
             raise TransientError(str(error)) from error
 
     return ask
+
+
+async def _newest_actions(reader: ActionReader, deployment: Deployment) -> list[dict[str, Any]]:
+    return [summary_value(action, deployment) for action in await reader.newest(NEWEST)]
+
+
+async def _one_action(action_id: bytes, reader: ActionReader, deployment: Deployment) -> dict[str, Any] | None:
+    found = await reader.find(action_id)
+    return None if found is None else action_value(found, deployment)
+
+
+def _of_actions(workspace: Workspace, ask: Callable[[ActionReader, Deployment], Coroutine[Any, Any, _T]]) -> _T:
+    """Asks the coordinators that the settings name, and their participants' chains as far as these answer."""
+    deployment, settings = workspace.deployment(), workspace.settings()
+
+    async def read() -> _T:
+        async with connected(deployment, settings, eager=False) as chains:
+            return await ask(ActionReader(deployment, chains, settings.actions.named(deployment)), deployment)
+
+    try:
+        return asyncio.run(read())
+    except WrongChainError as error:
+        raise TransientError(str(error)) from error
 
 
 def _letters(settings: Settings) -> Callable[[], DeadLetterLog | None]:

@@ -196,6 +196,37 @@ class Action:
             return Phase.PREPARE
         return Phase.COMMIT if self.decision is Decision.COMMIT else Phase.ABORT
 
+    def obstacle(self, branch: Branch) -> str:
+        """Why the present phase's message, which was not sent to a participant yet, is refused; empty if nothing keeps it."""
+        sent = branch.prepare_id if self.decision is Decision.NONE else branch.decision_id
+        waits = not self.state.is_over and not branch.state.is_settled and not any(sent)
+        return branch.dispatch.refusal if waits else ""
+
+    def overdue(self, now: float) -> tuple[tuple[Branch, bytes], ...]:
+        """Participants that did not answer the present phase's message within its backoff, while a retry is left, with its id.
+
+        The decision's message is insisted on beyond that, like any other message that stalls.
+        """
+        if self.state.is_over or self.is_timed_out or self.level is Level.BEST_EFFORT:
+            return ()
+        found = []
+        for branch in self.branches:
+            sent = branch.prepare_id if self.decision is Decision.NONE else branch.decision_id
+            waits = branch.state is BranchState.NONE or (
+                self.decision is not Decision.NONE and not branch.state.is_settled
+            )
+            is_late = branch.sent_at and now > branch.sent_at + self.window.max_backoff
+            if waits and is_late and branch.retries < self.window.max_retries and not self._has_answered(branch):
+                found.append((branch, sent))
+        return tuple(found)
+
+    def _has_answered(self, branch: Branch) -> bool:
+        """Whether the phase's message has reached the participant, so that its answer is what is missing."""
+        told = branch.participation
+        if told is None or told.state is BranchState.NONE:
+            return False
+        return self.decision is Decision.NONE or told.state is not BranchState.PREPARED
+
     @property
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Participants whose record contradicts the decision, or who say that they can't follow it."""

@@ -141,7 +141,10 @@ def action_value(action: Action, deployment: Deployment) -> dict[str, Any]:
             "maxBackoff": action.window.max_backoff,
             "lockTtl": action.window.lock_ttl,
         },
-        "participants": [_branch_value(branch, deployment) for branch in action.branches],
+        "participants": [
+            {**_branch_value(branch, deployment), "obstacle": action.obstacle(branch) or None}
+            for branch in action.branches
+        ],
         "findings": findings(action),
         "next": [{"act": act.kind, "why": act.why, "command": act.command} for act in action_acts(action)],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from bridge.evm.sender import Sending
 from bridge.protocol.contracts import explain_revert
 from bridge.protocol.deployment import Deployment
 from bridge.protocol.message import Message
+from bridge.relayer.recovery import Retried, RetryFailedError
 from bridge.relayer.retry_planning import find_message
 
 _log = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class Actions:
         chains: Mapping[int, Chain],
         observations: Observations,
         senders: Mapping[int, Sending],
+        retry: Callable[[bytes], Awaitable[Retried]],
         dead_letters: DeadLetterQueue,
         clock: Clock,
         settings: ActionSettings,
@@ -66,6 +68,7 @@ class Actions:
             chains: its chains by id.
             observations: messages that this relayer has seen.
             senders: those who pay for steps, by chain.
+            retry: sends a message again without asking its destination, which may be down.
             dead_letters: where letters are written.
             clock: time.
             settings: whether to pay for steps, and how often to look.
@@ -75,6 +78,7 @@ class Actions:
         self._chains = chains
         self._observations = observations
         self._senders = senders
+        self._retry = retry
         self._letters = dead_letters
         self._clock = clock
         self._settings = settings
@@ -144,14 +148,36 @@ class Actions:
             if step.chain in self._senders:
                 self._start(f"{ACTION_KEYS}{action.name}/{step.name}", self._take(action, step))
 
+        for branch, message_id in action.overdue(self._clock.now()) if self._settings.advance else ():
+            name = f"{ACTION_KEYS}{action.name}/retry/{branch.number}/{action.phase.name}/{branch.retries}"
+            self._start(name, self._again(action, branch, message_id))
+
+    async def _again(self, action: Action, branch: Branch, message_id: bytes) -> None:
+        """OIP-144: a phase that was not answered is retried within its budget, before the level's handler acts."""
+        try:
+            done = await self._retry(message_id)
+        except RetryFailedError as error:
+            self._tell_once(f"{action.name}/{branch.number}", str(error))
+        else:
+            gmps = ", ".join(gmp.label for gmp in sorted(done.gmps))
+            _log.info("phase sent again", action=action.name, branch=branch.number, phase=action.phase.name, gmps=gmps)
+
     async def _take(self, action: Action, step: Step) -> None:
         key = f"{ACTION_KEYS}{action.name}/{step.name}"
         receipt = await self._senders[step.chain].send(key, step.call)
         done = "action moved on" if receipt.succeeded else "step of an action reverted"
         _log.info(done, action=action.name, step=step.text, transaction=f"0x{receipt.transaction_hash.hex()}")
 
+    def _tell_once(self, what: str, reason: str) -> None:
+        if self._told.get(what) != reason:
+            self._told[what] = reason
+            _log.warning("phase not sent", what=what, reason=reason)
+
     def _tell(self, action: Action) -> None:
-        """Logs each state once, loudly if the chains differ."""
+        """Logs each state once, loudly if the chains differ, and what keeps a phase from being sent."""
+        for branch in action.branches:
+            if reason := action.obstacle(branch):
+                self._tell_once(f"{action.name}/{branch.number}", reason)
         if self._told.get(action.name) != action.state.name:
             self._told[action.name] = action.state.name
             log = _log.error if action.state.is_stalled else _log.info

@@ -147,6 +147,7 @@ class Planner:
         gmps: tuple[Gmp, ...] | None = None,
         tried: frozenset[Gmp] = frozenset(),
         ranking: tuple[Gmp, ...] = (),
+        blind: bool = False,
     ) -> Plan:
         """How to retry a message.
 
@@ -156,6 +157,7 @@ class Planner:
             gmps: over which; None chooses.
             tried: GMPs that took it before, as far as the caller knows; the store may know of others.
             ranking: GMPs, the best first, for the choice among those that are as good otherwise.
+            blind: whether it is retried without a word of its destination, which may be down: as many GMPs as its quorum.
 
         Raises:
             NotNeededError: it has ended, its quorum has delivered, or that attempt was made.
@@ -164,7 +166,10 @@ class Planner:
             SpendHeldError: its sender has appointed us without our consent, or the gate refuses it.
         """
         source, destination = self._routers(message)
-        progress, missing = await _open_quorum(message, destination)
+        received, missing = frozenset[Gmp](), message.quorum
+        if not blind:
+            progress, missing = await _open_quorum(message, destination)
+            received = progress.receipts
         sent = await source.sent_message(message.id)
         if sent is None:
             raise ImpossibleError("it was not routed as retriable")
@@ -175,8 +180,9 @@ class Planner:
         if gmps is not None:
             order, needed = list(gmps), len(gmps)
         else:
-            usable = self._usable & await source.enabled_gmps() & await destination.enabled_gmps()
-            order, needed = self._ranked(message, usable, progress.receipts, tried, ranking), missing
+            usable = self._usable & await source.enabled_gmps()
+            usable &= self._deployed(message.destination_chain) if blind else await destination.enabled_gmps()
+            order, needed = self._ranked(message, usable, received, tried, ranking), missing
         fees = await self._quotes(message, source, order, needed)
         total = sum(fees.values())
         if self._max_fee is not None and total > self._max_fee:
@@ -186,6 +192,9 @@ class Planner:
         else:
             call = contract_retry_call(message, contract, list(fees.items()), sender.address)
         return Plan(message=message, attempt=sent.attempts + 1, gmps=tuple(fees), call=call, sender=sender)
+
+    def _deployed(self, chain_id: int) -> frozenset[Gmp]:
+        return self._deployment.chain(chain_id).gmp_numbers
 
     def _routers(self, message: Message) -> tuple[RouterReader, RouterReader]:
         try:

@@ -248,6 +248,7 @@ class RelayerService:
             chains=self.chains,
             observations=self.store.observations,
             senders=payers,
+            retry=partial(self.recovery.retry, blind=True),
             dead_letters=self.dead_letter_service.dead_letter_queue,
             clock=clock,
             settings=table.settings(),

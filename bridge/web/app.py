@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from itertools import permutations
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from fastapi import FastAPI, Request, Response
@@ -23,7 +24,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from bridge.domain.dead_letters import LetterStatus
 from bridge.domain.errors import StoreError
 from bridge.domain.ports import TransientError
-from bridge.domain.ttl_cache import Cached
+from bridge.domain.ttl_cache import Cached, Dated
 from bridge.http.gate import Gate, Limits, Refusal, client_of
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.indexed import ChainRecord, DivergenceRecord, MessagePage, Spending, with_diverged
@@ -37,11 +38,12 @@ from bridge.web.decisions import OpenReview, add_decisions
 from bridge.web.guards import admit, headers, is_operator
 from bridge.web.live import Live, TooManyStreamsError, fingerprint
 from bridge.web.messages import STAGES, ShownMessage, message_data, read_message
-from bridge.web.rendering import environment
+from bridge.web.rendering import ACTION_TONES, environment, tone
 from bridge.web.search import BadLinkError, Listing, read_listing, search
 from bridge.web.sources import Sources
 
 _log = structlog.get_logger(__name__)
+_Value = TypeVar("_Value")
 
 STATIC: Final = Path(__file__).with_name("static")
 
@@ -55,6 +57,13 @@ _OLDEST: Final = 60.0
 _COUNTS_LAST: Final = 5.0
 _SPENDING_LASTS: Final = 10.0
 _TRUST_LASTS: Final = 60.0
+_ACTIONS_LAST: Final = 2.0
+_ACTIONS_PATIENCE: Final = 4.0
+"""Seconds that a page waits for the chains: nothing else keeps what an action's contracts say."""
+
+_ACTIONS_KEPT: Final = 200
+"""Actions whose pages are kept for a moment, so that visitors do not make the chains be asked with each reload."""
+
 _ROWS: Final = 50
 
 _TITLES: Final = {404: "Not found", 429: "Too many requests", 503: "Not just now"}
@@ -124,6 +133,8 @@ class Explorer:
             )
             for one, other in permutations(sources.deployment.chains, 2)
         }
+        self.actions = Cached(sources.actions, lasts=_ACTIONS_LAST, clock=clock)
+        self._one_action: OrderedDict[bytes, Cached[dict[str, Any] | None]] = OrderedDict()
         self.chains = Cached(self._chains, lasts=_CHAINS_LAST, oldest=_OLDEST, clock=clock)
 
     def _divergences(self) -> list[DivergenceRecord]:
@@ -320,6 +331,48 @@ class Explorer:
             command=self.sources.command(f"waybill trust {lane}"),
         )
 
+    def list_actions(self) -> Response:
+        """The newest atomic actions."""
+        found, problem = self._asked(self.actions)
+        return self.page(
+            "actions.html",
+            actions=found.value or [] if found else None,
+            problem=problem,
+            action_tones=ACTION_TONES,
+            command=self.sources.command("waybill action list"),
+        )
+
+    def action(self, action_id: bytes) -> Response:
+        """One atomic action, with all its participants."""
+        kept = self._one_action
+        if action_id not in kept:
+            ask = partial(self.sources.action, action_id)
+            kept[action_id] = Cached(ask, lasts=_ACTIONS_LAST, clock=self.sources.clock)
+            while len(kept) > _ACTIONS_KEPT:
+                kept.popitem(last=False)
+        found, problem = self._asked(kept[action_id])
+        if found is not None and found.value is None:
+            return self.problem(404, f"no coordinator that the settings name has begun action 0x{action_id.hex()}")
+        return self.page(
+            "action.html",
+            action_id=action_id,
+            action=found.value if found else None,
+            problem=problem,
+            read_at=found.at if found else None,
+            action_tones=ACTION_TONES,
+            message_tones={status.value: tone(status) for status in Status},
+            in_network=self.sources.command,
+            command=self.sources.command(f"waybill action show 0x{action_id.hex()}"),
+        )
+
+    def _asked(self, cached: Cached[_Value]) -> tuple[Dated[_Value] | None, str]:
+        """What the chains say by now, and why they say nothing if they do not."""
+        try:
+            return cached.look(max(self.settings.patience, _ACTIONS_PATIENCE)), ""
+        except TransientError as error:
+            _log.warning("actions can't be read", error=str(error))
+            return None, "A chain gives no usable answer."  # the error names endpoints
+
     def gmps(self) -> Response:
         """How every GMP does."""
         index = self.sources.index()
@@ -428,6 +481,7 @@ def create_app(
     app.add_middleware(Gate, limits=limits, refuse=refuse, admit=admit, headers=dressed)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_pages(app, explorer)
+    _add_actions(app, explorer)
     _add_streams(app, explorer)
     if open_review is not None and explorer.can_decide:
         add_decisions(app, sources, open_review)
@@ -501,6 +555,16 @@ def _add_pages(app: FastAPI, explorer: Explorer) -> None:
         app.get(path)(page)
 
 
+def _add_actions(app: FastAPI, explorer: Explorer) -> None:
+    @app.get("/actions")
+    def actions() -> Response:
+        return explorer.list_actions()
+
+    @app.get("/actions/{action_id}")
+    def action(action_id: str) -> Response:
+        return explorer.action(_id_in(action_id))
+
+
 def _add_streams(app: FastAPI, explorer: Explorer) -> None:
     settings = explorer.settings
     live = Live(poll_interval=settings.poll_interval, most=settings.streams, most_of_one=settings.streams_per_client)
@@ -547,5 +611,5 @@ def _id_in(text: str) -> bytes:
     except ValueError:
         message_id = b""
     if len(message_id) != 32:
-        raise HTTPException(400, f"{text[:80]!r} is not a message id (0x and 64 hex digits)")
+        raise HTTPException(400, f"{text[:80]!r} is not an id (0x and 64 hex digits)")
     return message_id

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from bridge.domain.actions import ActionState
 from bridge.domain.dead_letters import LetterStatus
 from bridge.protocol.addresses import AddressError, from_bytes32
 from bridge.protocol.status import Status
@@ -36,6 +37,18 @@ _LETTER_TONES: Final = {
     LetterStatus.RECOVERED: "good",
 }
 
+ACTION_TONES: Final = {
+    ActionState.PREPARING.name: "plain",
+    ActionState.COMMITTING.name: "plain",
+    ActionState.COMMITTED.name: "good",
+    ActionState.PARTIALLY_COMMITTED.name: "warn",
+    ActionState.ABORTING.name: "plain",
+    ActionState.ABORTED.name: "quiet",
+    ActionState.DIVERGED.name: "bad",
+    ActionState.ROLLBACK_INCOMPLETE.name: "bad",
+}
+"""How the states of an action look."""
+
 
 TERMS: Final = {
     "GMP": "General message passing protocol: a network that carries messages between chains, such as Hyperlane or Wormhole.",
@@ -45,6 +58,7 @@ TERMS: Final = {
     "attesting": "The GMP is making the proof that the relayer needs for the delivery.",
     "absorbed": "A GMP delivered the same message again, and nothing changed.",
     "stalled": "Too few GMPs have delivered the message in the time that its lane usually takes.",
+    "atomic action": "A change on several chains that happens on all of them or on none.",
     "dead letter": "A delivery that the relayer gave up. An operator decides about it.",
     "diverged": "Facts on the chains, or in the index, contradict each other.",
 }

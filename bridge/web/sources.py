@@ -32,6 +32,12 @@ class Sources:
     trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None
     """Whom a lane such as ``alpha:beta`` trusts, as `bridge.queries.trust.lane_value`; asks the chains. Raises `TransientError`."""
 
+    actions: Callable[[], list[dict[str, Any]] | None] = lambda: None
+    """The newest atomic actions, as `bridge.queries.actions.summary_value`; asks the chains, and raises as `trust` does."""
+
+    action: Callable[[bytes], dict[str, Any] | None] = lambda _id: None
+    """One action with its participants, as `bridge.queries.actions.action_value`; None if no coordinator knows it."""
+
     payloads: tuple[PayloadAbi, ...] = ()
     clock: Callable[[], float] = time.time
 

@@ -132,6 +132,8 @@ class World:
         spending: Callable[[], Spending | None] = lambda: None,
         dead_letters: Callable[[], DeadLetterLog | None] = lambda: None,
         trust: Callable[[str], dict[str, Any] | None] = lambda _lane: None,
+        actions: Callable[[], list[dict[str, Any]] | None] = lambda: None,
+        action: Callable[[bytes], dict[str, Any] | None] = lambda _id: None,
     ) -> Sources:
         """What an explorer of this world reads."""
         return Sources(
@@ -141,6 +143,8 @@ class World:
             payloads=payloads,
             spending=spending,
             trust=trust,
+            actions=actions,
+            action=action,
             dead_letters=dead_letters,
             clock=lambda: self.now,
         )

@@ -1,0 +1,210 @@
+"""Atomic actions over three real chains: all apply them or none does, and a participant that stays behind is told of."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bridge import devnet as devnets
+from bridge.client import RefusedError
+from bridge.devnet import Devnet
+from bridge.devnet.accounts import DAPP_KEY, DEPLOYER_KEY
+from bridge.devnet.actions import FREEZE, Change, begin, is_frozen
+from bridge.devnet.gmps import devnet_attesters
+from bridge.domain.actions import Action, ActionState, BranchState, Cause, Decision, Level, Window, action_letter_id
+from bridge.domain.dead_letters import LetterStatus
+from bridge.evm.actions import ActionReader
+from bridge.evm.chain import EvmChain, open_chains
+from bridge.service.relayer_service import RelayerService, open_relayer
+from tests.anvil.command import Waybill
+from tests.anvil.rpc import free_ports, rpc
+from tests.anvil.test_relayer import blocks, settings
+
+PATIENCE = 150  # seconds
+HASTY = {"actions": {"advance": True, "poll_interval": 0.2}}
+SHORT = Window(prepare_ttl=120, decision_ttl=30, max_retries=1, max_backoff=3, lock_ttl=200)
+
+
+@dataclass(frozen=True)
+class World:
+    """Three chains, of which the first has the coordinator, and the command on them."""
+
+    devnet: Devnet
+    chains: dict[int, EvmChain]
+    waybill: Waybill
+    folder: Path
+
+    @property
+    def reader(self) -> ActionReader:
+        deployment = self.devnet.deployment
+        return ActionReader(deployment, self.chains, settings(self.folder).actions.named(deployment))
+
+    async def begin(self, window: Window | None = None, level: Level = Level.ALL_OR_NOTHING) -> bytes:
+        changes = [Change(chain, FREEZE) for chain in self.devnet.deployment.chains[1:]]
+        return await begin(self.devnet.deployment, self.chains, changes, level=level, window=window)
+
+    async def frozen(self) -> list[bool]:
+        return [await is_frozen(self.chains, chain) for chain in self.devnet.deployment.chains[1:]]
+
+    async def action(self, action_id: bytes) -> Action:
+        found = await self.reader.find(action_id)
+        assert found is not None
+        return found
+
+    async def until(self, action_id: bytes, state: ActionState) -> Action:
+        await until(lambda: self._is(action_id, state))
+        return await self.action(action_id)
+
+    async def _is(self, action_id: bytes, state: ActionState) -> bool:
+        return (await self.action(action_id)).state is state
+
+    @asynccontextmanager
+    async def relaying(self, **changes: object) -> AsyncIterator[RelayerService]:
+        made = settings(self.folder, **{**HASTY, **changes})
+        async with open_relayer(self.devnet.deployment, made, devnet_attesters) as bridge, blocks(self.devnet):
+            task = asyncio.create_task(bridge.run())
+            try:
+                yield bridge
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not await condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.3)
+
+
+@pytest.fixture(scope="module")
+def three_chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devnet]:
+    home = tmp_path_factory.mktemp("devnet")
+    try:
+        yield asyncio.run(devnets.up(home=home, chains=3, block_time=0, first_port=free_ports(3)[0]))
+    finally:
+        devnets.down(home=home)
+
+
+@pytest.fixture
+async def world(three_chains: Devnet, tmp_path: Path) -> AsyncIterator[World]:
+    snapshots = {chain.url: rpc(chain.url, "evm_snapshot") for chain in three_chains.chains}
+    async with open_chains(three_chains.deployment) as chains:
+        yield World(three_chains, chains, Waybill(three_chains.deployments_file.parent.parent), tmp_path)
+    for url, snapshot in snapshots.items():
+        assert rpc(url, "evm_revert", snapshot)
+
+
+async def test_an_action_that_everybody_prepares_is_applied_everywhere(world: World) -> None:
+    async with world.relaying():
+        action_id = await world.begin()
+        action = await world.until(action_id, ActionState.COMMITTED)
+        await until(lambda: agreed(world, action_id))
+    assert action.cause is Cause.ALL_PREPARED
+    assert await world.frozen() == [True, True]
+    shown = await asyncio.to_thread(world.waybill.json, "action", "show", action.name)
+    assert [part["says"] for part in shown["participants"]] == ["APPLIED", "APPLIED"]
+    assert {message["status"] for part in shown["participants"] for message in part["messages"]} == {"EXECUTED"}
+    assert (shown["next"], shown["findings"]) == ([], [])
+    listed = await asyncio.to_thread(world.waybill.json, "action", "list")
+    assert [(one["actionId"], one["state"]) for one in listed] == [(action.name, "COMMITTED")]
+
+
+async def agreed(world: World, action_id: bytes) -> bool:
+    return (await world.action(action_id)).agrees
+
+
+async def test_an_action_is_aborted_because_a_chain_is_down_after_its_retry(world: World) -> None:
+    async with world.relaying(deny_chains=["gamma"]) as bridge:
+        action_id = await world.begin(SHORT)
+        await until(lambda: holds(world, action_id))
+        assert (await world.frozen())[0] is False, "prepared is not applied"
+        await until(lambda: decided(world, action_id))
+        action = await world.action(action_id)
+        attempts = bridge.store.observations.attempts(action.branches[1].prepare_id)
+    assert action.cause is Cause.TIMED_OUT
+    assert len(attempts) == 2, "it is retried within its budget before the coordinator gives up"
+    async with world.relaying():
+        action = await world.until(action_id, ActionState.ABORTED)
+        await until(lambda: agreed(world, action_id))
+    assert await world.frozen() == [False, False]
+    assert not any(branch.participation and branch.participation.is_locked for branch in action.branches)
+
+
+async def decided(world: World, action_id: bytes) -> bool:
+    return (await world.action(action_id)).decision is Decision.ABORT
+
+
+async def holds(world: World, action_id: bytes) -> bool:
+    told = (await world.action(action_id)).branches[0].participation
+    return told is not None and told.is_locked and told.state is BranchState.PREPARED
+
+
+async def test_a_participant_that_stays_behind_gets_a_letter_and_stops_new_actions(world: World) -> None:
+    async with world.relaying(deny_chains=["gamma"]) as bridge:
+        action_id = await world.begin(SHORT, Level.GUARANTEED)
+        action = await world.until(action_id, ActionState.DIVERGED)
+        letters = bridge.dead_letter_service.dead_letters
+        event_id = action_letter_id(action_id, 1)
+        await until(lambda: entered(bridge, event_id))
+        document = letters.history(event_id)[0].document
+        assert document is not None
+        assert document["action"] == {
+            **document["action"],
+            "actionId": action.name,
+            "decision": "COMMIT",
+            "knownToCoordinator": "NONE",
+            "knownToParticipant": "NONE",
+        }
+        assert document["messageId"] == f"0x{action.branches[1].decision_id.hex()}"
+        assert document["failureHistory"][0]["disposition"] == "DIVERGE"
+        with pytest.raises(RefusedError, match="RollbackIncomplete"):
+            await world.begin()
+
+        stuck = await asyncio.to_thread(world.waybill, "action", "show", action.name, "--json")
+        assert stuck.code == 1, "a script sees that the chains differ"
+        command = next(act["command"] for act in stuck.value["next"] if act["act"] == "reconcile")
+        assert command == f'waybill action reconcile {action.name} --branch 1 --evidence "…"'
+        asked = ("action", "reconcile", action.name, "--branch", "1")
+        refused = await asyncio.to_thread(world.waybill, *asked, "--key", DEPLOYER_KEY)
+        assert (refused.code, "vouch" in refused.err) == (1, True), refused.err
+        told = (*asked, "--evidence", "gamma is gone for good")
+        stranger = await asyncio.to_thread(world.waybill, *told, "--key", DAPP_KEY)
+        assert (stranger.code, "OwnableUnauthorizedAccount" in stranger.err) == (1, True), stranger.err
+        await asyncio.to_thread(world.waybill.json, *told, "--key", DEPLOYER_KEY)
+        await world.until(action_id, ActionState.COMMITTED)
+        await until(lambda: closed(bridge, event_id))
+    assert await world.frozen() == [True, False]
+    await world.begin(SHORT)
+
+
+async def entered(bridge: RelayerService, event_id: str) -> bool:
+    return bridge.dead_letter_service.dead_letters.letter(event_id) is not None
+
+
+async def closed(bridge: RelayerService, event_id: str) -> bool:
+    letter = bridge.dead_letter_service.dead_letters.letter(event_id)
+    return letter is not None and letter.status is LetterStatus.RECOVERED
+
+
+async def test_an_action_that_nobody_knows_and_one_that_is_aborted_by_hand(world: World) -> None:
+    unknown = await asyncio.to_thread(world.waybill, "action", "show", "0x" + "ab" * 32)
+    assert unknown.code == 3
+    action_id = await world.begin()
+    name = f"0x{action_id.hex()}"
+    sent = await asyncio.to_thread(world.waybill.json, "action", "advance", name)
+    assert [step["step"] for step in sent["steps"]] == [
+        "send PREPARE to participant 0",
+        "send PREPARE to participant 1",
+    ]
+    await asyncio.to_thread(world.waybill.json, "action", "abort", name)
+    action = await world.action(action_id)
+    assert (action.state, action.cause) == (ActionState.ABORTING, Cause.CANCELLED)
+    again = await asyncio.to_thread(world.waybill, "action", "abort", name)
+    assert (again.code, "WrongState" in again.err) == (1, True), again.err
