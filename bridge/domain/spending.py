@@ -197,20 +197,33 @@ class SpendBounds:
                 rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that"
                 why = f"{cost}: {named} cost {ether(spent)} there{when}, and {setting} is {ether(limit)}; {rest}"
                 return Refusal(bound, why, until)
-        return self._failed(keys, totals, midnight) if executes else None
+        return self.failed(keys, totals, now=now) if executes else None
 
-    def _failed(self, keys: TotalKeys, totals: Mapping[TotalKey, Total], midnight: float) -> Refusal | None:
+    def failed(
+        self, keys: TotalKeys, totals: Mapping[TotalKey, Total], *, now: float, spared: int = 0
+    ) -> Refusal | None:
+        """Which bound of failures has no room for another execution; None if both have.
+
+        Args:
+            keys: the totals that it counts for.
+            totals: what they have come to.
+            now: Unix seconds.
+            spared: failures of the message that are left for others.
+        """
+        midnight = (int(now) // _DAY + 1) * float(_DAY)
         bounds: list[tuple[Bound, TotalKey | None, int | None, str, float | None]] = [
             (Bound.MESSAGE_FAILURES, keys.message, self.message_failures, "its execution", None),
             (Bound.SENDER_FAILURES, keys.sender, self.sender_failures, "executions of its sender's messages", midnight),
         ]
         for bound, key, limit, named, until in bounds:
             failures = totals.get(key, NOTHING).failures if key is not None else 0
-            if limit is not None and failures >= limit:
+            kept = spared if bound is Bound.MESSAGE_FAILURES else 0
+            if limit is not None and failures >= limit - kept:
                 rest = "it goes on after midnight UTC, or when that is raised" if until else "raise that to go on"
                 when = " today" if until else ""
                 count = f"{named} failed {failures} times in a transaction{when}, or may still do so"
-                why = f"{count}, and {bound.value} is {limit}; {rest}"
+                left = f", of which {kept} is left for what a call shows to succeed" if kept else ""
+                why = f"{count}, and {bound.value} is {limit}{left}; {rest}"
                 return Refusal(bound, why, until)
         return None
 

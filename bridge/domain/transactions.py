@@ -83,6 +83,8 @@ class Inclusion:
     block: BlockRef
     succeeded: bool
     gas_used: int | None = field(default=None, compare=False)  # known when it is recorded, and not read back
+    refused: frozenset[bytes] = field(default=frozenset(), compare=False)
+    """Ids of messages that it had executed, and whose recipients refused; known when it is recorded, and not read back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +256,18 @@ def costs_of(slot: Slot) -> list[int] | None:
     return [total * part.gas // whole + 1 for part in slot.parts] if whole else [total]
 
 
-def failures_of(slot: Slot) -> int:
+def failures_of(slot: Slot, who: SpentFor | None) -> int:
     """1 if the slot's transaction was to execute a message and has not done so: it reverted, or may still revert.
 
-    What is under way counts too: else a sender could have any number of executions fail at the same moment.
+    What is under way counts too: else a sender could have any number of executions fail at the same moment. A delivery counts
+    once a block shows that the recipient refused it: it may not have executed the message at all.
+
+    Args:
+        slot: with the transaction.
+        who: the message that it is paid for, or that a part of it is.
     """
+    if slot.included is not None and who is not None and who.message_id in slot.included.refused:
+        return 1
     if not slot.transaction_key.startswith(EXECUTION_KEYS) or slot.state is SlotState.USED_EXTERNALLY:
         return 0
     return int(slot.included is None or not (slot.included.succeeded or slot.ended_as_noop))

@@ -18,6 +18,7 @@ from bridge.protocol.deployment import ChainDeployment, Deployment
 from bridge.protocol.events import (
     Creation,
     EventDecodingError,
+    ExecutionFailed,
     MessageExecuted,
     MessageReceived,
     MessageRouted,
@@ -30,7 +31,7 @@ from bridge.protocol.indexed import PausedThing
 from bridge.protocol.message import EnvelopeError, Message, decode_envelope
 from bridge.protocol.status import Status
 
-_RECEIVED, _EXECUTION = topic_of(MessageReceived), topic_of(MessageExecuted)
+_RECEIVED, _EXECUTION, _REFUSAL = topic_of(MessageReceived), topic_of(MessageExecuted), topic_of(ExecutionFailed)
 _CREATIONS = (topic_of(MessageRouted), topic_of(MessageUnfunded))
 _LOG_RANGE = 5_000  # blocks
 _EXECUTED = 1
@@ -101,6 +102,13 @@ def shows_execution(receipt: Receipt, router: str, message_id: bytes) -> bool:
     """Whether a transaction had that router execute the message."""
     return receipt.succeeded and any(
         log.topics[:2] == (_EXECUTION, message_id) and log.address.lower() == router.lower() for log in receipt.logs
+    )
+
+
+def refused_in(receipt: Receipt, router: str) -> frozenset[bytes]:
+    """Ids of the messages that a transaction had that router execute, and whose recipients refused."""
+    return frozenset(
+        log.topics[1] for log in receipt.logs if log.topics[:1] == (_REFUSAL,) and log.address.lower() == router.lower()
     )
 
 

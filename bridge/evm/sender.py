@@ -65,6 +65,7 @@ class Sender:
         finality: Finality,
         settings: SendingSettings | None = None,
         multicall: str | None = None,
+        router: str | None = None,
     ) -> None:
         """Takes what is under way from an earlier run up again.
 
@@ -76,11 +77,12 @@ class Sender:
             finality: says up to which block the chain is final.
             settings: how patiently.
             multicall: the contract through which calls share a transaction; None if the chain has none.
+            router: the chain's; its events tell which recipients refused what was delivered.
         """
         self._account = Account(chain, signer, ledger, clock, settings or SendingSettings())
         chosen = self._account.settings
         self._sharing = CallBatching(multicall, most=chosen.max_calls_per_tx, max_gas=chosen.max_gas)
-        self._upkeep = TransactionMonitor(self._account, finality)
+        self._upkeep = TransactionMonitor(self._account, finality, router)
         self.wakeup = Wakeup()  # for the ticking loop: a transaction was handed over, and may be in a block already
         self._wanted: deque[_Wanted] = deque()
         self._worker: asyncio.Task[None] | None = None

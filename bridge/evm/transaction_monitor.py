@@ -13,6 +13,7 @@ from bridge.domain.observations import BlockRef
 from bridge.domain.ports import Receipt
 from bridge.domain.transactions import Inclusion, Slot, SlotState
 from bridge.evm.account import Account, NonceLostError
+from bridge.evm.routers import refused_in
 
 _log = structlog.get_logger(__name__)
 
@@ -23,8 +24,9 @@ _SETTLED: Final = (SlotState.INCLUDED, SlotState.FINAL, SlotState.USED_EXTERNALL
 class TransactionMonitor:
     """What happens to slots between signing and finality. Every step may be repeated: it reads ledger and chain again."""
 
-    def __init__(self, account: Account, finality: Finality) -> None:
+    def __init__(self, account: Account, finality: Finality, router: str | None) -> None:
         self._account = account
+        self._router = router
         self._ledger = account.ledger
         self._chain = account.chain
         self._finality = finality
@@ -73,7 +75,9 @@ class TransactionMonitor:
         receipts = await asyncio.gather(*(self._receipt(slot) for slot in slots))
         found = {slot.slot_id: one for slot, one in zip(slots, receipts, strict=True) if one is not None}
         if found:
-            for slot in self._ledger.include([(slot_id, _inclusion(receipt)) for slot_id, receipt in found.items()]):
+            for slot in self._ledger.include(
+                [(slot_id, self._inclusion(receipt)) for slot_id, receipt in found.items()]
+            ):
                 self._foreign_since.pop(slot.slot_id, None)
                 self._tell(slot, found[slot.slot_id])
         for slot in slots:
@@ -190,7 +194,7 @@ class TransactionMonitor:
             return  # another worker did it meanwhile
         receipt = await self._receipt(slot)
         if receipt is not None:
-            self._ledger.include([(slot.slot_id, _inclusion(receipt))])
+            self._ledger.include([(slot.slot_id, self._inclusion(receipt))])
             return
         self._ledger.orphan(slot.slot_id)
         _log.info(
@@ -211,7 +215,7 @@ class TransactionMonitor:
             if receipt is not None or slot.state is SlotState.USED_EXTERNALLY:
                 self._tell(slot, receipt)
 
-
-def _inclusion(receipt: Receipt) -> Inclusion:
-    block = BlockRef(receipt.block_number, receipt.block_hash)
-    return Inclusion(receipt.transaction_hash, block, receipt.succeeded, receipt.gas_used)
+    def _inclusion(self, receipt: Receipt) -> Inclusion:
+        block = BlockRef(receipt.block_number, receipt.block_hash)
+        refused = frozenset[bytes]() if self._router is None else refused_in(receipt, self._router)
+        return Inclusion(receipt.transaction_hash, block, receipt.succeeded, receipt.gas_used, refused)

@@ -67,7 +67,7 @@ class SpendGate:
         Args:
             message: which one.
             chain_id: where it would be paid.
-            executes: whether for its execution: then those that failed count.
+            executes: whether for its execution: then those that failed count, as for deliveries of what failed before.
         """
         if not self._accepts.allows(message):
             return Refusal(Bound.FILTERS, _WHY_FILTERED)
@@ -76,7 +76,13 @@ class SpendGate:
         now, who = self._clock.now(), SpentFor.of(message)
         keys = TotalKeys.of(chain_id, who, now)
         totals = self._spending.totals(keys.all)
-        return self._bounds.refusal(who, keys, totals, wei=0, now=now, executes=executes)
+        refusal = self._bounds.refusal(who, keys, totals, wei=0, now=now, executes=executes)
+        has_failed = keys.message is not None and totals.get(keys.message, NOTHING).failures > 0
+        if refusal is None and not executes and has_failed:
+            # Its recipient has refused it: each further delivery executes it once more. It needs none, and the last failure
+            # is left for an execution that costs nothing until a call succeeds.
+            return self._bounds.failed(keys, totals, now=now, spared=1)
+        return refusal
 
     def admit(self, message: Message, chain_id: int, *, executes: bool = False) -> None:
         """Refuses what there is no room for; see `refusal`.

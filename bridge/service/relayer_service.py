@@ -172,6 +172,7 @@ class RelayerService:
                 finality=ObservedFinality(self.store.observations, chain_id),
                 settings=self._settings.sending(self.deployment),
                 multicall=self.deployment.chain(chain_id).multicall,
+                router=self.deployment.chain(chain_id).router,
             )
             for chain_id, signers in paying.items()
             for address, signer in _by_address([*signers, *retrying]).items()

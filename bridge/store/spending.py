@@ -127,7 +127,7 @@ def reserved(
             gwei = gwei_of(check.cost(batch, part))
             rows.append(_row(slot, position, who, gwei))
             for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
-                added[key] = added[key].plus(gwei, failures_of(slot))
+                added[key] = added[key].plus(gwei, failures_of(slot, who))
     if rows:
         connection.execute(insert(spending), rows)
         _add(connection, added)
@@ -135,18 +135,19 @@ def reserved(
 
 def settle(connection: Connection, slots: Sequence[Slot]) -> None:
     """Notes what slots cost by now."""
-    by_id = {slot.slot_id: (costs, failures_of(slot)) for slot in slots if (costs := costs_of(slot))}
+    by_id = {slot.slot_id: (slot, costs) for slot in slots if (costs := costs_of(slot))}
     if not by_id:
         return
     changes, added = [], defaultdict[TotalKey, Total](Total)
     for row in connection.execute(_OF_SLOTS, {"slot_ids": list(by_id)}).mappings().all():
-        costs, failures = by_id[row["slot_id"]]
-        gwei = gwei_of(costs[row["position"]])
+        slot, costs = by_id[row["slot_id"]]
+        who = _spent_for(row)
+        gwei, failures = gwei_of(costs[row["position"]]), failures_of(slot, who)
         if (gwei, failures) == (row["gwei"], row["failures"]):
             continue
         key = {"slot": row["slot_id"], "place": row["position"]}
         changes.append({**key, "now_gwei": gwei, "now_failures": failures})
-        for total in TotalKeys.of(row["chain_id"], _spent_for(row), row["reserved_at"]).all:
+        for total in TotalKeys.of(row["chain_id"], who, row["reserved_at"]).all:
             added[total] = added[total].plus(gwei - row["gwei"], failures - row["failures"])
     if changes:
         connection.execute(_CHANGE, changes)
@@ -188,7 +189,7 @@ def _row(slot: Slot, position: int, who: SpentFor | None, gwei: int) -> dict[str
         "source_chain": who and who.lane.source_chain,
         "destination_chain": who and who.lane.destination_chain,
         "gwei": gwei,
-        "failures": failures_of(slot),
+        "failures": failures_of(slot, who),
     }
 
 

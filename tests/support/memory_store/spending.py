@@ -45,21 +45,22 @@ class MemorySpending:
     def reserved(self, slot: Slot, parts: Sequence[tuple[SpentFor | None, int]]) -> None:
         """Notes what a new slot may cost, in wei, and for whom; for the nonce ledger."""
         self._costs[slot.slot_id] = [(who, 0, 0) for who, _ in parts]
-        self._change(slot, [wei for _, wei in parts], failures_of(slot))
+        self._change(slot, [wei for _, wei in parts])
 
     def settle(self, slot: Slot) -> None:
         """Notes what a slot costs by now; for the nonce ledger."""
         costs = costs_of(slot)
         if costs is not None and slot.slot_id in self._costs:
-            self._change(slot, costs, failures_of(slot))
+            self._change(slot, costs)
 
     def spent_for(self, slot_id: int) -> list[tuple[SpentFor | None, int]]:
         """What each transaction_key of a slot is paid for, and what it costs, in gwei; for the nonce ledger."""
         return [(who, gwei) for who, gwei, _ in self._costs[slot_id]]
 
-    def _change(self, slot: Slot, costs: Sequence[int], failures: int) -> None:
+    def _change(self, slot: Slot, costs: Sequence[int]) -> None:
         changed = []
         for (who, gwei, failed), wei in zip(self._costs[slot.slot_id], costs, strict=True):
+            failures = failures_of(slot, who)
             for key in TotalKeys.of(slot.chain_id, who, slot.reserved_at).all:
                 known = self._totals.get(key, NOTHING)
                 self._totals[key] = known.plus(gwei_of(wei) - gwei, failures - failed)

@@ -21,6 +21,7 @@ from bridge.protocol.addresses import from_bytes32
 from bridge.protocol.contracts import ADAPTER, ROUTER
 from bridge.protocol.events import (
     SIGNATURES,
+    ExecutionFailed,
     MessageExecuted,
     MessageReceived,
     MessageRetried,
@@ -320,16 +321,18 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         raise _refusal("AlreadyReceived(bytes32,uint8)", message.id, int(gmp))
     state.used |= {number} if gmp in state.counting else set()
     state.receipts[message.id] = received | {gmp}
-    executed = []
+    end = []
     if (
         len(state.receipts[message.id] - state.paused) >= message.quorum
         and message.id not in state.executed
-        and not state.refusing
         and not _has_expired(state, message)
-        and from_bytes32(message.recipient).lower() != LIAR
     ):
-        state.executed[message.id] = 1
-        executed = [_executed(message)]
+        if state.refusing or from_bytes32(message.recipient).lower() == LIAR:
+            failed = ExecutionFailed(message_id=message.id, source_chain=message.source_chain, reason=state.reason)
+            end = [event_log(failed)]
+        else:
+            state.executed[message.id] = 1
+            end = [_executed(message)]
     event = MessageReceived(
         message_id=message.id,
         source_chain=message.source_chain,
@@ -338,7 +341,7 @@ def _deliver(state: State, gmp: Gmp, data: bytes) -> list[Emitted]:
         quorum=message.quorum,
         payload_hash=keccak(message.payload),
     )
-    return [event_log(event), *executed]
+    return [event_log(event), *end]
 
 
 def _execute_by_hand(state: State, data: bytes) -> list[Emitted]:
@@ -378,7 +381,9 @@ def _dispatched(message: Message, gmps: Sequence[Gmp]) -> list[Emitted]:
     return [(gmp_address(gmp), (DISPATCHED,), message.encode()) for gmp in gmps]
 
 
-def event_log(event: MessageRouted | MessageUnfunded | MessageRetried | MessageReceived | MessageExecuted) -> Emitted:
+def event_log(
+    event: MessageRouted | MessageUnfunded | MessageRetried | MessageReceived | MessageExecuted | ExecutionFailed,
+) -> Emitted:
     """An event as the router emits it."""
     signature = SIGNATURES[topic_of(type(event))]
     indexed = tuple(encode([kind], [getattr(event, name)]) for name, kind in signature.indexed)

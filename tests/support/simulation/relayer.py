@@ -182,6 +182,7 @@ def _senders(
             finality=ObservedFinality(store.observations, deployed.chain_id),
             settings=settings,
             multicall=deployed.multicall,
+            router=deployed.router,
         )
         for deployed in world.deployment.chains
         for signer in (RELAYER, DAPP)

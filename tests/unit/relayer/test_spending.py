@@ -17,6 +17,7 @@ from bridge.domain.retries import RetryBudget
 from bridge.domain.spending import GWEI, Bound, SpendBounds, ether
 from bridge.evm.account import SendingSettings
 from bridge.evm.signing import LocalSigner
+from bridge.protocol.events import MessageRetried
 from bridge.protocol.gmps import Gmp
 from bridge.protocol.message import Kind, Message
 from bridge.queries.explain import Kept, Stage, explain, read_kept
@@ -25,7 +26,17 @@ from bridge.relayer.settings import Ordering, RelaySettings
 from tests.commit import seeded_by_commit
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation import RELAYER, SimulatedRelayer, World
-from tests.support.simulation.contracts import LIAR, appoint, hush, refuse
+from tests.support.simulation.contracts import (
+    DISPATCHED,
+    LIAR,
+    Emitted,
+    State,
+    appoint,
+    event_log,
+    gmp_address,
+    hush,
+    refuse,
+)
 from tests.support.simulation.world import DAPP, Sent
 from tests.virtual_time import in_virtual_time, running, until
 
@@ -219,6 +230,13 @@ async def test_what_needs_more_gas_than_is_given_waits_with_the_figures_said_onc
     await world.stop()
 
 
+def retried(_state: State, *, message: Message, attempt: int, gmp: Gmp) -> list[Emitted]:
+    """The message's sender pays for another GMP itself."""
+    chain = message.destination_chain
+    event = MessageRetried(message_id=message.id, destination_chain=chain, attempt=attempt, gmps=gmp.bit)
+    return [(gmp_address(gmp), (DISPATCHED,), message.encode()), event_log(event)]
+
+
 async def toggled(world: World, seconds: int) -> None:
     """One cheap call toggles all messages of the liar, again and again."""
     for round_ in range(seconds // 37):
@@ -262,13 +280,37 @@ async def test_a_recipient_that_lies_to_calls_burns_a_few_transactions_and_no_mo
 
 @pytest.mark.finding("R3")
 @in_virtual_time
+async def test_deliveries_that_the_recipient_refuses_count_and_further_ones_wait_until_it_accepts() -> None:
+    world, store = dear_world(), MemoryStore()
+    bounds = SpendBounds(message_failures=3, sender_failures=50)
+    world.chains[BETA].submit(partial(refuse, refusing=True))
+    gmps = (Gmp.HYPERLANE, Gmp.WORMHOLE, Gmp.AXELAR, Gmp.LAYERZERO)
+    async with running(SimulatedRelayer(world, store, bounds=bounds)):
+        sent = world.send(ALPHA, BETA, gmps=gmps[:1], quorum=1)
+        other = world.send(ALPHA, BETA, gmps=gmps[:1], quorum=1)
+        await until(lambda: sent.created != [] and len(world.receipts(sent.message)) == 1)
+        for attempt, gmp in enumerate(gmps[1:], 1):
+            world.chains[ALPHA].submit(partial(retried, message=sent.message, attempt=attempt, gmp=gmp))
+            await asyncio.sleep(100)
+        assert len(world.receipts(sent.message)) == 2, "one failure is left for an execution"
+        waiting = next(one for one in store.outbox.entries(sent.message.id) if one.state is not OutboxState.DELIVERED)
+        assert "of which 1 is left for what a call shows to succeed" in reason(store, sent.message, world.clock.now())
+        assert waiting.failed_tries == 0
+        assert {one.bound for one in store.spending.held(sent.message.id)} == {Bound.MESSAGE_FAILURES}
+        world.chains[BETA].submit(partial(refuse, refusing=False))
+        await until(lambda: executed(world, sent) and executed(world, other), seconds=1_000)
+    await world.stop()
+
+
+@pytest.mark.finding("R3")
+@in_virtual_time
 async def test_looks_at_an_execution_that_failed_get_rarer_with_each_failure() -> None:
     world, store = dear_world(), MemoryStore()
     async with running(SimulatedRelayer(world, store)):
         sent = world.send(ALPHA, BETA, sender=STRANGER, recipient=LIAR)
         waits = []
         await until(lambda: sent.created != [])
-        while failures(store, sent) < 4:
+        while failures(store, sent) < 3:  # its delivery failed too
             await toggled(world, 80)
         for _ in range(10):
             awaited = store.jobs.newest(ExecutionJob, sent.message.id)

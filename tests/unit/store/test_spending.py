@@ -201,6 +201,29 @@ def test_executions_that_fail_count_for_their_message_and_their_sender(store: St
     assert not reserved(store, request(one, "a delivery"), bounds=bounds)[1].refusals
 
 
+@pytest.mark.finding("R3")
+def test_deliveries_that_recipients_refuse_count_for_their_own_messages_until_a_reorg_takes_them_back(
+    store: Store,
+) -> None:
+    refused, taken = message(1), replace(message(2), sender=word("another"))
+
+    def together(wanted: Sequence[SlotRequest]) -> list[CallBatch]:
+        parts = tuple(BatchedCall(one.transaction_key, GAS) for one in wanted)
+        return [CallBatch(Call(to="0x" + "bb" * 20, data=b"", gas=len(parts) * GAS), parts)]
+
+    requests = [request(refused, "a"), request(taken, "b")]
+    slot, _ = store.transactions.reserve(BETA, ACCOUNT, requests, first_nonce=0, now=10.0, pack=together)
+    assert slot is not None
+    assert store.transactions.sign(slot.slot_id, version("v"), replaces=None)
+    landed = Inclusion(word("v"), block(5), True, GAS, frozenset({refused.id}))
+    for _ in range(2):
+        store.transactions.include([(slot.slot_id, landed)])
+        found = [{name: one.failures for name, one in total(store, of).items()} for of in (refused, taken)]
+        assert [(one["message"], one["sender"]) for one in found] == [(1, 1), (0, 0)]
+        store.transactions.orphan(slot.slot_id)
+        assert total(store, refused)["message"].failures == 0
+
+
 @pytest.mark.finding("R2")
 def test_no_restart_forgets_what_was_spent(url: str) -> None:
     one, bounds = message(1), SpendBounds(message=COST)
