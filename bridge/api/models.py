@@ -116,6 +116,7 @@ class Delivery(BaseModel):
     lastError: str | None
     createdAt: float
     availableAt: float
+    claimedAt: float | None
     claimedBy: str | None
     deliveredAt: float | None
     transaction: str | None

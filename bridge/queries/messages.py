@@ -130,6 +130,7 @@ def delivery_value(entry: OutboxEntry, deployment: Deployment) -> dict[str, Any]
         "lastError": entry.last_error,
         "createdAt": entry.created_at,
         "availableAt": entry.available_at,
+        "claimedAt": entry.claimed_at,
         "claimedBy": entry.claimed_by,
         "deliveredAt": entry.delivered_at,
         "transaction": f"0x{transaction.hex()}" if transaction else None,

@@ -33,6 +33,7 @@ DELIVERY = {
     "lastError": "no proof",
     "createdAt": 1.0,
     "availableAt": 2.0,
+    "claimedAt": None,
     "claimedBy": None,
     "deliveredAt": None,
     "transaction": None,

@@ -1,0 +1,30 @@
+"""What a delivery is shown as, by command and HTTP API."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.domain.failures import Failure, FailureKind
+from bridge.domain.outbox import Retry
+from bridge.protocol.gmps import Gmp
+from bridge.queries.messages import delivery_value
+from tests.builders import BETA, message, observed_range
+from tests.support.memory_store import MemoryStore
+from tests.unit.web.explorer import deployment
+
+NOW, LATER = 1_000.0, 1_300.0
+
+
+@pytest.mark.requirement("OBX-63", "OBX-64", "OBX-65", "OBX-66")
+def test_a_delivery_is_shown_with_its_tries_its_error_and_its_times() -> None:
+    outbox, network = (store := MemoryStore()).outbox, deployment()
+    store.observations.record(observed_range(message(1), now=100))
+    (entry,) = outbox.claim(worker="w", destination_chain=BETA, gmps=set(Gmp), limit=1, now=NOW, lease=30.0)
+    shown = delivery_value(entry, network)
+    assert (shown["state"], shown["claimedAt"], shown["claimedBy"]) == ("CLAIMED", NOW, "w")
+    failure = Failure(at=NOW, kind=FailureKind.TRANSIENT, code="TransientError", message="no answer")
+    outbox.finish([Retry(entry.claim_held, failure, LATER)], NOW)
+    (failed,) = outbox.entries(message(1).id)
+    shown = delivery_value(failed, network)
+    assert (shown["state"], shown["tries"], shown["lastError"]) == ("PENDING", 1, "no answer")
+    assert (shown["availableAt"], shown["claimedAt"], shown["claimedBy"]) == (LATER, None, None)
